@@ -36,7 +36,7 @@ from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Tab
 from recstudy.report.family import family, published_answers
 from recstudy.report.figures.forest import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
-from recstudy.report.kinds import cells, shown
+from recstudy.report.kinds import make_table, render_part
 from recstudy.report.names import DASH
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
@@ -147,7 +147,9 @@ def take(results: Results, name: str, preset: str) -> None:
     """Copy a study's tables, its verdicts and where they come from into `studies/tables/`."""
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row.done]
-    measured = {part.name: cells(records, part) for part in records.parts if isinstance(part, Table | Best)}
+    measured = {
+        part.name: make_table(records, part) for part in records.parts if isinstance(part, Table | Best)
+    }
     counted = [
         claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)
     ]
@@ -162,7 +164,9 @@ def take(results: Results, name: str, preset: str) -> None:
     )  # fmt: skip
     judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
     made = {
-        part.name: shown(records, part).printed for part in records.parts if not isinstance(part, FigurePart)
+        part.name: render_part(records, part).printed
+        for part in records.parts
+        if not isinstance(part, FigurePart)
     }
     texts = {name: writers.markdown(page) for name, page in made.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
@@ -410,8 +414,8 @@ def others() -> str:
         "| cell | published | retrained | mean | tau | one more would find |",
     ]
     lines.append("| --- | ---: | ---: | --- | ---: | --- |")
-    shown = {name: (replication_rows(name), combine_cell(name)) for name in CELLS}
-    for name, (data, found) in shown.items():
+    figures_data = {name: (replication_rows(name), combine_cell(name)) for name in CELLS}
+    for name, (data, found) in figures_data.items():
         mean = f"{found.mean:.1f}" if found else DASH
         if found and found.interval:
             mean += " [{:.1f}, {:.1f}]".format(*clip_percent(*found.interval))
@@ -423,7 +427,7 @@ def others() -> str:
         lines.append(
             f"| [{CELLS[name].title}](#{name}) | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {more} |"
         )
-    for name, (data, found) in shown.items():
+    for name, (data, found) in figures_data.items():
         lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{summarize(found)}.", 128)]
         lines += ["", "| who | % | what | in the mean | source |", "| --- | ---: | --- | --- | --- |"]
         for one in data[data["kind"].isin(["published", "retrained", "apart"])].to_dict("records"):

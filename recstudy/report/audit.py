@@ -26,7 +26,7 @@ from recstudy.programs.metric import METRICS
 from recstudy.records import Results
 from recstudy.records.runs import Row
 from recstudy.records.schema import REPEATED, Provenance
-from recstudy.report.caveats import some
+from recstudy.report.caveats import join_labels
 from recstudy.report.names import metric, plural
 from recstudy.report.page import markup
 from recstudy.report.parts import BesidePublished
@@ -92,8 +92,8 @@ def check_selection(records: StudyRecords) -> Iterator[Observation]:
         index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"
     }
     selected = {row.variant for row in records.rows if row.selected.split == "test"}
-    if found := (planned - records.imported) | selected:
-        yield "The epoch is selected on the test set: validation and test are the same images", found
+    if test_selected := (planned - records.imported) | selected:
+        yield "The epoch is selected on the test set: validation and test are the same images", test_selected
     objectives = records.plan.search.objectives if records.plan.search else ()
     titles = [metric(name).title for name in objectives if name in METRICS and METRICS[name].tasks]
     if titles:
@@ -117,11 +117,11 @@ def check_flops(records: StudyRecords) -> Iterator[Observation]:
         if not variant.leaks and (mean := mean_of(values) if values else None):
             costs.setdefault(variant.data, {})[index] = mean
     for data, means in costs.items():
-        least, most = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-        if means[most] >= UNEQUAL * means[least]:
+        cheapest, costliest = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+        if means[costliest] >= UNEQUAL * means[cheapest]:
             yield (
-                f"Unequal training FLOPs on {data}: {flops(means[least])} to {flops(means[most])} a run",
-                {least, most},
+                f"Unequal training FLOPs on {data}: {flops(means[cheapest])} to {flops(means[costliest])} a run",
+                {cheapest, costliest},
             )
 
 
@@ -161,11 +161,11 @@ def check_repeats(records: StudyRecords) -> Iterator[Observation]:
 def check_origins(records: StudyRecords) -> Iterator[Observation]:
     """Find variants that differ in what computed them. The machine counts if the report shows times."""
     timed = any(metric(name).timed for part in records.parts for name in part.shows)
-    for what, read in ORIGINS.items():
+    for origin_name, read in ORIGINS.items():
         origins = [[read(row.provenance) for row in rows] for rows in finished(records) if rows]
         values = Counter(value for variant in origins for value in variant if value)
-        if len(values) > 1 and len(set(map(frozenset, origins))) > 1 and (timed or what != MACHINES):
-            yield f"{len(values)} {what}: {counted(values)}", range(len(records.variants))
+        if len(values) > 1 and len(set(map(frozenset, origins))) > 1 and (timed or origin_name != MACHINES):
+            yield f"{len(values)} {origin_name}: {counted(values)}", range(len(records.variants))
 
 
 def finished(records: StudyRecords) -> list[list[Row]]:
@@ -247,7 +247,7 @@ class Finding:
     @property
     def place(self) -> str:
         """Three of the variants, and how many others."""
-        return some(self.where) or "every variant"
+        return join_labels(self.where) or "every variant"
 
 
 @dataclass(frozen=True)
@@ -265,18 +265,20 @@ def audit(records: StudyRecords) -> AuditReport:
     rules = {name: rule for name, rule in RULES.items() if rule.is_general or not records.is_own}
     findings = []
     for name, rule in rules.items():
-        for what, found in rule.check(records):
-            labels = [variant.label for index, variant in enumerate(records.variants) if index in found]
-            where = labels if len(labels) < len(records.variants) else []
-            findings.append(Finding(name, what, rule.conclusion, rule.settle, where))
+        for observation, positions in rule.check(records):
+            labels = [variant.label for index, variant in enumerate(records.variants) if index in positions]
+            named_labels = labels if len(labels) < len(records.variants) else []
+            findings.append(Finding(name, observation, rule.conclusion, rule.settle, named_labels))
     targets = [
         target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets
     ]
-    beside = {target.source.partition(" ")[0] for target in targets}
-    known = groupby((entry for entry in contradictions() if entry.paper in beside), attrgetter("paper"))
+    paper_ids = {target.source.partition(" ")[0] for target in targets}
+    entries_by_paper = groupby(
+        (entry for entry in contradictions() if entry.paper in paper_ids), attrgetter("paper")
+    )
     titles = {
         f"Known inconsistencies in the {papers()[paper]['name']} paper": list(entries)
-        for paper, entries in known
+        for paper, entries in entries_by_paper
     }
     return AuditReport(findings, [*rules], titles)
 
@@ -304,7 +306,7 @@ def audit_lines(report: AuditReport) -> Iterator[Text]:
 
 
 def show_audits(
-    studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console, trust: bool = False
+    studies: Sequence[tuple[Results, str, str]], as_json: bool, console: Console, trust: bool = False
 ) -> None:
     """Print the audit of each study (results folder, name, preset).
 
@@ -324,7 +326,7 @@ def show_audits(
                 *map(Text, records.not_here),
                 *audit_lines(report),
             ):
-                out.print(line, soft_wrap=True)
+                console.print(line, soft_wrap=True)
     if as_json:
         print(json.dumps(entries, indent=1))
     if damages:

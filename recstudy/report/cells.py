@@ -15,7 +15,7 @@ from functools import cached_property
 from recstudy.evidence import LINEAR, Estimate, over_items
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
-from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored
+from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored_runs
 from recstudy.report.names import improved, metric
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placed, Placement, nearest_placed
@@ -82,7 +82,7 @@ class Cell:
     @cached_property
     def counted(self) -> list[Row]:
         """The runs behind the mean."""
-        return [] if self.value is None else scored(self.runs, self.source)
+        return [] if self.value is None else scored_runs(self.runs, self.source)
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -192,17 +192,17 @@ def cell(
         )
 
     result = records.once(("cell", *variants, name), make)
-    placed = (
+    published = (
         [target for index in variants for target in placement.placed.get((index, name), ())]
         if placement
         else ()
     )
-    return replace(result, placed=nearest_placed(placed)) if placed else result
+    return replace(result, placed=nearest_placed(published)) if published else result
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
     """Return the cell of one metric over some `runs` of these variants, without published values."""
-    estimate, prediction = estimates_of(records, scored(runs, name), name)
+    estimate, prediction = estimates_of(records, scored_runs(runs, name), name)
     return Cell(records, tuple(variants), name, estimate, tuple(runs), prediction=prediction)
 
 
@@ -225,14 +225,14 @@ def cell_of_values(
     return cell_of(records, variants, name, runs)
 
 
-def commit(run: Row) -> str:
+def commit_words(run: Row) -> str:
     """Return the code that made a run."""
     return sys.intern(
         f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty
     )
 
 
-def gap(run: Row | None, name: str) -> str:
+def missing_reason(run: Row | None, name: str) -> str:
     """Return why a run gives no value of this metric; empty if it does."""
     if run is None or not run.done:
         return "not planned" if run is None else f"failed: {run.error_class}" if run.failed else run.status
@@ -264,15 +264,15 @@ def _with_items(cell: Cell) -> Cell:
     if scores is None or cell.estimate.error is None:
         return cell
     # the mean of several variants is a contrast, in the metric's unit
-    alone = len({run.variant for run in cell.counted}) == 1
-    scale = scale_of(cell.metric, cell.counted) if alone else LINEAR
+    is_one_variant = len({run.variant for run in cell.counted}) == 1
+    scale = scale_of(cell.metric, cell.counted) if is_one_variant else LINEAR
     return replace(cell, items=over_items(cell.estimate, [scores.scores], [1.0], scores.clusters, scale))
 
 
 def damage_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return which saved answers cannot be read."""
     damages = list(dict.fromkeys(damage for cell in cells for damage in cell.damages))
-    more = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
+    rest = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
     return tuple(
-        f"values as recorded, without intervals over items: {damage}{more}" for damage in damages[:1]
+        f"values as recorded, without intervals over items: {damage}{rest}" for damage in damages[:1]
     )

@@ -26,7 +26,7 @@ class Change:
 
 
 def find_changes(
-    made: Mapping[str, Provenance],
+    provenances: Mapping[str, Provenance],
     files: Mapping[str, str],
     data: Mapping[str, tuple[str, str]],
     code: Mapping[str, str],
@@ -43,7 +43,7 @@ def find_changes(
         code: SHA-256 of a file -> of its code.
     """
     changes = []
-    for run_id, provenance in made.items():
+    for run_id, provenance in provenances.items():
         names = []
         for path, current in sorted(files.items()):
             # of both versions if a run has resumed after an edit
@@ -59,10 +59,10 @@ def find_changes(
 
 def study_changes(records: "StudyRecords") -> list[Change]:
     """Return the changes since a study's runs were made, by its plan."""
-    made = {row.id: row.provenance for row in records.rows if row.result}
+    provenances = {row.id: row.provenance for row in records.rows if row.result}
     variants = {row.id: records.variants[row.variant] for row in records.rows}
     data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
-    return find_changes(made, records.plan.files, data, records.plan.code_digests)
+    return find_changes(provenances, records.plan.files, data, records.plan.code_digests)
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:

@@ -36,7 +36,7 @@ from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, plain
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
 
-Where = dict[str, Any]
+Selector = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
 Tune = Callable[[Sequence[int]], int]  # of several variants, the one that is best on the selection split
 # of a selector: what it says of the number, not of the variant
@@ -50,11 +50,11 @@ CHECKED = ConfigDict(extra="forbid")
 class Interaction:
     """By how much the metric is higher at `of` than at `over`."""
 
-    of: Where
-    over: Where
+    of: Selector
+    over: Selector
 
 
-Side = Annotated[Interaction | Where, Field(union_mode="left_to_right")]
+Side = Annotated[Interaction | Selector, Field(union_mode="left_to_right")]
 
 
 @explained
@@ -85,16 +85,16 @@ class Claim:
     each: bool = False
 
     def __post_init__(self) -> None:
-        named = [where.get(METRIC) for _, where in self.selectors]
-        if all(named):  # then the score is in no number of it
-            object.__setattr__(self, "metric", named[0])
+        metric_names = [selector.get(METRIC) for _, selector in self.selectors]
+        if all(metric_names):  # then the score is in no number of it
+            object.__setattr__(self, "metric", metric_names[0])
         if self.within is not None and self.margin:
             raise ConfigError(
                 f"the claim {self.text!r}: margin is for a direction and within for equivalence: give one"
             )
 
     @property
-    def selectors(self) -> tuple[tuple[float, Where], ...]:
+    def selectors(self) -> tuple[tuple[float, Selector], ...]:
         """What the contrast adds, with the sign of each: `higher` minus `lower`."""
         sides = ((1.0, self.higher), *(((-1.0, self.lower),) if self.lower is not None else ()))
         parts = (
@@ -143,17 +143,19 @@ class Claims(QuestionPart):
 
     @property
     def needs(self) -> list[str]:
-        named = [one for claim in self.claims for _, where in claim.selectors for one in where.items()]
-        return [level if name == TUNED else name for name, level in named if name != METRIC]
+        levels = [item for claim in self.claims for _, selector in claim.selectors for item in selector.items()]
+        return [level if name == TUNED else name for name, level in levels if name != METRIC]
 
     @property
     def shows(self) -> list[str]:
-        return [where.get(METRIC, claim.metric) for claim in self.claims for _, where in claim.selectors]
+        return [
+            selector.get(METRIC, claim.metric) for claim in self.claims for _, selector in claim.selectors
+        ]
 
     def of_metrics(self, metrics: Sequence[str]) -> Self:
         for claim in self.claims:
-            if any(name in where for _, where in claim.selectors for name in (DEPTH, TUNED)):
-                raise ConfigError(f"{_named(claim)}: {DEPTH} and {TUNED} are for the recursive models")
+            if any(name in selector for _, selector in claim.selectors for name in (DEPTH, TUNED)):
+                raise ConfigError(f"{_claim_name(claim)}: {DEPTH} and {TUNED} are for the recursive models")
         return self
 
     def scored_by(self, score: str) -> Self:
@@ -238,11 +240,17 @@ def weights_each(
         parts, selected = (
             (selected[:1], selected[1:]) if isinstance(side, dict) else (selected[:2], selected[2:])
         )
-        alone = [[(sign, name, [index])] for sign, name, fitting in parts for index in fitting]
-        pairs = [[*pair, *part] for pair in pairs for part in (alone if isinstance(side, dict) else [parts])]
+        choices_of_side = [
+            [(sign, name, [index])] for sign, name, variant_indices in parts for index in variant_indices
+        ]
+        pairs = [
+            [*pair, *part]
+            for pair in pairs
+            for part in (choices_of_side if isinstance(side, dict) else [parts])
+        ]
     if len(pairs) < 2:
         raise ConfigError(
-            f"{_named(claim)} is of each of several variants, but each side fits one: leave out each"
+            f"{_claim_name(claim)} is of each of several variants, but each side fits one: leave out each"
         )
     return [_weights(claim, pair) for pair in pairs]
 
@@ -257,62 +265,64 @@ def _selected(
     """Return what `than` and then `less` add."""
     selected: list[Selected] = []
     first: dict[str, int] = {}  # settings -> the first variant that has them
-    for sign, where in claim.selectors:
-        fitting = _fitting(claim, where, variants, configs)
-        name = where.get(METRIC, claim.metric)
+    for sign, selector in claim.selectors:
+        matching_indices = _matching_variants(claim, selector, variants, configs)
+        name = selector.get(METRIC, claim.metric)
         if metric(name).computed:
             raise ConfigError(
-                f"{_named(claim)} is of {name!r}, which follows from the config and needs no test"
+                f"{_claim_name(claim)} is of {name!r}, which follows from the config and needs no test"
             )
         distinct_variants = list(
-            dict.fromkeys(first.setdefault(canonical(configs[index]), index) for index in fitting)
+            dict.fromkeys(first.setdefault(canonical(configs[index]), index) for index in matching_indices)
         )
-        measured = at_depth(name, where[DEPTH]) if DEPTH in where else name
+        measured = at_depth(name, selector[DEPTH]) if DEPTH in selector else name
         selected.append(
-            (sign, measured, [tune(distinct_variants)] if tune and TUNED in where else distinct_variants)
+            (sign, measured, [tune(distinct_variants)] if tune and TUNED in selector else distinct_variants)
         )
     return selected
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
     result: Weights = {}
-    for sign, name, fitting in selected:
-        for index in fitting:
+    for sign, name, variant_indices in selected:
+        for index in variant_indices:
             terms = result.setdefault(index, {})
-            terms[name] = terms.get(name, 0.0) + sign / len(fitting)
+            terms[name] = terms.get(name, 0.0) + sign / len(variant_indices)
     nonzero = {}
     for index, terms in result.items():
         nonzero[index] = {name: weight for name, weight in terms.items() if abs(weight) > ROUNDING}
     if not any(nonzero.values()):
-        raise ConfigError(f"{_named(claim)} compares runs with themselves: {claim.contrast}")
+        raise ConfigError(f"{_claim_name(claim)} compares runs with themselves: {claim.contrast}")
     return {index: terms for index, terms in nonzero.items() if terms}
 
 
-def _fitting(
-    claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]
+def _matching_variants(
+    claim: Claim, selector: Selector, variants: Sequence[VariantRecord], configs: Sequence[Json]
 ) -> list[int]:
     """Return the variants that a selector of the claim fits: at least one, and all can be compared."""
     levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
-    fixed = {name: level_wanted for name, level_wanted in where.items() if name not in (DEPTH, METRIC, TUNED)}
+    fixed = {
+        name: level_wanted for name, level_wanted in selector.items() if name not in (DEPTH, METRIC, TUNED)
+    }
     matches = [index for index, level in enumerate(levels) if fits(fixed, level)]
     if not matches:
         levels_there = (
             choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed
         )
         raise ConfigError(
-            f"{_named(claim)} names {plain(where)}, which no variant has: there are {'; '.join(levels_there)}"
+            f"{_claim_name(claim)} names {plain(selector)}, which no variant has: there are {'; '.join(levels_there)}"
         )
     for index in matches:
         label, deepest = variants[index].label, configs[index].get("train.evaluation_depths")
         if variants[index].leaks:
-            raise ConfigError(f"{_named(claim)} rests on {label!r}, which leaks: choose other variants")
-        if DEPTH in where and deepest is not None and where[DEPTH] not in range(1, deepest + 1):
+            raise ConfigError(f"{_claim_name(claim)} rests on {label!r}, which leaks: choose other variants")
+        if DEPTH in selector and deepest is not None and selector[DEPTH] not in range(1, deepest + 1):
             tested = f"{label!r} is tested after 1 to {deepest} steps: set train.evaluation_depths"
-            raise ConfigError(f"{_named(claim)} names {DEPTH}={where[DEPTH]}, but {tested}")
+            raise ConfigError(f"{_claim_name(claim)} names {DEPTH}={selector[DEPTH]}, but {tested}")
     return matches
 
 
-def _named(claim: Claim) -> str:
+def _claim_name(claim: Claim) -> str:
     return f"the claim {claim.text!r}"
 
 

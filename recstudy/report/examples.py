@@ -24,7 +24,7 @@ from recstudy.programs.base import Program
 from recstudy.programs.metric import METRICS
 from recstudy.records import Json, Results
 from recstudy.records.runs import Row
-from recstudy.report.caveats import some
+from recstudy.report.caveats import join_labels
 from recstudy.report.names import inline
 from recstudy.report.study_records import StudyRecords
 
@@ -55,7 +55,7 @@ def run_columns(records: StudyRecords, run: Row) -> Json:
 
 
 def shown_variants(
-    records: StudyRecords, most: int = MOST_LINES, among: Iterable[int] | None = None
+    records: StudyRecords, limit: int = MOST_LINES, among: Iterable[int] | None = None
 ) -> list[int]:
     """Return the best variants in the study's order; a variant that leaks is the worst.
 
@@ -74,14 +74,14 @@ def shown_variants(
         return not records.leaks(index), mean
 
     candidates = range(len(records.variants)) if among is None else among
-    return sorted(sorted(candidates, key=rank, reverse=True)[:most])
+    return sorted(sorted(candidates, key=rank, reverse=True)[:limit])
 
 
-def cut_note(records: StudyRecords, count: int, most: int = MOST_LINES) -> tuple[str, ...]:
+def cut_note(records: StudyRecords, count: int, limit: int = MOST_LINES) -> tuple[str, ...]:
     """Say so where `shown_variants` leaves some of `count` variants out."""
     return (
-        (f"the {most} best of {count:,} variants by {inline(_ranking_metric(records))}",)
-        if count > most
+        (f"the {limit} best of {count:,} variants by {inline(_ranking_metric(records))}",)
+        if count > limit
         else ()
     )
 
@@ -93,7 +93,7 @@ def _ranking_metric(records: StudyRecords) -> str:
     )
 
 
-MOST = 6  # variants whose images, captions or puzzles fit on a page
+MAX_VARIANTS = 6  # variants whose images, captions or puzzles fit on a page
 
 
 def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
@@ -122,7 +122,11 @@ def kept_answers(program: Program, results: Results, run_id: str) -> tuple[Kept 
 
 
 def read_examples(
-    records: StudyRecords, where: Json, file: str, read: Callable[[Path], Iterable[Json]], most: int = MOST
+    records: StudyRecords,
+    selector: Json,
+    file: str,
+    read: Callable[[Path], Iterable[Json]],
+    limit: int = MAX_VARIANTS,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Read a file of the first finished run of each of the `most` best variants that have it.
 
@@ -136,11 +140,11 @@ def read_examples(
     Returns:
         A row per example with the columns of its run, and notes on left out variants and damaged files.
     """
-    runs = [records.first_run(index, file, ("done",)) for index in records.chosen(where)]
+    runs = [records.first_run(index, file, ("done",)) for index in records.chosen(selector)]
     first_runs = {run.variant: run for run in runs if run is not None}
     rows: list[Json] = []
-    notes = list(cut_note(records, len(first_runs), most))
-    for run in (first_runs[index] for index in shown_variants(records, most, first_runs)):
+    notes = list(cut_note(records, len(first_runs), limit))
+    for run in (first_runs[index] for index in shown_variants(records, limit, first_runs)):
         path, columns = records.results.run(run.id).path / file, run_columns(records, run)
         try:
             rows += [columns | example for example in read(path)]
@@ -150,11 +154,11 @@ def read_examples(
     return pd.DataFrame(rows), notes
 
 
-def add_images(records: StudyRecords, where: Json, data: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def add_images(records: StudyRecords, selector: Json, data: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the data with the `_image` of each test image, None if no run saved it, and notes on damaged
     files.
     """
-    images, notes = read_examples(records, where, "captions.npz", _read_images, len(records.variants))
+    images, notes = read_examples(records, selector, "captions.npz", _read_images, len(records.variants))
     images = images.reindex(columns=["data", "row", "_image"]).drop_duplicates(["data", "row"])
     data = data.merge(images.astype({"row": "int64"}), "left", ["data", "row"])
     return data.assign(_image=data["_image"].astype(object).where(data["_image"].notna(), None)), notes
@@ -227,7 +231,7 @@ class CaptionTrace:
 
 
 def first_trace(
-    records: StudyRecords, where: Json, example: int, array: str
+    records: StudyRecords, selector: Json, example: int, array: str
 ) -> tuple[CaptionTrace | None, list[str]]:
     """Return a caption's trace of the first variant that has one, and notes on missing and damaged traces.
 
@@ -244,13 +248,13 @@ def first_trace(
             return []
         return [{"row": trace.row, "trace": trace}]
 
-    examples, notes = read_examples(records, where, TRACE, read, most=len(records.variants))
+    examples, notes = read_examples(records, selector, TRACE, read, limit=len(records.variants))
     if not examples.empty:
-        first, _ = add_images(records, where, examples.head(1))
+        first, _ = add_images(records, selector, examples.head(1))
         columns = {str(name): value for name, value in first.iloc[0].items()}
         return replace(columns.pop("trace"), image=columns.pop("_image"), columns=columns), notes
     place = f" (example {example})" if example else ""
-    labels = some([records.variants[index].label for index in records.chosen(where)])
+    labels = join_labels([records.variants[index].label for index in records.chosen(selector)])
     return None, [*notes, f"no finished run has kept the {NAMES[array]} of a caption{place}: {labels}"]
 
 

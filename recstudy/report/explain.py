@@ -20,8 +20,8 @@ from recstudy.lazy import pd
 from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import Row, distinct
-from recstudy.report.cells import commit, gap
-from recstudy.report.kinds import problem, shown
+from recstudy.report.cells import commit_words, missing_reason
+from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import improved
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.terminal import shortest
@@ -53,7 +53,7 @@ class NamedNumber:
 
 
 def show_cell(
-    studies: Sequence[tuple[Results, str, str]], name: str, out: Console, trust: bool = False
+    studies: Sequence[tuple[Results, str, str]], name: str, console: Console, trust: bool = False
 ) -> None:
     """Print what is behind a number; of several studies (results folder, name, preset), the one that has its
     table.
@@ -72,9 +72,9 @@ def show_cell(
         except ConfigError as error:
             errors.append(error)
     if len(numbers) > 1:
-        known = choices(f"studies/{records.plan.study}/{records.plan.folder}" for records, _ in numbers)
+        folders = choices(f"studies/{records.plan.study}/{records.plan.folder}" for records, _ in numbers)
         raise ConfigError(
-            f"{len(numbers)} studies here have {name!r}: give one study's folder. There are {known}."
+            f"{len(numbers)} studies here have {name!r}: give one study's folder. There are {folders}."
         )
     if not numbers:
         raise errors[0]
@@ -82,10 +82,10 @@ def show_cell(
     records.record_look()
     with records.standing():
         column = f", column {number.column!r}" if number.column else ""
-        out.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)
+        console.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)
         for field, value in number.fields.items():
             if field not in PRINTED_APART and not pd.isna(value) and value is not False:
-                out.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
+                console.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
         table = RichTable("run", "seed", "variant", "value", "made by", box=None)
         left_out = []
         variants = {row.variant for row in records.rows if row.id in number.run_ids}
@@ -94,19 +94,25 @@ def show_cell(
                 table.add_row(
                     *map(
                         Text,
-                        (row.id, str(row.seed), row.label, f"{number.value(row) or 0:.10g}", commit(row)),
+                        (
+                            row.id,
+                            str(row.seed),
+                            row.label,
+                            f"{number.value(row) or 0:.10g}",
+                            commit_words(row),
+                        ),
                     )
                 )
             elif row.variant in variants:
-                why = gap(row, number.metric) or "of another purpose"
+                why = missing_reason(row, number.metric) or "of another purpose"
                 left_out.append(f"Not in it: run {row.id}, seed {row.seed}, {row.label}: {why}")
-        out.print(table if variants else Text("No run is behind it."))
+        console.print(table if variants else Text("No run is behind it."))
         place = records.results.root / "runs/RUN"
         if records.plan.imported:
             place = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
             left_out += [f"Imported from {file.words}" for file in records.plan.imported]
         for line in (*left_out, f"Records: {shortest(place)}", *records.not_here):
-            out.print(Text(line), soft_wrap=True)
+            console.print(Text(line), soft_wrap=True)
 
 
 def find(records: StudyRecords, name: str) -> NamedNumber:
@@ -116,18 +122,18 @@ def find(records: StudyRecords, name: str) -> NamedNumber:
         ConfigError: No or more than one table, row or column has that name. The message lists those there
             are.
     """
-    wanted, _, place = name.partition(":")
+    table_label, _, place = name.partition(":")
     parts = {part.name: part for part in records.parts if part.explained}
     if not parts or not place.strip(":"):
         raise ConfigError(
             f"a cell is named TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}:"
             f" {choices(parts) or 'none'}."
         )
-    part = parts[match("table", wanted, list(parts), numbered=False)]
+    part = parts[match("table", table_label, list(parts), numbered=False)]
     try:
-        frame = shown(records, part).frame
+        frame = render_part(records, part).frame
     except Exception as error:
-        raise ConfigError(problem(part, error)) from None
+        raise ConfigError(report_problem(part, error)) from None
     rows = frame.iloc[:, 0].astype(str)
     columns = frame["column"].astype(str) if "column" in frame else rows.map(lambda label: "")
     words = place.split(":") if "column" in frame else [place]
@@ -144,20 +150,30 @@ def find(records: StudyRecords, name: str) -> NamedNumber:
     raise errors[0]
 
 
-def match(kind: str, wanted: str, labels: Sequence[str], numbered: bool = True) -> str:
-    """Return the label that is meant (ConfigError: none, or several)."""
-    wanted = wanted.strip()
-    # with or without its unit
-    matches = [label for label in labels if wanted in (label, label.partition(" (")[0])]
-    if not matches and numbered and wanted.isdecimal() and 1 <= int(wanted) <= len(labels):
-        return labels[int(wanted) - 1]
-    matches = matches or [label for label in labels if wanted and label.lower().startswith(wanted.lower())]
+def match(kind: str, name: str, labels: Sequence[str], numbered: bool = True) -> str:
+    """Return the label that `name` means.
+
+    Args:
+        kind: Table, row or column, for the error.
+        name: A label with or without its unit, a number from 1 on, or the beginning of one label.
+        labels: The labels of the table.
+        numbered: Whether `name` may be a number.
+
+    Raises:
+        ConfigError: No label matches, or several do.
+    """
+    name = name.strip()
+    matches = [label for label in labels if name in (label, label.partition(" (")[0])]
+    if not matches and numbered and name.isdecimal() and 1 <= int(name) <= len(labels):
+        return labels[int(name) - 1]
+    if not matches and name:
+        matches = [label for label in labels if label.lower().startswith(name.lower())]
     if len(matches) == 1:
         return matches[0]
     listed = choices(
         f"{number} {label!r}" if numbered else repr(label) for number, label in enumerate(labels, 1)
     )
     if matches:
-        more = ", or give a number" * numbered
-        raise ConfigError(f"{wanted!r} matches {len(matches)} {kind}s; be more specific{more}: {listed}")
-    raise ConfigError(f"no {kind} {wanted!r}: there are {listed}.{nearest(wanted, labels)}")
+        advice = ", or give a number" * numbered
+        raise ConfigError(f"{name!r} matches {len(matches)} {kind}s; be more specific{advice}: {listed}")
+    raise ConfigError(f"no {kind} {name!r}: there are {listed}.{nearest(name, labels)}")

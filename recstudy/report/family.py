@@ -17,7 +17,7 @@ from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published,
 from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
-from recstudy.report.fits import weighted
+from recstudy.report.fits import weighted_mean
 from recstudy.report.names import improved, metric
 from recstudy.report.parts import BesidePublished, OfVariants
 from recstudy.report.questions import Family, QuestionRow, ask
@@ -59,16 +59,18 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     Raises:
         ConfigError: The part names what the study does not have, or cannot be compared.
     """
-    whole = study_family(records)
-    if repr(part) in whole.parts:
-        return whole.parts[repr(part)]
+    all_answers = study_family(records)
+    if repr(part) in all_answers.parts:
+        return all_answers.parts[repr(part)]
     # a part that the report does not have, such as in a notebook, joins the family
-    asked = ask(records, part)
-    looks = [records.looks_at(row.variants) for row in asked.rows]
-    answers = judge([row.answer for row in asked.rows], looks, whole.tests)
-    rows = tuple(replace(row, answer=answer) for row, answer in zip(asked.rows, answers, strict=True))
+    part_family = ask(records, part)
+    looks = [records.looks_at(row.variants) for row in part_family.rows]
+    answers = judge([row.answer for row in part_family.rows], looks, all_answers.tests)
+    rows = tuple(replace(row, answer=answer) for row, answer in zip(part_family.rows, answers, strict=True))
     return replace(
-        asked, rows=rows, adjusted_for=whole.tests + sum(answer.verdict not in NO_TESTS for answer in answers)
+        part_family,
+        rows=rows,
+        adjusted_for=all_answers.tests + sum(answer.verdict not in NO_TESTS for answer in answers),
     )
 
 
@@ -81,16 +83,16 @@ def published_answers(cell: Cell) -> list[tuple[Placed, Answer[str]]]:
     """Return the verdict on each published value beside a cell."""
     if not cell.placed:
         return []
-    whole = study_family(cell.records)
+    all_answers = study_family(cell.records)
     answers = []
-    for placed in cell.placed:
-        value = whole.published.get(_key(cell, placed))
+    for target in cell.placed:
+        value = all_answers.published.get(_key(cell, target))
         if value is not None and not improved(cell.metric):
             answer = value.answer
         else:  # such as the mean of several variants, which is judged beside the questions of the report
             looks = cell.records.looks_at(cell.variants)
-            (answer,) = judge([_published_answer(cell, placed)], [looks], whole.tests)
-        answers.append((placed, answer))
+            (answer,) = judge([_published_answer(cell, target)], [looks], all_answers.tests)
+        answers.append((target, answer))
     return answers
 
 
@@ -131,34 +133,34 @@ def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedV
                 continue
             for index, name in placement.placed:
                 result = cell(records, [index], name, placement)
-                for placed in result.placed:
+                for target in result.placed:
                     value = PublishedValue(
-                        records.variants[index].label, result, placed, _published_answer(result, placed)
+                        records.variants[index].label, result, target, _published_answer(result, target)
                     )
-                    yield _key(result, placed), value
+                    yield _key(result, target), value
 
 
-def _key(cell: Cell, placed: Placed) -> PublishedKey:
-    return cell.variants, cell.metric, placed.target.source, placed.value
+def _key(cell: Cell, target: Placed) -> PublishedKey:
+    return cell.variants, cell.metric, target.target.source, target.value
 
 
-def _published_answer(cell: Cell, placed: Placed) -> Answer[str]:
+def _published_answer(cell: Cell, target: Placed) -> Answer[str]:
     """Test a published value alone. A count that follows from the config needs no test."""
-    question = Question({"ours": 1.0}, near=placed.value, within=placed.margin, kind=Kind.PUBLISHED)
-    given = Answer(question, cell.estimate, runs=cell.run_ids)
-    if placed.reasons:
-        return replace(given, verdict=Verdict.NOT_COMPARABLE, reasons=placed.reasons)
-    if metric(placed.target.metric).computed and cell.counted:
-        distance = max(abs(value - placed.value) for value in cell.values)
-        return replace(given, verdict=Verdict.AGREES if distance <= placed.margin else Verdict.DIFFERS)
-    lost = cell.count("failed", "diverged")  # the others may be the lucky ones
+    question = Question({"ours": 1.0}, near=target.value, within=target.margin, kind=Kind.PUBLISHED)
+    untested = Answer(question, cell.estimate, runs=cell.run_ids)
+    if target.reasons:
+        return replace(untested, verdict=Verdict.NOT_COMPARABLE, reasons=target.reasons)
+    if metric(target.target.metric).computed and cell.counted:
+        distance = max(abs(value - target.value) for value in cell.values)
+        return replace(untested, verdict=Verdict.AGREES if distance <= target.margin else Verdict.DIFFERS)
+    lost_runs = cell.count("failed", "diverged")  # the others may be the lucky ones
     mean = (
-        weighted(cell.records, cell.variants[0], cell.source, placed.margin)
+        weighted_mean(cell.records, cell.variants[0], cell.source, target.margin)
         if len(cell.variants) == 1
         else None
     )
     edge = contrast([(1.0, mean)]) if mean and not cell.base else None
-    margin = placed.margin or None
+    margin = target.margin or None
     return answer_published(
-        placed.value, margin, cell.estimate, cell.prediction, cell.left, lost, cell.run_ids, edge
+        target.value, margin, cell.estimate, cell.prediction, cell.left, lost_runs, cell.run_ids, edge
     )

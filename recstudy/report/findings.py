@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from recstudy.evidence import Answer, Reason, Verdict
 from recstudy.evidence.questions import FEWEST_OF_KINDS
 from recstudy.records.runs import STATUSES, distinct
-from recstudy.report.caveats import some
+from recstudy.report.caveats import join_labels
 from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
 from recstudy.report.family import family, published_values
-from recstudy.report.kinds import cells
+from recstudy.report.kinds import make_table
 from recstudy.report.names import inline, metric, number, plural, points, quantity
 from recstudy.report.parts import TablePart
 from recstudy.report.questions import QuestionRow
@@ -28,14 +28,14 @@ from recstudy.report.tables.question_table import interval_words, needed_words, 
 from recstudy.report.tables.render import cell_text, outcome_words
 from recstudy.report.trials import Best
 
-MOST = 5
-HOW = (
-    f"Findings: at most {MOST} sentences, made from verdicts and intervals. First decided claims, then"
+MAX_SENTENCES = 5
+METHOD = (
+    f"Findings: at most {MAX_SENTENCES} sentences, made from verdicts and intervals. First decided claims, then"
     " differences and effects with p below 0.05 (Holm); a study that asks for none of these names the best"
     " variant of its first table. Then one sentence each for what is undecided and the seeds that it needs,"
     " for published values, and for failed or missing runs."
 )
-NOTHING = "Nothing is known yet"
+NO_RESULT = "Nothing is known yet"
 NO_DIFFERENCE = "No significant difference"
 SIGNIFICANT = (Verdict.HIGHER, Verdict.LOWER)
 SIDES = ("better", "worse", "higher", "lower")
@@ -74,19 +74,19 @@ def findings(records: StudyRecords) -> list[Sentence]:
 def _findings(records: StudyRecords) -> list[Sentence]:
     if records.plan.smoke:
         return [
-            Sentence(NOTHING, "a smoke run tries the code, and its numbers mean nothing"),
-            *_missing(records),
+            Sentence(NO_RESULT, "a smoke run tries the code, and its numbers mean nothing"),
+            *_missing_runs(records),
         ]
     if not any(run.done for run in records.rows):
-        return [Sentence(NOTHING, "no run has finished"), *_missing(records)]
+        return [Sentence(NO_RESULT, "no run has finished"), *_missing_runs(records)]
     parts = [_part_findings(records, part) for part in records.parts if isinstance(part, QuestionPart)]
     if not any(part.decided or part.undecided for part in parts):
         parts.append(_best_variant(records))
     undecided = [sentence for part in parts for sentence in part.undecided][:1]
     waiting = [part.waiting for part in parts if part.waiting]
-    last = [*undecided, *_published(records), *_missing(records, waiting)]
+    last = [*undecided, *_published(records), *_missing_runs(records, waiting)]
     decided = [sentence for part in parts for sentence in part.decided]
-    sentences = [*_first_of_each_word(decided, MOST - len(last)), *last]
+    sentences = [*_first_of_each_word(decided, MAX_SENTENCES - len(last)), *last]
     return sentences or [Sentence(NO_DIFFERENCE, "the report has no two values to compare")]
 
 
@@ -181,7 +181,7 @@ def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
 
 def _sizes(rows: Sequence[QuestionRow]) -> str:
     """Return `by exact accuracy, HRM -78.60 points (95 % CI [-91.81, -65.39], n=3), ...`."""
-    return f"by {inline(rows[0].metric)}, {some([f'{row.label} {_size(row)}' for row in rows], ', ')}"
+    return f"by {inline(rows[0].metric)}, {join_labels([f'{row.label} {_size(row)}' for row in rows], ', ')}"
 
 
 def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
@@ -189,25 +189,25 @@ def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
     seeds = sorted(number for row in rows for number in row.answer.seeds_needed or ())
     if not seeds:
         return ""
-    least = "" if seeds[0] == seeds[-1] else f"{seeds[0]:,} to "
-    return f"; about {least}{plural(seeds[-1], 'more seed')} of each would show such a difference"
+    first_number = "" if seeds[0] == seeds[-1] else f"{seeds[0]:,} to "
+    return f"; about {first_number}{plural(seeds[-1], 'more seed')} of each would show such a difference"
 
 
 def _effects(rows: Sequence[QuestionRow], name: str) -> PartFindings:
     count = f"n={min((row.estimate.n for row in rows), default=0)}"
     significant = [f"{row.label} {_size(row, count=False)}" for row in rows if row.verdict in SIGNIFICANT]
-    others = [row.label for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
-    shown = (
-        [Sentence("Effects shown", f"on {inline(name)}, {some(significant, ', ')} ({count})")]
+    insignificant = [row.label for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
+    decided = (
+        [Sentence("Effects shown", f"on {inline(name)}, {join_labels(significant, ', ')} ({count})")]
         if significant
         else []
     )
     not_shown = (
-        [Sentence("No effect shown", f"on {inline(name)}, of {some(others, ', ')} ({count})")]
-        if others
+        [Sentence("No effect shown", f"on {inline(name)}, of {join_labels(insignificant, ', ')} ({count})")]
+        if insignificant
         else []
     )
-    return PartFindings(shown, not_shown)
+    return PartFindings(decided, not_shown)
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
@@ -217,7 +217,7 @@ def _best_variant(records: StudyRecords) -> PartFindings:
     """Name the best variant of the first table that ranks variants, for a study without questions."""
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         try:
-            sentence = (_best_trial if isinstance(part, Best) else _leaders)(cells(records, part))
+            sentence = (_best_trial if isinstance(part, Best) else _leaders)(make_table(records, part))
         except Exception:  # its section and the log state the problem
             continue
         if sentence is not None:
@@ -251,7 +251,7 @@ def _leaders(table: TableData) -> Sentence | None:
     ]
     best = [f"{label} {cell_text(cell)}" for label, cell in of_metric if cell.best]
     if best:
-        return Sentence("Best", f"by {inline(name)}, {some(best, ', ')}, 95 % intervals over seeds")
+        return Sentence("Best", f"by {inline(name)}, {join_labels(best, ', ')}, 95 % intervals over seeds")
     counts = sorted({cell.n for _, cell in of_metric})
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     why = "one run of each, so their variance is unknown" if counts[-1] < 2 else f"n={seeds}"
@@ -288,9 +288,13 @@ def _published(records: StudyRecords) -> list[Sentence]:
         for value in values
         if value.answer.verdict is Verdict.DIFFERS
     ]
-    least = min((value.placed.reasons for value in values if value.placed.reasons), key=len, default=())
-    lacks = "".join(least[:1]) + (f", and {plural(len(least) - 1, 'more reason')}" if len(least) > 1 else "")
-    why = {str(Verdict.DIFFERS): some(differing, ", "), str(Verdict.NOT_COMPARABLE): lacks}
+    fewest_reasons = min(
+        (value.placed.reasons for value in values if value.placed.reasons), key=len, default=()
+    )
+    lacks = "".join(fewest_reasons[:1]) + (
+        f", and {plural(len(fewest_reasons) - 1, 'more reason')}" if len(fewest_reasons) > 1 else ""
+    )
+    why = {str(Verdict.DIFFERS): join_labels(differing, ", "), str(Verdict.NOT_COMPARABLE): lacks}
     counts = {is_computed: Counter[str]() for is_computed in (False, True)}
     for value in values:
         counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
@@ -301,7 +305,7 @@ def _published(records: StudyRecords) -> list[Sentence]:
     return [Sentence("Published", "; ".join(words))]
 
 
-def _missing(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:
+def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:
     """Count the runs that give no number; those that a search stopped early are no loss."""
     runs = distinct(records.rows)
     counts = Counter(run.status for run in runs if run.status not in ("done", "stopped"))
@@ -313,10 +317,10 @@ def _missing(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentenc
 
 
 def _counted(
-    counts: Counter[str], order: Sequence[str], what: str, why: Mapping[str, str], whole: int = 0
+    counts: Counter[str], order: Sequence[str], noun: str, why: Mapping[str, str], total: int = 0
 ) -> str:
     """Return `3 of 12 values agree, 9 not comparable (data digits, not cifar10)`."""
-    of = f" of {plural(whole or counts.total(), what)}"
+    of = f" of {plural(total or counts.total(), noun)}"
     kinds = [word for word in order if counts[word]]
     phrases = []
     for word in kinds:
@@ -368,9 +372,11 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
         row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows
     ):
         seeds = min((len(term.values) for term in row.terms), default=0)
-        lost = "; ".join(row.lost)
+        lost_runs = "; ".join(row.lost)
         questions.append(
-            _open_question(row.label, row.variants, verdict_words(row), row.answer, row.left, seeds, lost)
+            _open_question(
+                row.label, row.variants, verdict_words(row), row.answer, row.left, seeds, lost_runs
+            )
         )
     for value in published_values(records):
         if not value.placed.reasons and not metric(value.cell.metric).computed:
@@ -391,18 +397,18 @@ def _open_question(
     answer: Answer[Any],
     left: int,
     seeds: int,
-    lost: str = "",
+    lost_runs: str = "",
 ) -> OpenQuestion:
     """Return a question with what would decide it: of runs that are left, their end."""
     question = OpenQuestion(text, variants, verdict, answer.verdict.is_decided, left > 0)
     if question.is_decided or question.waits:
         return question
     if answer.p is not None:
-        more = answer.seeds_needed and answer.seeds_needed[1]
-        return replace(question, more=more, chance=answer.chance, why=lost or UNLIKELY)
-    if seeds < FEWEST_OF_KINDS and any(reason in SPREAD for reason in answer.reasons) and not lost:
+        seeds_needed = answer.seeds_needed and answer.seeds_needed[1]
+        return replace(question, more=seeds_needed, chance=answer.chance, why=lost_runs or UNLIKELY)
+    if seeds < FEWEST_OF_KINDS and any(reason in SPREAD for reason in answer.reasons) and not lost_runs:
         return replace(question, chance=1.0)
     reason = next(
         (str(reason) for reason in answer.reasons if reason is not Reason.WIDE), "no run has a value"
     )
-    return replace(question, why=lost or reason)
+    return replace(question, why=lost_runs or reason)

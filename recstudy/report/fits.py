@@ -20,7 +20,7 @@ from recstudy.lazy import np
 from recstudy.programs.base import Program
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.records.runs import Row
-from recstudy.report.caveats import some
+from recstudy.report.caveats import join_labels
 from recstudy.report.names import metric
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import AT_TEST
@@ -98,7 +98,7 @@ SPLIT = (
 )
 MAY_SPLIT = "seeds of other variants split, so these few seeds may all be of one kind"
 WHY_NOTES: dict[Why | None, str] = {Why.SPLIT: SPLIT, Why.MAY_SPLIT: MAY_SPLIT}
-APART = "spread several times that of the others"
+WIDE_SPREAD = "spread several times that of the others"
 SHARED = "the seeds share {}, so intervals leave out what it adds: {}"
 Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
 
@@ -131,19 +131,19 @@ def _questions(run: Row, repeated: bool) -> int:
     return 0 if answers is None else answers.count(repeated)
 
 
-def scored(runs: Sequence[Row], name: str) -> list[Row]:
+def scored_runs(runs: Sequence[Row], name: str) -> list[Row]:
     """Return those that count in a mean of this metric: finished, and with it. What is computed a diverged
     one has too.
     """
-    ends = ("done", "diverged") if metric(name).computed else ("done",)
-    return [run for run in runs if run.status in ends and run.value(name) is not None]
+    statuses = ("done", "diverged") if metric(name).computed else ("done",)
+    return [run for run in runs if run.status in statuses and run.value(name) is not None]
 
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
     """Return the runs of a variant whose values are one another's repetitions: of a search the fresh seeds
     alone.
     """
-    return scored(records.by_variant[index][1 if records.plan.search is not None else 0 :], name)
+    return scored_runs(records.by_variant[index][1 if records.plan.search is not None else 0 :], name)
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:
@@ -202,7 +202,7 @@ def protocol(records: StudyRecords, index: int) -> object:
     return records.variants[index].data, records.leaks(index), selection, records.data_settings[index]
 
 
-def weighted(records: StudyRecords, index: int, name: str, margin: float = 0.0) -> Weighted | None:
+def weighted_mean(records: StudyRecords, index: int, name: str, margin: float = 0.0) -> Weighted | None:
     """Return a variant's mean as a contrast takes it, of a question of no difference with its margin; None
     without a value.
     """
@@ -222,10 +222,10 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
         values.setdefault(run.variant, []).append(run)
     # a count has no spread
     if metric(name).computed and runs and len({run.number(name) for run in runs}) == 1:
-        alike = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
-        return alike, alike
+        estimate = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
+        return estimate, estimate
     fits = fits_of(records, name)
-    whole = [
+    fitted_variants = [
         index
         for index in values
         if index in fits and _ids(values[index]) == _ids(seeds_of(records, index, name))
@@ -234,14 +234,14 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
         not runs
         or metric(name).computed
         or any(name in run.added for run in runs)
-        or len(whole) < len(values)
+        or len(fitted_variants) < len(values)
     ):
-        alone: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
-        return alone.estimate(0), alone.prediction(0)
+        fit_of_runs: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
+        return fit_of_runs.estimate(0), fit_of_runs.prediction(0)
     if len(values) == 1:
-        fit, key = fits[whole[0]]
+        fit, key = fits[fitted_variants[0]]
         return fit.estimate(key), fit.prediction(key)
-    terms = [(len(values[index]) / len(runs), weighted(records, index, name)) for index in values]
+    terms = [(len(values[index]) / len(runs), weighted_mean(records, index, name)) for index in values]
     mean = replace(contrast(terms), n=len(runs))
     error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
     return mean, at_level(replace(mean, error=error), mean.level)
@@ -256,11 +256,11 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
     for name in names:
         labels: dict[str, list[str]] = {}
         for index, (fit, key) in fits_of(records, name).items():
-            words = WHY_NOTES.get(fit.why(key)) or (APART if fit.stands_apart(key) else "")
+            words = WHY_NOTES.get(fit.why(key)) or (WIDE_SPREAD if fit.stands_apart(key) else "")
             if words and index in variants:
                 labels.setdefault(words, []).append(records.variants[index].label)
         for words, marked in labels.items():
-            notes.setdefault((words, some(marked, "; ", 4)), []).append(metric(name).title)
+            notes.setdefault((words, join_labels(marked, "; ", 4)), []).append(metric(name).title)
     shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant
     for index in variants if names else ():
         config = records.configs[index]
@@ -271,8 +271,8 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
             shared.setdefault("one image tokenizer", []).append(records.variants[index].label)
     return (
-        *(f"{words}: {labels} ({some(titles, '; ', 4)})" for (words, labels), titles in notes.items()),
-        *(SHARED.format(what, some(labels, "; ", 4)) for what, labels in shared.items()),
+        *(f"{words}: {labels} ({join_labels(titles, '; ', 4)})" for (words, labels), titles in notes.items()),
+        *(SHARED.format(component, join_labels(labels, "; ", 4)) for component, labels in shared.items()),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from recstudy.errors import ConfigError, RecstudyError
 from recstudy.lazy import pd
-from recstudy.report.caveats import captions, warnings
+from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.claims import QuestionPart
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
-def drawn(records: StudyRecords, part: FigurePart) -> DrawnFigure:
+def draw_figure(records: StudyRecords, part: FigurePart) -> DrawnFigure:
     """Return a part's figure, with what a reader must know before any number of the study.
 
     Raises:
@@ -34,7 +34,7 @@ def drawn(records: StudyRecords, part: FigurePart) -> DrawnFigure:
     return DrawnFigure(part, data, notes, part.below(records, data))
 
 
-def cells(records: StudyRecords, part: TablePart) -> TableData:
+def make_table(records: StudyRecords, part: TablePart) -> TableData:
     """Return a table's rows of cells, which page, terminal, LaTeX and findings all read. Raises as
     `drawn`.
     """
@@ -42,21 +42,21 @@ def cells(records: StudyRecords, part: TablePart) -> TableData:
     def make() -> TableData:
         table = call_method(records, part, TablePart, "cells", TableData)
         notes = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
-        study_notes = table.study_notes or captions(records, range(len(records.variants)))["study_notes"]
+        study_notes = table.study_notes or caption_facts(records, range(len(records.variants)))["study_notes"]
         return replace(table, warnings=notes, study_notes=study_notes)
 
     return records.once((type(part), repr(part), "cells"), make)
 
 
-def shown(records: StudyRecords, part: Part) -> Shown:
+def render_part(records: StudyRecords, part: Part) -> Shown:
     """Make any part of a report. Raises as `drawn`."""
     if isinstance(part, Undrawable):
         raise ConfigError(part.reason)
     if isinstance(part, FigurePart):
-        figure = drawn(records, part)
+        figure = draw_figure(records, part)
         return Shown(part.name, figure.finding, figure)
     if isinstance(part, TablePart):
-        return records.once((type(part), repr(part), "shown"), lambda: table_shown(cells(records, part)))
+        return records.once((type(part), repr(part), "shown"), lambda: table_shown(make_table(records, part)))
     if isinstance(part, QuestionPart):
         return questions_shown(records, part)
     return call_method(records, part, Part, "shown", Shown)
@@ -79,11 +79,11 @@ def heading(part: Part) -> str:
     try:
         return str(part.heading)
     except Exception as error:
-        problem(part, error)
+        report_problem(part, error)
         return part.title or part.name
 
 
-def problem(part: Part, error: Exception) -> str:
+def report_problem(part: Part, error: Exception) -> str:
     """Say in one line why a part cannot be drawn. The log has the traceback, unless the error is a clear line
     by itself.
     """

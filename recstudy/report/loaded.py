@@ -20,7 +20,7 @@ from recstudy.report.cells import cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import family, published_values
 from recstudy.report.findings import findings
-from recstudy.report.kinds import heading, shown
+from recstudy.report.kinds import heading, render_part
 from recstudy.report.page import words_table
 from recstudy.report.parts import BesidePublished, Part, Undrawable
 from recstudy.report.shown import Shown
@@ -83,7 +83,7 @@ class Loaded:
             for index, variant in enumerate(self.records.variants):
                 for name in self.records.measured([index]):
                     estimate = cell(self.records, [index], name).estimate
-                    ends = (
+                    numbers = (
                         estimate.value,
                         estimate.low,
                         estimate.high,
@@ -91,7 +91,7 @@ class Loaded:
                         estimate.df,
                         estimate.error,
                     )
-                    rows.append((index, variant.label, name, *ends, str(estimate.why or "")))
+                    rows.append((index, variant.label, name, *numbers, str(estimate.why or "")))
         return pd.DataFrame(rows, columns=list(ESTIMATES))
 
     @cached_property
@@ -159,8 +159,8 @@ class Loaded:
                     " reads it"
                 )
             part = replace(part, targets=of_program(part.targets))
-        made = self._shown(part)
-        return made.figure if made.table is None else made.table
+        rendered_part = self._shown(part)
+        return rendered_part.figure if rendered_part.table is None else rendered_part.table
 
     def _part(self, name: str) -> Part:
         if name not in self.parts:
@@ -171,7 +171,7 @@ class Loaded:
 
     def _shown(self, part: Part) -> Shown:
         with self.records.standing():
-            return shown(self.records, part)
+            return render_part(self.records, part)
 
     def _repr_html_(self) -> str:
         with self.records.standing():
@@ -196,10 +196,10 @@ class Loaded:
 
 def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
     estimate, shift = answer.estimate, answer.question.near
-    ends = (None if end is None else end - shift for end in (estimate.value, estimate.low, estimate.high))
+    numbers = (None if end is None else end - shift for end in (estimate.value, estimate.low, estimate.high))
     reasons = "; ".join(map(str, answer.reasons))
     kind, verdict = str(answer.question.kind), str(answer.verdict)
-    return kind, label, name, *ends, answer.p, answer.adjusted, verdict, reasons
+    return kind, label, name, *numbers, answer.p, answer.adjusted, verdict, reasons
 
 
 def load(path: str | Path, trust: bool = False) -> Loaded:

@@ -139,7 +139,11 @@ def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
     parts.
     """
     parts = [label.split(", ") for label in labels]
-    common = [part for part in parts[0] if all(part in other for other in parts)] if len(parts) > 1 else []
+    common = (
+        [part for part in parts[0] if all(part in other_parts for other_parts in parts)]
+        if len(parts) > 1
+        else []
+    )
     short = [", ".join(part for part in label.split(", ") if part not in common) or label for label in labels]
     return short, ", ".join(common)
 

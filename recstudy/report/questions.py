@@ -34,7 +34,7 @@ from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.records.runs import Row
 from recstudy.report.caveats import LEAK
-from recstudy.report.cells import gap
+from recstudy.report.cells import missing_reason
 from recstudy.report.claims import (
     METRIC,
     Claim,
@@ -149,7 +149,9 @@ class QuestionRow:
     @property
     def lost(self) -> tuple[str, ...]:
         """Why each run that ended gives no value."""
-        reasons = (gap(run, self.metric) or "without a value at that depth" for run in self.lost_runs)
+        reasons = (
+            missing_reason(run, self.metric) or "without a value at that depth" for run in self.lost_runs
+        )
         return tuple(
             f"{run.label}, seed {run.seed}: {reason}"
             for run, reason in zip(self.lost_runs, reasons, strict=True)

@@ -16,11 +16,11 @@ from recstudy.programs.settings import flatten
 from recstudy.records.plans import earlier_runs
 from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import SELECTIONS, seed_words, to_evaluate, warnings
+from recstudy.report.caveats import SELECTIONS, missing_metric_notes, seed_words, warnings
 from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import published_values
-from recstudy.report.findings import HOW, findings
+from recstudy.report.findings import METHOD, findings
 from recstudy.report.names import metric, plain, plural, quantity, setting_name
 from recstudy.report.page import Html, escape, fold, markup, words_table
 from recstudy.report.registration import registration_words
@@ -154,7 +154,7 @@ def lacking(records: StudyRecords) -> tuple[str, ...]:
         *(name for part in records.parts for name in part.shows),
         *(name for name in named if isinstance(name, str)),
     ]
-    return to_evaluate(records, range(len(records.variants)), shown)
+    return missing_metric_notes(records, range(len(records.variants)), shown)
 
 
 def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
@@ -283,7 +283,11 @@ def reading_notes(records: StudyRecords) -> str:
     """Return how to read the page: said once here, and not below each table."""
     return markup(
         "notes",
-        [INTERVALS, *([ON_P] if any(isinstance(part, QuestionPart) for part in records.parts) else []), HOW],
+        [
+            INTERVALS,
+            *([ON_P] if any(isinstance(part, QuestionPart) for part in records.parts) else []),
+            METHOD,
+        ],
     )
 
 

@@ -24,7 +24,7 @@ from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
-from recstudy.report.caveats import IMPORTED, LEAK, some
+from recstudy.report.caveats import IMPORTED, LEAK, join_labels
 from recstudy.report.names import in_own_unit, metric, number, plain, plural, same, setting_name
 from recstudy.report.registration import post_hoc
 from recstudy.report.study_records import StudyRecords
@@ -321,7 +321,7 @@ def _reasons(
     is_paper = reference is None or reference.preset == PAPER
     unstated = [setting_name(path) for path in compared if path not in {*stated, *sourced}]
     if unstated and ((target.row and not (reasons or target.against)) or (records.is_own and not is_paper)):
-        reasons.append(f"its source does not state {some(unstated, ', ')}")
+        reasons.append(f"its source does not state {join_labels(unstated, ', ')}")
     elif not (is_paper or records.is_own) and not {*stated, *sourced} >= {*TRAINING}:
         reasons.append(NOTHING)
     limit = config.get("data.limit")

@@ -19,9 +19,9 @@ from recstudy.errors import ConfigError, NotYetError, StorageError
 from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
-from recstudy.report.caveats import captions, warnings
+from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.findings import findings
-from recstudy.report.kinds import heading, problem, shown
+from recstudy.report.kinds import heading, render_part, report_problem
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
 from recstudy.report.shown import ReportFiles, Shown, check_export
@@ -82,7 +82,7 @@ def show_report(
         page = write_files(records, results.study(name, preset), export, paper, say, price)
         for finding in findings(records):
             out.print(Text.assemble((f"{finding.word}: ", "bold"), f"{finding.said}."), soft_wrap=True)
-        facts = captions(records, range(len(records.variants)))["study_notes"]
+        facts = caption_facts(records, range(len(records.variants)))["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{line[0].upper()}{line[1:]}.")
         for part in records.parts:
@@ -113,7 +113,7 @@ def check_drawable(plan: PlanRecord) -> list[str]:
         try:
             if isinstance(part, OfVariants) and not records.chosen(part.where):
                 raise ConfigError(f"no variant is at {part.where}")
-            shown(records, part)
+            render_part(records, part)
         except NotYetError:
             continue
         except ConfigError as error:
@@ -220,13 +220,13 @@ def section(
     """
     title, content = heading(part), ""
     try:
-        made = shown(records, part)
+        made = render_part(records, part)
         content = made.without(warnings(records)).linked(link)
         return Section(title, content + write(made), made.finding)
     except Exception as error:
         if content and isinstance(error, StorageError):
             raise
-        return Section(title, (markup("warnings", [problem(part, error)])))
+        return Section(title, (markup("warnings", [report_problem(part, error)])))
 
 
 def no_figure(records: StudyRecords, part: Part) -> Shown | None:
@@ -234,7 +234,7 @@ def no_figure(records: StudyRecords, part: Part) -> Shown | None:
     say.
     """
     try:
-        return None if isinstance(part, FigurePart) else shown(records, part)
+        return None if isinstance(part, FigurePart) else render_part(records, part)
     except Exception:
         return None
 

@@ -17,7 +17,7 @@ from asking import CLOSE, HELPS, HURTS, SAME, study
 from made_up import write_report, write_search, write_study
 from scenarios import SCENARIOS, records_of
 
-from recstudy.report.kinds import shown
+from recstudy.report.kinds import render_part
 from recstudy.report.shown import Shown
 
 FOLDER = Path(__file__).parent / "golden" / "pages"
@@ -139,7 +139,7 @@ def part_text(name: str, root: Path) -> str:
     """
     build, part = SCENARIOS[name]
     records = records_of(build, root)
-    made = shown(records, part)
+    made = render_part(records, part)
     said = [f"finding: {made.finding}", *Words(made.html).lines]
     said += figure_text(made) if made.drawn and not made.drawn.data.empty else []
     if made.page:

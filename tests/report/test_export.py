@@ -17,7 +17,7 @@ from recstudy.report import (
     LearningCurves,
     Pareto,
 )
-from recstudy.report.kinds import drawn
+from recstudy.report.kinds import draw_figure
 from recstudy.report.shown import ReportFiles, printed, write_figure
 from recstudy.report.study_records import load_study
 from recstudy.report.venues import VENUES, Paper
@@ -29,14 +29,14 @@ SPEC = specs()[2]
 
 
 def test_html_and_csv_are_always_written(records, tmp_path):
-    assert write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c") is None
+    assert write_figure(draw_figure(records, SPEC), ReportFiles(tmp_path), "c") is None
 
     page = (tmp_path / "figures/c.html").read_text()
     assert 'src="plotly.min.js"' in page
     assert "cdn" not in page
     assert (tmp_path / "figures/plotly.min.js").stat().st_size > 1e6
     assert (tmp_path / "figures/c.csv").read_text().startswith("line,x,value,low,high,n")
-    assert "sendChartToCloud" in drawn(records, SPEC).figure.layout.template.layout.modebar.remove
+    assert "sendChartToCloud" in draw_figure(records, SPEC).figure.layout.template.layout.modebar.remove
 
 
 def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, monkeypatch):
@@ -46,7 +46,7 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
     older.finish()
 
     out = ReportFiles(tmp_path)
-    problem = write_figure(drawn(records, SPEC), out, "c", ["png"])
+    problem = write_figure(draw_figure(records, SPEC), out, "c", ["png"])
     out.finish()
 
     assert "apt-get install chromium" in problem
@@ -58,7 +58,7 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
     with pytest.raises(
         ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"
     ):
-        write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
+        write_figure(draw_figure(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
     for flags, said in (
         (
             ["--venue", "iclm"],
@@ -89,7 +89,11 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
 def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
     assert (
         write_figure(
-            drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pdf", "svg", "png"], Paper(inches, inches)
+            draw_figure(records, SPEC),
+            ReportFiles(tmp_path),
+            "c",
+            ["pdf", "svg", "png"],
+            Paper(inches, inches),
         )
         is None
     )
@@ -107,7 +111,9 @@ def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
 
 def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
     records = load_study(swept(tmp_path / "r"), "made_up", "paper")
-    low, high = (drawn(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves()))
+    low, high = (
+        draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves())
+    )
 
     assert [printed(one, VENUES["icml"])[1] for one in (low, high)] == [False, True]
     assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120

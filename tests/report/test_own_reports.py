@@ -14,7 +14,7 @@ from recstudy.errors import ConfigError
 from recstudy.programs.metric import METRICS
 from recstudy.report import Curve, LearningCurves, Table, Tuned
 from recstudy.report.explain import find
-from recstudy.report.kinds import shown
+from recstudy.report.kinds import render_part
 from recstudy.report.loaded import load
 from recstudy.report.names import metric
 from recstudy.report.study_records import load_study
@@ -81,7 +81,7 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
     results = run_study(tmp_path / "r", report=report, claims=claims)
     records = load_study(results, "depth", "default")
     with records.standing():
-        side = shown(records, records.parts[2]).printed
+        side = render_part(records, records.parts[2]).printed
 
     assert side is not None
     assert side.heads[:2] == ["variant", "Accuracy (%)"]

@@ -16,7 +16,7 @@ from tex import compiled, letters, needs_siunitx, run
 
 from recstudy.command import main
 from recstudy.report import Differences, Table, dump_report, writers
-from recstudy.report.kinds import shown
+from recstudy.report.kinds import render_part
 from recstudy.report.names import DASH
 from recstudy.report.study_records import load_study
 from recstudy.report.table import Interval, Number, PrintedTable, TableEntry
@@ -81,7 +81,7 @@ def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, ven
      "differences of hostile names", "claims that wait", "effects", "arithmetic given"],
 )  # fmt: skip
 def test_tables_of_every_kind_compile(tmp_path, name):
-    made = shown(records_of(SCENARIOS[name][0], tmp_path / "r"), SCENARIOS[name][1])
+    made = render_part(records_of(SCENARIOS[name][0], tmp_path / "r"), SCENARIOS[name][1])
 
     assert compiled(made.latex_for(Paper(9, 9)), tmp_path).exists()
 

@@ -68,7 +68,7 @@ from recstudy.report import (
 )
 from recstudy.report.cells import cell
 from recstudy.report.examples import cut_note, shown_variants
-from recstudy.report.kinds import drawn, shown
+from recstudy.report.kinds import draw_figure, render_part
 from recstudy.report.targets import Placement
 from recstudy.report.writers import TerminalTable
 
@@ -93,7 +93,7 @@ def test_every_kind_of_part_has_a_scenario_and_every_file_too():
 def test_hostile_names_are_text_in_every_form(name, tmp_path):
     build, part = SCENARIOS[name]
     records = records_of(build, tmp_path / "r")
-    made, console = shown(records, part), Console(width=600, record=True, file=io.StringIO())
+    made, console = render_part(records, part), Console(width=600, record=True, file=io.StringIO())
     page = Tags(made.html)
 
     assert {tag for tag, _ in page.tags if tag in ("b", "a", "i")} <= {"a"}
@@ -173,7 +173,7 @@ def test_damage_is_one_line_that_names_the_file_and_the_fix(tmp_path, part, dama
     results = write_caption_study(tmp_path / "r")
     damage(results, **changes)
 
-    made = shown(read(results), part)
+    made = render_part(read(results), part)
 
     notes = (*made.notes, *(made.drawn.notes if made.drawn else ()))
     (note,) = [note for note in notes if "is damaged" in note]
@@ -187,7 +187,7 @@ def test_damage_of_one_run_leaves_the_others(results):
     mistakes_of(results, labels=np.array([0, 1, 2]))
     write_mistakes(results, run_id(1, 0), GREY)
 
-    assert len(drawn(read(results), Mistakes()).data) == 3
+    assert len(draw_figure(read(results), Mistakes()).data) == 3
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_damage_of_one_run_leaves_the_others(results):
 )
 def test_parts_that_do_not_fit_the_study_are_refused(records, part, message):
     with pytest.raises(ConfigError, match=message):
-        shown(records, part)
+        render_part(records, part)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_fields_that_do_not_go_together_are_refused(part, fields, message):
 
 def test_a_layer_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match="attention 'attention': head must be at most 2, but got 3"):
-        drawn(read(inside(tmp_path / "r")), AttentionMaps(head=3))
+        draw_figure(read(inside(tmp_path / "r")), AttentionMaps(head=3))
 
 
 # ------------------------------------------------------------------------------------------------- which runs
@@ -290,8 +290,8 @@ def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seed
             depths = {"top1_accuracy": {"1": first + 0.4 * seed, "2": first}}
             finish(results, index, seed, result(first + 0.4 * seed) | {"depths": depths})
     records = read(results)
-    pooled = drawn(records, Curve("c", x="eval.depth", y="top1_accuracy", by="model")).data.iloc[0]
-    alone = drawn(records, Curve("c", x="copy", y="top1_accuracy")).data
+    pooled = draw_figure(records, Curve("c", x="eval.depth", y="top1_accuracy", by="model")).data.iloc[0]
+    alone = draw_figure(records, Curve("c", x="copy", y="top1_accuracy")).data
 
     assert pooled["value"] == pytest.approx(75.2)
     assert 0 < pooled["high"] - pooled["low"] < 4
@@ -309,7 +309,7 @@ def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seed
 
 def test_a_figure_without_values_says_so(tmp_path):
     records = read(write_study(tmp_path / "r", seeds=[]))
-    made = shown(records, Curve("c", x="batch_size", y="top1_accuracy", by="batch_size"))
+    made = render_part(records, Curve("c", x="batch_size", y="top1_accuracy", by="batch_size"))
 
     assert set(made.frame["line"]) == {"batch size 64", "batch size 128"}
     assert "Nothing to draw yet." in made.html
@@ -337,7 +337,7 @@ def test_a_word_counts_at_most_as_often_as_a_reference_has_it(tmp_path):
     write_captions(
         results, run_id(0, 0), [(references, "large large large large large"), (references, "Large mass")]
     )
-    made = shown(read(results), Captions())
+    made = render_part(read(results), Captions())
 
     assert made.frame[["words", "shared"]].values.tolist() == [[5, 2], [2, 2]]
     assert re.findall("<mark>(.*?)</mark>", made.html) == ["large", "large", "Large", "mass"]
@@ -352,7 +352,7 @@ def test_runs_of_fewer_segments_stay_at_their_last(results):
     write_thinking(results, run_id(0, 0))
     write_thinking(results, run_id(1, 0), cells=puzzles()["cells"][:, :1], halt=np.empty((2, 0), np.float32))
 
-    made = shown(read(results), Thinking())
+    made = render_part(read(results), Thinking())
 
     assert Image.open(io.BytesIO(made.files["gif"]())).n_frames == 4
     assert len(made.figure.layout.images) == 4 + 2
@@ -376,7 +376,7 @@ def test_our_runs_stand_among_replications_where_they_compare(tmp_path, train_pu
     records = read(write_study(tmp_path / "r", base=own, axes={}, variants=made))
     part = Replications(cell="trm_mlp_sudoku_extreme")
 
-    assert drawn(records, part).data["kind"].eq("ours").sum() == 0  # of images: no exact accuracy
+    assert draw_figure(records, part).data["kind"].eq("ours").sum() == 0  # of images: no exact accuracy
     for row in records.rows:
         object.__setattr__(row, "added", {"exact_accuracy": row.value("top1_accuracy")} if row.done else {})
-    assert drawn(records, part).data["kind"].eq("ours").sum() == count
+    assert draw_figure(records, part).data["kind"].eq("ours").sum() == count

@@ -19,7 +19,7 @@ from recstudy.records.reading import dumped
 from recstudy.records.runs import Row
 from recstudy.records.schema import Selected
 from recstudy.report import Best, History, Table
-from recstudy.report.kinds import cells, drawn
+from recstudy.report.kinds import draw_figure, make_table
 from recstudy.report.status import show_status, status
 from recstudy.report.summary import origins
 from recstudy.report.trials import (
@@ -74,8 +74,8 @@ def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
     records = read(results)
 
     assert len(records.rows) == 13
-    assert drawn(records, History()).data.query("trial == 9")["value"].tolist() == [90.0, 0.4]
-    assert [row.label[:2] for row in cells(records, BEST).rows] == ["4:", "6:", "1:", "0:", "7:"]
+    assert draw_figure(records, History()).data.query("trial == 9")["value"].tolist() == [90.0, 0.4]
+    assert [row.label[:2] for row in make_table(records, BEST).rows] == ["4:", "6:", "1:", "0:", "7:"]
 
 
 def test_fields_that_end_alike_keep_their_paths(tmp_path):
@@ -126,7 +126,7 @@ def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
     show_status(results, out)
 
     assert "Finish" not in out.file.getvalue()
-    assert "Finish" not in str(cells(read(results), Table("t")).caption)
+    assert "Finish" not in str(make_table(read(results), Table("t")).caption)
 
 
 def test_a_run_that_was_stopped_once_and_finished_later_is_done(results):
@@ -144,7 +144,7 @@ def test_the_front_comes_first_and_then_the_score(records):
     assert ranked(table, records.plan.search.objectives)["trial"].tolist() == [4, 6, 1, 0, 7]
     assert ranked(table, ONE)["trial"].tolist() == [4, 6, 0, 7, 1]
     assert ranked(table, {"gflops": "min"})["trial"].tolist() == [1, 0, 6, 4, 7]
-    assert [row.label[0] for row in cells(records, Best(most=2)).rows] == ["4", "6"]
+    assert [row.label[0] for row in make_table(records, Best(most=2)).rows] == ["4", "6"]
 
 
 def test_runs_of_earlier_definitions_are_counted(results):

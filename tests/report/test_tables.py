@@ -22,7 +22,7 @@ from scenarios import ranked
 
 from recstudy.papers import Target, published
 from recstudy.report import Arithmetic, Table, Tuned, dump_report
-from recstudy.report.kinds import cells
+from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.render import csv_text
@@ -151,7 +151,7 @@ def tunable(root, leaks=(), status="done"):
 
 
 def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
-    table = cells(read(tunable(tmp_path)), Tuned())
+    table = make_table(read(tunable(tmp_path)), Tuned())
 
     assert table.columns == ("64", "256")
     assert [[cell.value and round(cell.value, 6) for cell in row.cells] for row in table.rows] == [
@@ -174,14 +174,14 @@ def test_a_loss_is_best_where_it_is_lowest(tmp_path):
         told["selected"] = {"epoch": 4, "split": "validation", "loss": loss}
         finish(results, index, 0, told)
 
-    table = cells(read(results), Tuned(by="selection_loss"))
+    table = make_table(read(results), Tuned(by="selection_loss"))
 
     assert table.notes[1] == "learning rate of each cell: A, 64: 0.001"
 
 
 def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
-    leaky = cells(read(tunable(tmp_path / "a", leaks=("A",))), Tuned())
-    nothing = cells(read(tunable(tmp_path / "b", status="diverged")), Tuned())
+    leaky = make_table(read(tunable(tmp_path / "a", leaks=("A",))), Tuned())
+    nothing = make_table(read(tunable(tmp_path / "b", status="diverged")), Tuned())
 
     assert [row.label for row in leaky.rows] == ["B"]
     assert (nothing.rows, nothing.columns) == ((), ())

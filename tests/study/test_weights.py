@@ -23,7 +23,7 @@ from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
 from recstudy.records.schema import Initial
 from recstudy.report import Table
-from recstudy.report.kinds import cells
+from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.render import cell_text, verdicts
 from recstudy.study.design import Variant
@@ -138,7 +138,7 @@ def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(import
         source="a paper", metric="exact_accuracy", value=0.0, unit="%", kind="reported", where={}, margin=1.0
     )
 
-    (row,) = cells(records, Table("t", metrics=("exact_accuracy",), targets=(value,))).rows
+    (row,) = make_table(records, Table("t", metrics=("exact_accuracy",), targets=(value,))).rows
 
     assert row.label.endswith(", imported")
     assert cell_text(row.cells[0]) == "0.0 (imported) (n=1)"

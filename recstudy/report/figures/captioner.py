@@ -15,7 +15,7 @@ from recstudy.lazy import go, np, pd
 from recstudy.records.reading import record_of
 from recstudy.records.runs import Row
 from recstudy.records.schema import Routing
-from recstudy.report.caveats import some
+from recstudy.report.caveats import join_labels
 from recstudy.report.examples import (
     CaptionTrace,
     cut_note,
@@ -396,7 +396,9 @@ class ExpertLoad(FigurePart, OfVariants):
         lacking = [records.variants[index].label for index in variants if index not in runs]
         notes = [*cut_note(records, len(routed), MOST)]
         notes += (
-            [f"without an expert load, because they have one expert or no finished run: {some(lacking)}"]
+            [
+                f"without an expert load, because they have one expert or no finished run: {join_labels(lacking)}"
+            ]
             if lacking
             else []
         )

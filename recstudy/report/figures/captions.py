@@ -28,7 +28,7 @@ from recstudy.papers import Target, published
 from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
 from recstudy.records.schema import CosinePairs, KeptCaptions
-from recstudy.report.caveats import made_notes, warnings
+from recstudy.report.caveats import method_notes, warnings
 from recstudy.report.examples import add_images, read_examples
 from recstudy.report.figures.learning_curves import span
 from recstudy.report.look import PALETTE, SCREEN, folded
@@ -77,7 +77,7 @@ class Captions(OfVariants):
             data, damage = add_images(records, self.where, data)
             notes += damage
             cards = [answers.to_dict("records") for _, answers in data.groupby(["data", "row"], sort=False)]
-            facts = made_notes(records, data["variant"].unique().tolist(), ("decode", "text", "image"))
+            facts = method_notes(records, data["variant"].unique().tolist(), ("decode", "text", "image"))
         functions = {"reference_words": reference_words, "marked": marked, "picture": picture}
         body = render("captions.html.jinja", cards=cards, facts=facts, **functions)
         csv = data.reindex(columns=CARDS).to_csv(index=False)
@@ -205,7 +205,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
             (rows.to_dict("records"), Fit({0: [*rows["difference"]]}).estimate(0))
             for _, rows in data.groupby("variant")
         ]
-        facts = made_notes(records, data["variant"].dropna().unique().tolist(), ("text", "image"))
+        facts = method_notes(records, data["variant"].dropna().unique().tolist(), ("text", "image"))
         theirs = data[data["published"]].to_dict("records")
         return render(
             "alignment.html.jinja", parts=parts, theirs=theirs, facts=facts, most=self.most, picture=picture

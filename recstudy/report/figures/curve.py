@@ -14,7 +14,7 @@ from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
 from recstudy.report.family import published_answers
-from recstudy.report.fits import weighted
+from recstudy.report.fits import weighted_mean
 from recstudy.report.look import (
     bands,
     escape,
@@ -128,7 +128,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             f"{missing} of {len(ours)} points not run yet": missing,
             f"{incomparable} of {plural(len(published), 'published point')} not comparable": incomparable,
         }
-        leaky = leaky_notes(records, records.chosen(self.where), shown=False)
+        leaky = leaky_notes(records, records.chosen(self.where), is_shown=False)
         return [*leaky, *(note for note, is_needed in notes.items() if is_needed)]
 
     def caption(self, data: pd.DataFrame) -> str:
@@ -250,7 +250,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         def terms(sign: int, run_ids: str) -> list[tuple[float, Weighted | None]]:
             counts = Counter(variants[run] for run in run_ids.split())
             return [
-                (sign * count / counts.total(), weighted(records, index, self.y))
+                (sign * count / counts.total(), weighted_mean(records, index, self.y))
                 for index, count in counts.items()
             ]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from recstudy.lazy import go, pd
 from recstudy.programs.settings import doubled
-from recstudy.report.caveats import captions, leaky_notes, warnings
+from recstudy.report.caveats import caption_facts, leaky_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, cell_of_values
 from recstudy.report.figures.curve import Curve, Points, comparable
 from recstudy.report.fits import spread_notes
@@ -121,5 +121,5 @@ class Budgets(TablePart, OfVariants, BesidePublished):
                 *spread_notes(records, variants, metrics),
                 *unmatched_notes(placement),
             ),
-            **captions(records, variants),
+            **caption_facts(records, variants),
         )

@@ -15,7 +15,7 @@ from pydantic import Field
 from recstudy.lazy import go, np, pd
 from recstudy.records import Json, LossLine, read_log
 from recstudy.records.runs import Row
-from recstudy.report.caveats import some
+from recstudy.report.caveats import join_labels
 from recstudy.report.examples import MOST_LINES, add_labels, cut_note, shown_variants
 from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
 from recstudy.report.names import inline, metric, plural, registered
@@ -91,7 +91,7 @@ class LearningCurves(FigurePart):
             if len(data) and not registered(name) and name not in set(data["metric"])
         ]
         lost = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
-        damaged = some([f"{run} ({plural(count, 'epoch')})" for run, count in lost.items() if count])
+        damaged = join_labels([f"{run} ({plural(count, 'epoch')})" for run, count in lost.items() if count])
         notes = [
             *cut_note(records, len(records.variants)),
             *(f"no run recorded a metric {name!r}" for name in unknown),

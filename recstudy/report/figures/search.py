@@ -15,7 +15,7 @@ from recstudy.evidence import mean_of
 from recstudy.lazy import go, np, pd, px
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, RangeRecord
-from recstudy.report.caveats import leaky_notes, some
+from recstudy.report.caveats import join_labels, leaky_notes
 from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metric_label, panels
 from recstudy.report.names import metric, plain, plural, quantity
 from recstudy.report.parts import PARTS, FigurePart
@@ -396,7 +396,7 @@ class Pareto(FigurePart):
             f"{'up' if directions[1] == 'max' else 'down'} and to the"
             f" {'right' if directions[0] == 'max' else 'left'}"
         )
-        labels = f", from the left: {some(best, '; ', 6)}" if best and not search else ""
+        labels = f", from the left: {join_labels(best, '; ', 6)}" if best and not search else ""
         data.attrs["caption"] = (
             f"One point is {point}; {len(data)} of {len(records.variants)} drawn. Better: {better}. "
             f"The front is what no other point beats in both{labels}."

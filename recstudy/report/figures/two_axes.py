@@ -12,9 +12,9 @@ from recstudy.errors import ConfigError
 from recstudy.evidence import Estimate, contrast
 from recstudy.lazy import go, pd, px
 from recstudy.report.caveats import leaky_notes
-from recstudy.report.cells import cell, gap
+from recstudy.report.cells import cell, missing_reason
 from recstudy.report.figures.curve import comparable, point_row
-from recstudy.report.fits import weighted
+from recstudy.report.fits import weighted_mean
 from recstudy.report.look import SCREEN, SHADES, escape, line_style, metric_label, ordered, panels
 from recstudy.report.names import axis_title, level_words, metric, plain, quantity
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
@@ -56,7 +56,7 @@ class HeatMap(FigurePart, OfVariants):
             mean = cell(records, pooled, self.metric)
             rows.append({"x": x, "y": y, "said": cell_text(mean), **point_row(mean)})
         data = pd.DataFrame(rows, columns=COLUMNS)
-        notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
+        notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if len(variants) > len(data):
             notes.append(f"each cell pools {len(variants) / len(data):.3g} variants")
         if missing := data["value"].isna().sum():
@@ -182,7 +182,7 @@ class Interactions(FigurePart, OfVariants):
             for levels, pooled in crossed(records, variants, *pair).items():
                 rows.append([*pair, *levels, *self._point(records, pooled)])
         data = pd.DataFrame(rows, columns=MEAN_COLUMNS).astype({"value": float, "low": float, "high": float})
-        notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
+        notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if missing := data["value"].isna().sum():
             notes.append(f"{missing} of {len(data)} points have no finished seed")
         if partial := ((data["n"] > 0) & (data["n"] < data["expected"])).sum():
@@ -223,12 +223,12 @@ class Interactions(FigurePart, OfVariants):
         finished, missing = [], []
         for seed in seeds:
             cells = [run for run in runs if run.seed == seed]
-            gaps = [f"{run.label} {reason}" for run in cells if (reason := gap(run, self.metric))]
+            gaps = [f"{run.label} {reason}" for run in cells if (reason := missing_reason(run, self.metric))]
             if gaps:
                 missing.append(f"seed {seed}: {', '.join(gaps)}")
             elif len(cells) == len(variants):
                 finished += cells
-        terms = [(1 / len(variants), weighted(records, index, self.metric)) for index in variants]
+        terms = [(1 / len(variants), weighted_mean(records, index, self.metric)) for index in variants]
         mean = contrast(terms) if finished else Estimate(None)
         counts = [len(finished) // len(variants), len(seeds)]
         texts = ["; ".join(missing), " ".join(run.id for run in finished)]

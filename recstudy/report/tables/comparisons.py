@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import NONE, Cell, TableRow, cell
-from recstudy.report.fits import weighted
+from recstudy.report.fits import weighted_mean
 from recstudy.report.names import improved, metric, number, plain
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placement, nearest_placed, place
@@ -109,7 +109,7 @@ def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
 def _mean(candidate: Cell) -> Weighted:
     """Return the mean as a contrast takes it."""
     of_fit = (
-        weighted(candidate.records, candidate.variants[0], candidate.source)
+        weighted_mean(candidate.records, candidate.variants[0], candidate.source)
         if len(candidate.variants) == 1
         else None
     )
@@ -152,7 +152,7 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
     if bases == [index] or problem or base is None or row.value is None:
         result = replace(row, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
     else:
-        ours, theirs = (weighted(records, position, source) for position in (bases[0], index))
+        ours, theirs = (weighted_mean(records, position, source) for position in (bases[0], index))
         one_more = [
             one and one._replace(variance=one.variance and one.variance * (one.n + 1))
             for one in (ours, theirs)

@@ -9,7 +9,7 @@ from typing import Any
 
 from recstudy.evidence import MAX_SEEDS, Reason, Verdict
 from recstudy.lazy import pd
-from recstudy.report.caveats import captions, some, text_notes, warnings
+from recstudy.report.caveats import caption_facts, join_labels, text_notes, warnings
 from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.family import family
@@ -69,7 +69,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
         range(len(records.variants))
     )
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
-    facts = captions(records, variants)
+    facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
     tests = TESTS.format(plural(questions.adjusted_for, "question"))
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
@@ -152,7 +152,7 @@ def _notes(questions: Family) -> list[str]:
     )
     notes += questions.unmatched
     lost = list(dict.fromkeys(why for row in rows for why in row.lost))
-    return [*notes, *([f"{LUCKY}: {some(lost, '; ', 6)}"] if lost else [])]
+    return [*notes, *([f"{LUCKY}: {join_labels(lost, '; ', 6)}"] if lost else [])]
 
 
 def csv_text(questions: Family) -> str:

@@ -11,7 +11,7 @@ from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.lazy import pd
 from recstudy.records.runs import Row
 from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS
-from recstudy.report.cells import Cell, TableData, commit
+from recstudy.report.cells import Cell, TableData, commit_words
 from recstudy.report.family import published_answers
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
 from recstudy.report.shown import Shown
@@ -179,7 +179,9 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
 def seeds_text(runs: Sequence[Row]) -> str:
     """Return the seeds of some runs and the code that made them."""
     seeds = dict.fromkeys(str(run.seed) for run in runs)
-    return "; ".join([f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}", *dict.fromkeys(map(commit, runs))])
+    return "; ".join(
+        [f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}", *dict.fromkeys(map(commit_words, runs))]
+    )
 
 
 def settings_title(fields: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import mean_of
-from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, warnings
+from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
@@ -212,7 +212,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         variants, without = with_any(records, variants, metrics)
         notes += without
     placement = place(records, spec.targets, variants, metrics)
-    warned = [*warnings(records), *leaky_notes(records, variants, shown=not crossed), *warned]
+    warned = [*warnings(records), *leaky_notes(records, variants, is_shown=not crossed), *warned]
     if crossed:  # a cell would average over them and their neighbours
         variants = [index for index in variants if not records.leaks(index)]
         warned += _pooled(records, spec, variants)
@@ -246,7 +246,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         beneath=crossed or spec.across,
         warnings=tuple(warned),
         settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
-        **captions(records, variants),
+        **caption_facts(records, variants),
     )
     if crossed:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
@@ -255,7 +255,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     own_rows = {value.target.row for row in data.rows for value in row.published if value} - {""}
     unmatched = tuple(pair for pair in placement.unmatched_targets if pair[0].row not in own_rows)
     notes += [
-        *left_out(records, variants, metrics),
+        *undefined_notes(records, variants, metrics),
         *text_notes(records, variants, metrics),
         *deviation_notes(placed),
         *tied_notes(data.cells),
