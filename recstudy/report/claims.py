@@ -143,7 +143,9 @@ class Claims(QuestionPart):
 
     @property
     def needs(self) -> list[str]:
-        levels = [item for claim in self.claims for _, selector in claim.selectors for item in selector.items()]
+        levels = [
+            item for claim in self.claims for _, selector in claim.selectors for item in selector.items()
+        ]
         return [level if name == TUNED else name for name, level in levels if name != METRIC]
 
     @property
