@@ -19,7 +19,7 @@ from recstudy.options import (
     axes,
     changes_of,
     data_folder,
-    fields_first,
+    move_fields_first,
     write_fields,
 )
 from recstudy.papers import by_name
@@ -31,7 +31,7 @@ from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
 from recstudy.study.plan import Plan, Run, make_plan, select
-from recstudy.study.repository import code_version, program, told_version, user_files
+from recstudy.study.repository import code_version, program, user_files, version_text
 from recstudy.study.search import Search
 from recstudy.study.study import Study
 from recstudy.study.trials import TrialLog, runs_of
@@ -64,9 +64,9 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
         study = replace(study, question=cleandoc((module.__doc__ if is_own else "") or study.name))
     description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
-    words = fields_first(sys.argv[1:] if arguments is None else arguments)
+    words = move_fields_first(sys.argv[1:] if arguments is None else arguments)
     kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
-    how: dict[str, Any] = {
+    cli_options: dict[str, Any] = {
         "prog": shlex.join(program()),
         "description": description,
         "config": (tyro.conf.DisallowNone,),
@@ -74,11 +74,11 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
 
     def work() -> int:
         if "--version" in words:
-            say(told_version())
+            say(version_text())
             return 0
         refuse_removed(words)
         with using_metrics(study.metrics):
-            return carry_out(study, parsed(lambda: tyro.cli(kind, args=words, **how)))
+            return carry_out(study, parsed(lambda: tyro.cli(kind, args=words, **cli_options)))
 
     finish(work)
 
@@ -147,7 +147,7 @@ def run(
         keep=keep,
     )
     begin = _begin(study, options)
-    changes = {**(set or {}), **_begun(begin)}
+    changes = {**(set or {}), **weight_changes(begin)}
     plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, max_seeds=max_seeds)
     records = Results(options.results).pull()
     # what ours and Ray's do suits a command
@@ -175,7 +175,7 @@ def carry_out(
     if gpus:
         options = replace(options, preset=GPU_PRESET)
     base = next(iter(study.bases(study.preset_named(options.preset))), None)
-    changes, vary = changes_of(options, base) | _begun(begin), axes(options.vary)
+    changes, vary = changes_of(options, base) | weight_changes(begin), axes(options.vary)
     plan = make_plan(
         study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan
     )
@@ -219,7 +219,7 @@ def carry_out(
         return 0
     with output():
         plan, runs = complete(plan, runs, results, options, begin, until)
-        say(*(until.told(plan, results) if until else ()))
+        say(*(until.summary(plan, results) if until else ()))
         try:
             draw_report(results, study.name, plan.folder, options.report)
         # such as a results folder that has filled up while runs were running
@@ -268,7 +268,7 @@ def _begin(study: Study | Search, options: CommonOptions) -> "Weights | None":
     return program.weights(options.init_from, Results(options.results).pull())
 
 
-def _begun(begin: "Weights | None") -> dict[str, str]:
+def weight_changes(begin: "Weights | None") -> dict[str, str]:
     """Return what weights change in the config of runs that start from them."""
     return {"train.init_from": begin.digest} if begin else {}
 
@@ -295,16 +295,16 @@ def complete(
     say(*outdated.notices)
     results.check()
     storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
-    if not outdated.again and (settled := _settled(plan, runs, results, outdated, storage)):
+    if not outdated.rerun_ids and (settled := _settled(plan, runs, results, outdated, storage)):
         lock_and_record(plan, results, View(console()), data_folder(options.data))
         print(settled)
-        if not (until and until.further(plan, results)):
+        if not (until and until.next_plan(plan, results)):
             return plan, runs
     _check_report(plan)
     program = plan.base.program
     if not plan.smoke:
         say(*program.hints(plan.space.bases.values() if plan.is_search else [run.config for run in runs]))
-    where = Where(
+    driver_options = Where(
         options.address,
         data_folder(options.data),
         options.download,
@@ -316,7 +316,15 @@ def complete(
     )
     with View(console()) as view:
         plan = run_plan(
-            plan, results, where, view, runs, again=outdated.again, until=until, begin=begin, storage=storage
+            plan,
+            results,
+            driver_options,
+            view,
+            runs,
+            again=outdated.rerun_ids,
+            until=until,
+            begin=begin,
+            storage=storage,
         )
     return plan, runs_of(plan, results) if until or plan.is_search else runs
 
@@ -329,14 +337,14 @@ def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outda
         is_finished = all(run.id in outdated.finished for run in runs)
         return f"{plural(len(runs), 'run')}: all finished before" if is_finished else ""
     log = TrialLog(plan, results)
-    if not log.params or not log.settled():
+    if not log.params or not log.is_settled():
         return ""
     if storage:
         from recstudy.study.space import Optimizer
 
         Optimizer(plan, log.tried(), storage)  # writes there what it lacks
-    made = f"{log.made} runs made before, {len(log.fresh)} with fresh seeds"
-    return f"Budget: {plan.budget} in all; {made}: nothing is left to run"
+    counts = f"{log.run_count} runs made before, {len(log.fresh)} with fresh seeds"
+    return f"Budget: {plan.budget} in all; {counts}: nothing is left to run"
 
 
 def reasons(runs: Iterable[Run], results: Results) -> set[str]:
@@ -345,26 +353,26 @@ def reasons(runs: Iterable[Run], results: Results) -> set[str]:
     return {reason for folder in folders if (reason := folder.reason) and not held(folder.lock)}
 
 
-def exit_code(why: set[str]) -> int:
+def exit_code(failures: set[str]) -> int:
     """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons
     differ.
 
     Runs that were not tried, as a sweep stopped at the failures of others, are no reason of their own.
     """
-    tried = why - {"not run"}
-    return 0 if not why else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
+    tried = failures - {"not run"}
+    return 0 if not failures else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
 
 
 def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> "Outdated":
     from recstudy.study.record import earlier_code
     from recstudy.study.rerun import outdated
 
-    earlier: Collection[str] = ()
+    earlier_ids: Collection[str] = ()
     if not plan.is_search:
         folder = results.study(plan.study.name, plan.folder)
-        earlier = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
+        earlier_ids = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
     return outdated(
-        runs, results, data_folder(options.data), options.rerun, earlier, earlier_code(plan, results)
+        runs, results, data_folder(options.data), options.rerun, earlier_ids, earlier_code(plan, results)
     )
 
 

@@ -75,7 +75,7 @@ COMMANDS = {  # name -> its class, and what `recstudy --help` says of it
         "Every field of a run config: its type, default, allowed values, search range and meaning.",
     ),
 }
-SAYS = (
+DESCRIPTION = (
     "Studies of recursive models: what they ask, run and left behind. recstudy --version says which recstudy"
     " this is."
 )
@@ -87,17 +87,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     def work() -> int:
         if words == ["--version"]:
-            from recstudy.study.repository import told_version
+            from recstudy.study.repository import version_text
 
-            say(told_version())
+            say(version_text())
             return 0
         refuse_removed(words)
         options = {
             name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()
         }
         typed = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
-        how: dict[str, Any] = {"args": typed or ["--help"], "prog": "recstudy", "description": SAYS}
-        command: Any = parsed(lambda: subcommand_cli_from_dict(options, **how))
+        cli_options: dict[str, Any] = {
+            "args": typed or ["--help"],
+            "prog": "recstudy",
+            "description": DESCRIPTION,
+        }
+        command: Any = parsed(lambda: subcommand_cli_from_dict(options, **cli_options))
         return int(command.run() if typed is words else command.run(words[2:]))
 
     finish(work)
@@ -108,5 +112,5 @@ def command_class(name: str, summary: str, is_used: bool) -> Callable[..., Any]:
     if not is_used:
         return make_dataclass(name, (), namespace={"__doc__": summary})
     module, _, attribute = COMMANDS[name][0].partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"recstudy.{module}"), attribute)
-    return found
+    command: Callable[..., Any] = getattr(import_module(f"recstudy.{module}"), attribute)
+    return command

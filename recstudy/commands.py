@@ -49,7 +49,7 @@ class Report:
                 results, name, preset, self.report.formats, console(), self.report.paper, self.trust, price
             )
 
-        _each(studies_of(self.path), draw)
+        _for_each_study(studies_of(self.path), draw)
         return 0
 
 
@@ -183,7 +183,7 @@ class Evaluate:
         from recstudy.reevaluate import evaluate
 
         studies, data = studies_of(self.path, sends=True), data_folder(self.data)
-        done = _each(
+        done = _for_each_study(
             studies,
             lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust),
         )
@@ -273,11 +273,11 @@ class New:
     """Begin with a recursive model."""
 
     def run(self) -> int:
-        kind, *others = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or [
+        kind, *other_kinds = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or [
             "function"
         ]
-        if others:
-            raise ConfigError(f"a study has one program: give --{kind} or --{others[0]}")
+        if other_kinds:
+            raise ConfigError(f"a study has one program: give --{kind} or --{other_kinds[0]}")
         study, *scripts = new(self.name, Path(), kind, self.command)
         say(
             *(f"{script}: a script that it runs" for script in scripts),
@@ -313,17 +313,17 @@ class Fields:
                     ("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part])
                 )
                 return 0
-            most = len(kinds)
+            limit = len(kinds)
             if self.part:
                 raise ConfigError(
-                    f"no part {self.part!r}: there are {choices(kinds, most)}.{nearest(self.part, kinds)}"
+                    f"no part {self.part!r}: there are {choices(kinds, limit)}.{nearest(self.part, kinds)}"
                 )
             for title, names in (
                 ("model families", FAMILIES),
                 ("data sets", DATASETS),
                 ("of every run", ("train", "resources")),
             ):
-                say(f"{title}: {choices(sorted(names), most)}")
+                say(f"{title}: {choices(sorted(names), limit)}")
             say("Their fields: recstudy fields NAME")
             return 0
 
@@ -339,7 +339,9 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console().print(table)
 
 
-def _each(studies: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:
+def _for_each_study(
+    studies: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]
+) -> list[T]:
     """Return what `work` gives for each study (results folder, name, preset).
 
     Raises:

@@ -113,10 +113,10 @@ ALIASES = {
 }
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known_words: Iterable[str]) -> str:
     """Return the hint `` Did you mean 'x'?`` for a misspelt word, or nothing where no known word is near."""
-    words = list(known)
-    usual = (field.partition(".") for field, others in ALIASES.items() if word in others.split())
+    words = list(known_words)
+    usual = (field.partition(".") for field, aliases in ALIASES.items() if word in aliases.split())
     match = [
         name if name in words else f"{part}.{name}" for part, _, name in usual if {part, name} & {*words}
     ]
@@ -124,23 +124,23 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {match[0]!r}?" if match else ""
 
 
-def nearest_first(word: str, known: Iterable[str]) -> str:
+def nearest_first(word: str, known_words: Iterable[str]) -> str:
     """Return at most eight known words in one line, the most similar first; of a dotted path its last name
     counts.
     """
-    words, name = list(known), word.rpartition(".")[2]
+    words, name = list(known_words), word.rpartition(".")[2]
     hint = nearest(word, words)
 
     def distance(path: str) -> tuple[bool, float]:
         return repr(path) not in hint, -SequenceMatcher(None, name, path.rpartition(".")[2]).ratio()
 
-    return choices(sorted(words, key=distance), most=8)
+    return choices(sorted(words, key=distance), limit=8)
 
 
-def choices(known: Iterable[str], most: int = 30) -> str:
+def choices(known_words: Iterable[str], limit: int = 30) -> str:
     """Return the known words in one line, cut after `most` of them."""
-    words = list(known)
-    return ", ".join(words[:most]) + (f", ... ({len(words)} in all)" if len(words) > most else "")
+    words = list(known_words)
+    return ", ".join(words[:limit]) + (f", ... ({len(words)} in all)" if len(words) > limit else "")
 
 
 def raised_at(error: BaseException) -> str:
@@ -173,6 +173,6 @@ def user_calls(error: BaseException | None) -> tuple[str, ...]:
 def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
     """Return the frames that lie neither in our files, nor in Python's or an installed package's."""
     # <frozen>, <string> of a dataclass
-    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")
+    hidden_prefixes = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")
     frames = [frame for frame in traceback.extract_tb(trace) if "-packages" not in frame.filename]
-    return [frame for frame in frames if not frame.filename.startswith(others)]
+    return [frame for frame in frames if not frame.filename.startswith(hidden_prefixes)]

@@ -17,8 +17,8 @@ from pydantic.dataclasses import rebuild_dataclass
 from recstudy.errors import ConfigError, choices, nearest, nearest_first
 
 Called = TypeVar("Called", bound=Callable[..., Any])
-UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-MISSING = ("missing", "missing_argument")
+UNKNOWN_FIELD = ("extra_forbidden", "unexpected_keyword_argument")
+MISSING_FIELD = ("missing", "missing_argument")
 
 
 def explained(called: Called) -> Called:
@@ -50,22 +50,22 @@ def explained(called: Called) -> Called:
             raise ConfigError(explain(error, type(args[0]) if args else None)) from None
         except TypeError:
             takes, name = signature(called), called.__qualname__.removesuffix(".__init__")
-            known = [word for word in takes.parameters if word != "self"]
+            parameters = [word for word in takes.parameters if word != "self"]
             for word in words:
-                if word not in known:
+                if word not in parameters:
                     raise ConfigError(
-                        f"no argument {word!r}: {name} has {choices(known)}.{nearest(word, known)}"
+                        f"no argument {word!r}: {name} has {choices(parameters)}.{nearest(word, parameters)}"
                     ) from None
             try:
                 takes.bind(*args, **words)
             except TypeError as error:
-                raise ConfigError(f"{name}: {error}. It has {choices(known)}") from None
+                raise ConfigError(f"{name}: {error}. It has {choices(parameters)}") from None
             raise
 
     return call  # type: ignore[return-value]
 
 
-def refusal(error: ValidationError, kind: Any, part: str = "", before: str = "") -> ConfigError:
+def refusal(error: ValidationError, kind: Any, part: str = "", prefix: str = "") -> ConfigError:
     """Return what refuses the settings: a combination, if a check of a whole class fails and not one of a
     single field.
 
@@ -80,7 +80,7 @@ def refusal(error: ValidationError, kind: Any, part: str = "", before: str = "")
     for name in fault["loc"]:
         fields = getattr(annotation, "model_fields", {})
         annotation = fields[name].annotation if name in fields else None
-    failure = ConfigError(before + explain(error, kind, part))
+    failure = ConfigError(prefix + explain(error, kind, part))
     failure.is_combination = fault["type"] == "value_error" and (
         not fault["loc"] or hasattr(annotation, "model_fields")
     )
@@ -96,31 +96,31 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
         part: the field of a larger whole that it is in.
     """
     faults = error.errors(include_url=False)
-    first = next((fault for fault in faults if fault["type"] in UNKNOWN), faults[0])
+    first = next((fault for fault in faults if fault["type"] in UNKNOWN_FIELD), faults[0])
     place = list(map(str, first["loc"]))
     if place and isinstance(position := first["loc"][0], int):
         place[:1] = _takes(kind)[position : position + 1]
     *outer, last = place or [""]
     path = ".".join(filter(None, [part, *outer, last]))
-    if first["type"] in UNKNOWN:
+    if first["type"] in UNKNOWN_FIELD:
         for name in outer:  # the class that holds the field, for its list of names
             kind = kind.model_fields[name].annotation
-        known = sorted(_takes(kind))
-        return f"no field {path!r}: {kind.__name__} has {nearest_first(last, known)}.{nearest(last, known)}"
-    if first["type"] in MISSING:
+        fields = sorted(_takes(kind))
+        return f"no field {path!r}: {kind.__name__} has {nearest_first(last, fields)}.{nearest(last, fields)}"
+    if first["type"] in MISSING_FIELD:
         return f"{kind.__name__} needs {path!r}"
     if first["type"] == "value_error":
         return f"{path or kind.__name__}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
     rule = first["msg"].removeprefix("Input should be ").partition(", unable to")[0]
     rule = rule.replace("a valid integer", "an integer").replace("a valid ", "a ")
-    given = first["input"]
-    several = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    value = first["input"]
+    several = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
     sweep = (
         f". Several values are swept by --vary {path}={','.join(map(str, several))}"
         if len(several) > 1
         else ""
     )
-    return f"{path!r} must be {rule}, but got {given!r}{sweep}"
+    return f"{path!r} must be {rule}, but got {value!r}{sweep}"
 
 
 def _takes(kind: Any) -> list[str]:

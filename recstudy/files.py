@@ -32,8 +32,8 @@ def stand_in(path: Path) -> str:
     any other file.
     """
     try:
-        with open(path, "rb") as opened:
-            head = opened.read(256).lstrip().lower()
+        with open(path, "rb") as file:
+            head = file.read(256).lstrip().lower()
     except OSError:
         return ""
     if head.startswith(POINTERS):
@@ -56,7 +56,7 @@ def refuse_stand_in(path: Path) -> None:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Give a place for a file or a folder that is then flushed and takes `path`'s place; nothing of it stays
     where that fails.
 
@@ -117,9 +117,9 @@ def discard(folder: Path) -> None:
 
     Links in it are not followed. A kill leaves it under a name of its own, with a dot before it.
     """
-    away = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
-    folder.rename(away)
-    remove(away)
+    renamed_folder = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+    folder.rename(renamed_folder)
+    remove(renamed_folder)
 
 
 def remove(path: Path) -> None:
@@ -140,8 +140,8 @@ def cache_folder() -> Path:
     Raises:
         DataError: another account may write there.
     """
-    if given := os.environ.get("RECSTUDY_CACHE"):
-        return Path(given).expanduser()
+    if custom_folder := os.environ.get("RECSTUDY_CACHE"):
+        return Path(custom_folder).expanduser()
     with suppress(RuntimeError):
         return Path.home() / ".cache/recstudy"
     folder = Path(tempfile.gettempdir(), f".recstudy-cache-{os.getuid()}")
@@ -156,7 +156,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def caching(what: str, folder: Path) -> Iterator[None]:
+def caching(content: str, folder: Path) -> Iterator[None]:
     """Say so (DataError) where the block fails because the cache folder cannot be written."""
     try:
         yield
@@ -166,7 +166,7 @@ def caching(what: str, folder: Path) -> Iterator[None]:
             raise
         why = cause.strerror or cause  # NumPy's own has no number
         raise DataError(
-            f"cannot keep {what} in {folder}: {why}. Set RECSTUDY_CACHE to a folder that can be written."
+            f"cannot keep {content} in {folder}: {why}. Set RECSTUDY_CACHE to a folder that can be written."
         ) from None
 
 

@@ -51,9 +51,13 @@ from recstudy.study.study import NAME, Study
 from recstudy.terminal import output, say
 
 PRESET = "imported"
-SHOWN, MANY, BEST = 6, 500, 50  # metrics in the table; variants of which it shows the best 50 alone
-POINTS = 1000  # levels along a figure
-FEW = 12  # variants that are compared with the first one, and lines of a figure
+TABLE_METRICS, MANY_VARIANTS, BEST_VARIANTS = (
+    6,
+    500,
+    50,
+)  # metrics in the table; variants of which it shows the best 50 alone
+FIGURE_POINTS = 1000  # levels along a figure
+FEW_VARIANTS = 12  # variants that are compared with the first one, and lines of a figure
 Listed = Annotated[str, arg(metavar="A,B")]
 KEYS = (DEPTH, "metric", TUNED, "of", "over")  # of a claim's selectors that name no setting
 
@@ -95,13 +99,15 @@ class Judge:
     def run(self) -> int:
         name = self.name or self.file.stem
         if not NAME.fullmatch(name):
-            such = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
-            raise ConfigError(f"{name!r} cannot be the name of a study: give one, such as --name {such}")
-        stated = read_claims(self.claims) if self.claims else ClaimsFile()
+            example_name = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
+            raise ConfigError(
+                f"{name!r} cannot be the name of a study: give one, such as --name {example_name}"
+            )
+        claims_file = read_claims(self.claims) if self.claims else ClaimsFile()
         described = {
             head: _words(words) for head, *words in (metric.split(":") for metric in _list(self.metrics))
         }
-        described = described or stated.metrics
+        described = described or claims_file.metrics
         table = read_table(self.file)
         assign(table, _list(self.settings), list(described), self.seed)
         metrics = {column.name: _metric(column, described) for column in table.of(METRIC)}
@@ -109,13 +115,13 @@ class Judge:
         say(_assignment(table, metrics, len(runs)), *lines)
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
-            before = read_imported(folder)
-            imported = merged(Imported() if self.replace else before, table.file, runs)
-            say(*import_changes(before, imported, runs))
+            earlier_imports = read_imported(folder)
+            imported = merge_imports(Imported() if self.replace else earlier_imports, table.file, runs)
+            say(*import_changes(earlier_imports, imported, runs))
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
-            program = Table(name, metrics, stated.title, stated.data, imported.files)
-            plan = finished_plan(name, program, imported.runs, stated, targets)
+            program = Table(name, metrics, claims_file.title, claims_file.data, imported.files)
+            plan = finished_plan(name, program, imported.runs, claims_file, targets)
             with results.changing(folder / IMPORTED):
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
             record_plan(plan, results)
@@ -143,15 +149,17 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
     """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above
     1.
     """
-    known = [field.name for field in fields(MetricRecord)]
+    field_names = [field.name for field in fields(MetricRecord)]
     matches = (
-        stated for name, stated in described.items() if name == column.head or name_of(name) == column.name
+        overrides
+        for name, overrides in described.items()
+        if name == column.head or name_of(name) == column.name
     )
-    stated = next(matches, None) or {}
-    for name in stated:
-        if name not in known:
+    stated_fields = next(matches, None) or {}
+    for name in stated_fields:
+        if name not in field_names:
             raise ConfigError(
-                f"the metric {column.head!r} has no {name!r}: it has {choices(known)}.{nearest(name, known)}"
+                f"the metric {column.head!r} has no {name!r}: it has {choices(field_names)}.{nearest(name, field_names)}"
             )
     head, name = PREFIX.sub("", column.head), column.name.lower()
     is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
@@ -160,7 +168,7 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
         "better": "lower" if LOWER.fullmatch(name) else "higher",
         "unit": "%" if is_percent else "",
     }
-    return Metric(**{**usual, **stated})
+    return Metric(**{**usual, **stated_fields})
 
 
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> str:
@@ -215,11 +223,11 @@ def read_claims(file: Path) -> ClaimsFile:
     else:
         entries = next((value.value for key, value in node.value if key.value == "claims"), ())
     try:
-        stated = configure(ClaimsFile, values)
+        claims_file = configure(ClaimsFile, values)
     except ConfigError as error:
         raise ConfigError(f"{file.name}: {error}") from None
     claims = []
-    for entry, place in zip(stated.claims, entries, strict=True):
+    for entry, place in zip(claims_file.claims, entries, strict=True):
         try:
             if not isinstance(entry, dict):
                 raise ConfigError(
@@ -228,87 +236,102 @@ def read_claims(file: Path) -> ClaimsFile:
             claims.append(
                 Claim(
                     **{
-                        name: value if name == "text" else _named(value, name)
+                        name: value if name == "text" else _normalize(value, name)
                         for name, value in entry.items()
                     }
                 )
             )
         except ConfigError as error:
             raise ConfigError(f"{file.name}, line {place.start_mark.line + 1}: {error}") from None
-    return stated.model_copy(update={"claims": claims})
+    return claims_file.model_copy(update={"claims": claims})
 
 
-def _named(given: Any, key: str = "") -> Any:
+def _normalize(value: Any, key: str = "") -> Any:
     """Return a part of a claim with the names and values that settings and metrics have here."""
-    if isinstance(given, dict):
-        return {name if name in KEYS else name_of(name): _named(value, name) for name, value in given.items()}
-    if isinstance(given, list):
-        return [_named(value, key) for value in given]
+    if isinstance(value, dict):
+        return {
+            name if name in KEYS else name_of(name): _normalize(value, name) for name, value in value.items()
+        }
+    if isinstance(value, list):
+        return [_normalize(value, key) for value in value]
     return (
-        given
-        if not isinstance(given, str)
-        else name_of(given)
+        value
+        if not isinstance(value, str)
+        else name_of(value)
         if key in ("metric", TUNED)
-        else value_of(given)
+        else value_of(value)
     )
 
 
 # -------------------------------------------------------------------------------------------------------------- study
 
 
-def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:
+def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:
     """Return the imported runs with those of a file, in which a run that failed before may have finished.
 
     Raises:
         ConfigError: A finished run has another value now.
     """
-    files = (*before.files, file)
-    place = [each.sha256 for each in files].index(file.sha256)
-    known_runs = dict(before.runs)
+    files = (*earlier_imports.files, file)
+    file_index = [imported_file.sha256 for imported_file in files].index(file.sha256)
+    known_runs = dict(earlier_imports.runs)
     conflicts = []
     for run_id, run in runs.items():
-        earlier = known_runs.get(run_id)
-        if earlier is None or earlier.status == "failed" != run.status:
-            known_runs[run_id] = replace(run, file=place) if place else run
+        earlier_run = known_runs.get(run_id)
+        if earlier_run is None or earlier_run.status == "failed" != run.status:
+            known_runs[run_id] = replace(run, file=file_index) if file_index else run
             continue
-        measured = {name: value for name, value in earlier.metrics.items() if name in run.metrics}
-        if run.status != earlier.status or measured.items() - run.metrics.items():
+        measured = {name: value for name, value in earlier_run.metrics.items() if name in run.metrics}
+        if run.status != earlier_run.status or measured.items() - run.metrics.items():
             conflicts.append(
                 f"line {run.line}: this run is {run.status} with {run.metrics}, but it was imported as "
-                f"{earlier.status} with {measured} from {before.files[earlier.file].words}"
+                f"{earlier_run.status} with {measured} from {earlier_imports.files[earlier_run.file].words}"
             )
-        elif run.metrics.keys() - earlier.metrics.keys():
-            known_runs[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
+        elif run.metrics.keys() - earlier_run.metrics.keys():
+            known_runs[run_id] = replace(run, metrics=earlier_run.metrics | run.metrics, file=file_index)
     if conflicts:
         raise ConfigError(
-            f"{file.name}, {'; '.join(conflicts[:FEW])}. {plural(len(conflicts), 'imported run')} "
+            f"{file.name}, {'; '.join(conflicts[:FEW_VARIANTS])}. {plural(len(conflicts), 'imported run')} "
             "would change, and nothing was. --replace takes this file in place of all that was imported"
         )
-    if known_runs == before.runs:
-        return before
-    return Imported(files=before.files if place < len(before.files) else files, runs=known_runs)
+    if known_runs == earlier_imports.runs:
+        return earlier_imports
+    return Imported(
+        files=earlier_imports.files if file_index < len(earlier_imports.files) else files, runs=known_runs
+    )
 
 
-def import_changes(before: Imported, after: Imported, runs: Mapping[str, ImportedRun]) -> list[str]:
+def import_changes(
+    earlier_imports: Imported, current_imports: Imported, runs: Mapping[str, ImportedRun]
+) -> list[str]:
     """Return a line about what a file adds to earlier imports, changes in them, and lacks; none if it does
     not.
     """
-    added, lacking = after.runs.keys() - before.runs.keys(), before.runs.keys() - runs.keys()
+    added, missing_ids = (
+        current_imports.runs.keys() - earlier_imports.runs.keys(),
+        earlier_imports.runs.keys() - runs.keys(),
+    )
     values = [
         {run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()}
-        for imported in (before, after)
+        for imported in (earlier_imports, current_imports)
     ]
     changed = [
-        run_id for run_id in before.runs.keys() & after.runs.keys() if values[0][run_id] != values[1][run_id]
+        run_id
+        for run_id in earlier_imports.runs.keys() & current_imports.runs.keys()
+        if values[0][run_id] != values[1][run_id]
     ]
-    if not before.runs or not (added or changed or lacking):
+    if not earlier_imports.runs or not (added or changed or missing_ids):
         return []
     line = (
-        f"{plural(len(before.runs), 'run')} imported before: this file adds {len(added)} and changes"
-        f" {len(changed)}; it lacks {len(lacking)}"
+        f"{plural(len(earlier_imports.runs), 'run')} imported before: this file adds {len(added)} and changes"
+        f" {len(changed)}; it lacks {len(missing_ids)}"
     )
-    fate = "are dropped" if lacking.isdisjoint(after.runs) else "stay in the study (--replace drops them)"
-    return [f"{line}, which {fate}" if lacking else line]
+    fate = (
+        "are dropped"
+        if missing_ids.isdisjoint(current_imports.runs)
+        else "stay in the study (--replace drops them)"
+    )
+    return [f"{line}, which {fate}" if missing_ids else line]
 
 
 @dataclass(frozen=True)
@@ -322,7 +345,7 @@ def finished_plan(
     name: str,
     program: Table,
     runs: Mapping[str, ImportedRun],
-    stated: ClaimsFile,
+    claims_file: ClaimsFile,
     targets: tuple[Target, ...],
 ) -> Plan:
     """Return the plan of these runs: a variant for each combination of settings, in the order of their
@@ -350,8 +373,8 @@ def finished_plan(
         report=_report(
             program, runs.values(), variants, {axis: list(levels[axis]) for axis in labelled}, targets
         ),
-        claims=stated.claims,
-        question=stated.question or f"What do the runs of {program.imported[-1].name} show?",
+        claims=claims_file.claims,
+        question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
     )
     plan = make_plan(study)
     positions = {key: position for position, key in enumerate(variants)}
@@ -372,25 +395,25 @@ def _report(
 ) -> list[Part]:
     """Return a table of the metrics, figures of one or two settings, and the differences of few variants."""
     score, metric = next(iter(program.metrics.items()))
-    table = TableOfRuns("results", metrics=tuple(program.metrics)[:SHOWN], targets=targets)
-    if len(variants) > MANY:
+    table = TableOfRuns("results", metrics=tuple(program.metrics)[:TABLE_METRICS], targets=targets)
+    if len(variants) > MANY_VARIANTS:
         values: dict[str, list[float]] = {}
         for run in runs:
             if run.status == "done" and (value := run.metrics.get(score)) is not None:
                 values.setdefault(canonical(run.settings), []).append(metric.sign * value)
-        best = sorted(values, key=lambda key: fmean(values[key]), reverse=True)[:BEST]
-        title = f"{metric.title}: the best {BEST} of {len(variants):,} variants, by their means"
+        best = sorted(values, key=lambda key: fmean(values[key]), reverse=True)[:BEST_VARIANTS]
+        title = f"{metric.title}: the best {BEST_VARIANTS} of {len(variants):,} variants, by their means"
         table = replace(table, title=title, where={"variant": [variants[key].label for key in best]})
     parts: list[Part] = [table]
     for axis, axis_levels in levels.items() if len(levels) <= 2 else ():
-        others = [other for other in levels if other != axis]
+        other_axes = [other_axis for other_axis in levels if other_axis != axis]
         if (
-            2 < len(axis_levels) <= POINTS
+            2 < len(axis_levels) <= FIGURE_POINTS
             and all(map(_is_number, axis_levels))
-            and all(len(levels[other]) <= FEW for other in others)
+            and all(len(levels[other_axis]) <= FEW_VARIANTS for other_axis in other_axes)
         ):
-            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(others), None)))
-    if 1 < len(variants) <= FEW:
+            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(other_axes), None)))
+    if 1 < len(variants) <= FEW_VARIANTS:
         parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
     return parts
 

@@ -50,61 +50,61 @@ _roots: set[str] = set()
 _real: dict[str, float] = {}  # folder of folders -> when it was seen to be no link
 
 
-def below(root: Path) -> None:
+def protect(root: Path) -> None:
     """Have links refused below this results folder from now on, in this process."""
     _roots.add(os.fspath(root))
 
 
-def looked_at(path: Path | str) -> os.stat_result:
+def safe_lstat(path: Path | str) -> os.stat_result:
     """Return what `lstat` says of a path, none of whose folders below a results folder is a link.
 
     Raises:
         StorageError: a folder is a link, or the path cannot be one.
         FileNotFoundError: nothing is there.
     """
-    name, now = os.fspath(path), time.monotonic()
-    above, folders = name.rpartition("/")[0], []
-    while above not in _roots and len(above) > 1:
-        folders.append(above)
-        above = above.rpartition("/")[0]
+    name, time_now = os.fspath(path), time.monotonic()
+    parent, folders = name.rpartition("/")[0], []
+    while parent not in _roots and len(parent) > 1:
+        folders.append(parent)
+        parent = parent.rpartition("/")[0]
     try:
-        for folder in reversed(folders if above in _roots else ()):
-            if now - _real.get(folder, -SAME_S) < SAME_S:
+        for folder in reversed(folders if parent in _roots else ()):
+            if time_now - _real.get(folder, -SAME_S) < SAME_S:
                 continue
             if stat.S_ISLNK(os.lstat(folder).st_mode):
                 raise StorageError(LINKED.format(folder))
             if folder != folders[0]:
-                _real[folder] = now
+                _real[folder] = time_now
         return os.lstat(name)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:  # such as a name with a NUL, or one that is too long
-        shown = name.removesuffix("/.") if name.isprintable() else repr(name)
+        printable_name = name.removesuffix("/.") if name.isprintable() else repr(name)
         may = " Its folder is another user's: take one of yours." * isinstance(error, PermissionError)
         raise StorageError(
-            f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.{may}"
+            f"cannot read {printable_name}: {getattr(error, 'strerror', None) or error}.{may}"
         ) from error
 
 
-def regular(path: Path | str) -> os.stat_result:
+def regular_status(path: Path | str) -> os.stat_result:
     """Return the same of a regular file, which may be opened (StorageError, FileNotFoundError)."""
-    status = looked_at(path)
+    status = safe_lstat(path)
     if stat.S_ISLNK(status.st_mode):
         raise StorageError(LINKED.format(path))
     if not stat.S_ISREG(status.st_mode):
-        what = SPECIAL.get(stat.S_IFMT(status.st_mode), "a folder")
-        raise StorageError(f"cannot read {path}: it is {what}, where a file should be. Remove it.")
+        kind = SPECIAL.get(stat.S_IFMT(status.st_mode), "a folder")
+        raise StorageError(f"cannot read {path}: it is {kind}, where a file should be. Remove it.")
     return status
 
 
-def there(path: Path | str) -> bool:
+def is_regular_file(path: Path | str) -> bool:
     """Return whether a regular file is there; what is refused is not.
 
     Raises:
         StorageError: this user may not enter its folder.
     """
     try:
-        return stat.S_ISREG(looked_at(path).st_mode)
+        return stat.S_ISREG(safe_lstat(path).st_mode)
     except FileNotFoundError:
         return False
     except StorageError as error:
@@ -115,7 +115,7 @@ def there(path: Path | str) -> bool:
 
 def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file, which is no link (StorageError, FileNotFoundError)."""
-    regular(path)
+    regular_status(path)
     try:
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -124,7 +124,7 @@ def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
         raise StorageError(f"cannot read {path}: {error.strerror}.") from error
 
 
-def contents(path: Path | str, most: int = 0) -> bytes:
+def contents(path: Path | str, max_bytes: int = 0) -> bytes:
     """Return what a file holds.
 
     Args:
@@ -135,7 +135,7 @@ def contents(path: Path | str, most: int = 0) -> bytes:
         StorageError: it is a link, no regular file, or larger.
         FileNotFoundError: there is none.
     """
-    limit = most or largest(path)
+    limit = max_bytes or size_limit(path)
     with os.fdopen(descriptor(path), "rb") as file:
         try:
             size = os.fstat(file.fileno()).st_size
@@ -146,7 +146,7 @@ def contents(path: Path | str, most: int = 0) -> bytes:
             raise StorageError(f"cannot read {path}: {error.strerror}.") from error
 
 
-def largest(path: Path | str) -> int:
+def size_limit(path: Path | str) -> int:
     """Return how many bytes a file of this name may have."""
     name = os.fspath(path).rpartition("/")[2]
     if name.endswith(".jsonl"):
@@ -166,7 +166,7 @@ def refuse_link(folder: Path | str) -> None:
     there yet.
     """
     with suppress(FileNotFoundError):
-        looked_at(f"{os.fspath(folder)}/.")
+        safe_lstat(f"{os.fspath(folder)}/.")
 
 
 def check_written(path: Path | str) -> None:
@@ -174,7 +174,7 @@ def check_written(path: Path | str) -> None:
     be there yet.
     """
     with suppress(FileNotFoundError):
-        regular(path)
+        regular_status(path)
 
 
 def entries(path: Path | str) -> list[os.DirEntry[str]]:
@@ -230,11 +230,11 @@ def _array(content: bytes) -> "npt.NDArray[Any]":
     """Return the array of an `.npy` file, whose header says no more than is there."""
     import numpy as np
 
-    shape, by_columns, kind, at = _header(content[: 10 + int.from_bytes(content[8:10], "little")])
+    shape, by_columns, kind, offset = _header(content[: 10 + int.from_bytes(content[8:10], "little")])
     count = math.prod(shape)
-    if count * kind.itemsize != len(content) - at:
-        raise ValueError(f"an array of {kind} {shape} in {len(content) - at:,} bytes")
-    values = np.frombuffer(content, kind, count, at) if count else np.empty(0, kind)
+    if count * kind.itemsize != len(content) - offset:
+        raise ValueError(f"an array of {kind} {shape} in {len(content) - offset:,} bytes")
+    values = np.frombuffer(content, kind, count, offset) if count else np.empty(0, kind)
     return values.reshape(shape, order="F" if by_columns else "C").copy()
 
 

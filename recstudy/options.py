@@ -226,27 +226,29 @@ class SearchOptions(CommonOptions):
         }
 
 
-def fields_first(words: Sequence[str]) -> list[str]:
+def move_fields_first(words: Sequence[str]) -> list[str]:
     """Return the command line with its FIELD=VALUE at the front, where no option before one takes it for its
     own.
     """
     positions = range(len(words))
-    is_other = [FIELD.match(words[at]) is None or (at > 0 and words[at - 1] in TAKING) for at in positions]
-    return [words[at] for at in sorted(positions, key=is_other.__getitem__)]  # which keeps their order
+    is_other = [
+        FIELD.match(words[index]) is None or (index > 0 and words[index - 1] in TAKING) for index in positions
+    ]
+    return [words[index] for index in sorted(positions, key=is_other.__getitem__)]  # which keeps their order
 
 
 def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[str, Any]:
     """Return the changes of `--config`, where `base` has not that already, of `--set`, and of the flags of
     what a run gets.
     """
-    changes = of_file(options.config, base) if options.config and base else {}
+    changes = read_config_file(options.config, base) if options.config and base else {}
     changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
     flags = {f"resources.{flag}": getattr(options, flag) for flag in ("cpus", "gpus", "workers", "trainer")}
     flags["data.allow_missing"] = options.allow_missing or None
     return changes | {field: value for field, value in flags.items() if value is not None}
 
 
-def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
+def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
     """Return the fields of a file of `--config` that are otherwise in `base`, by their dotted names.
 
     Raises:
@@ -258,13 +260,19 @@ def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
         raise ConfigError(
             f"--config {file}: a file of fields is needed, such as train: {{epochs: 5}} or train.epochs: 5"
         )
-    given, own = flatten(values), flatten(base.model_dump(mode="json"))
+    file_values, base_values = flatten(values), flatten(base.model_dump(mode="json"))
     kinds = [f"{part}.{kind}" for part in PARTS for kind in KINDS]
-    other_parts = {path.partition(".")[0] for path in kinds if path in given and given[path] != own.get(path)}
+    other_parts = {
+        path.partition(".")[0]
+        for path in kinds
+        if path in file_values and file_values[path] != base_values.get(path)
+    }
     fields = {
-        path: given[path]
-        for path in sorted(given, key=lambda path: path not in kinds)  # another kind has other fields
-        if path.partition(".")[0] in other_parts or path not in own or own[path] != given[path]
+        path: file_values[path]
+        for path in sorted(file_values, key=lambda path: path not in kinds)  # another kind has other fields
+        if path.partition(".")[0] in other_parts
+        or path not in base_values
+        or base_values[path] != file_values[path]
     }
     try:
         base.with_changes(fields)
@@ -303,18 +311,18 @@ def write_fields(file: Path, config: RunSettings, about: str) -> str:
     return f"{file}: {about}. Read it with --config {file}"
 
 
-def settings(given: Iterable[str], example: str) -> dict[str, Any]:
+def settings(assignments: Iterable[str], example: str) -> dict[str, Any]:
     """Return each `FIELD=VALUE` as field -> value."""
     changes: dict[str, Any] = {}
-    for setting in given:
+    for setting in assignments:
         field, equals, value = setting.partition("=")
         if not equals:
             raise ConfigError(f"a field is set by FIELD=VALUE, such as {example}, but got {setting!r}")
         field, text = field.strip(), value.strip()
         if field[:1] in ("+", "~"):
-            plain = f"{field.lstrip('+~')}={text}"
+            assignment = f"{field.lstrip('+~')}={text}"
             raise ConfigError(
-                f"{setting}: every field is there, and has a value. Set it without a sign: {plain}"
+                f"{setting}: every field is there, and has a value. Set it without a sign: {assignment}"
             )
         changes[field] = _typed(field, text)
         if field in PARTS and not isinstance(changes[field], dict):
@@ -328,14 +336,14 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
     return changes
 
 
-def axes(given: Iterable[str]) -> dict[str, list[Any]]:
+def axes(assignments: Iterable[str]) -> dict[str, list[Any]]:
     """Return each `FIELD=VALUE,VALUE` as field -> levels.
 
     Raises:
         ConfigError: it is not of this form, or names a field twice.
     """
     levels: dict[str, list[Any]] = {}
-    for axis in given:
+    for axis in assignments:
         name, _, text = axis.partition("=")
         field = name.strip()
         if not text.strip():
@@ -371,5 +379,5 @@ def _typed(field: str, text: str) -> Any:
         return text
 
 
-def data_folder(given: Path | None) -> Path:
-    return given or Path(os.environ.get("RECSTUDY_DATA", "data"))
+def data_folder(folder: Path | None) -> Path:
+    return folder or Path(os.environ.get("RECSTUDY_DATA", "data"))

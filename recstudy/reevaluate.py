@@ -19,7 +19,7 @@ from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import TASKS, Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import check_computed, of_task
-from recstudy.opened import there
+from recstudy.opened import is_regular_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
@@ -41,7 +41,7 @@ from recstudy.report.study_records import load_study
 from recstudy.terminal import say
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
-How = Literal["answers", "weights"]  # what a metric was computed from
+MetricSource = Literal["answers", "weights"]  # what a metric was computed from
 
 
 def evaluate(
@@ -106,29 +106,36 @@ def evaluate(
 def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: Path) -> dict[str, Later]:
     """Write the metrics that a run lacks into its folder, and return them."""
     folder = results.run(run_id)
-    result, before = read_record(folder.result, Result), read_record(folder.measured, Measured) or Measured()
+    result, earlier_metrics = (
+        read_record(folder.result, Result),
+        read_record(folder.measured, Measured) or Measured(),
+    )
     if result is None:
         raise NotAvailable("its result is gone")
-    kept, _ = kept_answers(load_program(), results, run_id)
-    task = kept.answers.task if kept else _config(folder.config).task
-    named = [name for name in metrics if name != FLOOR]
-    names = _lacking(result, before, named, task) if named or not metrics else []
+    saved_answers, _ = kept_answers(load_program(), results, run_id)
+    task = saved_answers.answers.task if saved_answers else _config(folder.config).task
+    requested_metrics = [name for name in metrics if name != FLOOR]
+    names = (
+        _metrics_to_compute(result, earlier_metrics, requested_metrics, task)
+        if requested_metrics or not metrics
+        else []
+    )
     new, file = {}, b""
-    if names and kept is not None and not kept.cut:
-        new = {name: _later(name, kept.answers, "answers") for name in names}
+    if names and saved_answers is not None and not saved_answers.cut:
+        new = {name: _compute_metric(name, saved_answers.answers, "answers") for name in names}
     elif names:
         answers = answers_again(_config(folder.config), result, _weights(results, run_id), data)
-        file = b"" if kept else packed(answers)[0]
-        new = {name: _later(name, answers, "weights") for name in names}
+        file = b"" if saved_answers else packed(answers)[0]
+        new = {name: _compute_metric(name, answers, "weights") for name in names}
     if FLOOR in metrics:
         flipped = flips(_config(folder.config), result, _weights(results, run_id), data)
         new[FLOOR] = Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now())
     if new:
         with locked_run_folder(str(folder.path), results.store) as place:
-            before = read_record(place.measured, Measured) or Measured()
+            earlier_metrics = read_record(place.measured, Measured) or Measured()
             if file:
                 write_whole(place.answers, file)
-            write_record(place.measured, replace(before, metrics=before.metrics | new))
+            write_record(place.measured, replace(earlier_metrics, metrics=earlier_metrics.metrics | new))
     return new
 
 
@@ -141,28 +148,30 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
     Raises:
         NotAvailable: the task's score is no mean over items.
     """
-    each = METRICS[TASKS[config.task].score].each
-    if each is None:
+    per_item = METRICS[TASKS[config.task].score].each
+    if per_item is None:
         raise NotAvailable(
             f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip"
             " some"
         )
-    plain = {"train.precision": "float32"}
+    float32 = {"train.precision": "float32"}
     ways: dict[str, tuple[Json, bool]] = {
-        "plain": (plain, False),
+        "plain": (float32, False),
         "bfloat16": ({"train.precision": "bfloat16"}, False),
-        "two_workers": (plain | {"train.batch_size": max(1, config.train.batch_size // 2)}, False),
-        "compiled": (plain, True),
+        "two_workers": (float32 | {"train.batch_size": max(1, config.train.batch_size // 2)}, False),
+        "compiled": (float32, True),
     }
     right = {
-        name: each(answers_again(config.with_changes(changes), result, weights, folder, is_compiled))
+        name: per_item(answers_again(config.with_changes(changes), result, weights, folder, is_compiled))
         for name, (changes, is_compiled) in ways.items()
     }
     expected = right.pop("plain")
     return {name: 100 * float((values != expected).mean()) for name, values in right.items()}
 
 
-def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str) -> list[str]:
+def _metrics_to_compute(
+    result: Result, earlier_metrics: Measured, metrics: Sequence[str], task: str
+) -> list[str]:
     """Return which metrics are to be computed: named ones anew, others where they have no value.
 
     Raises:
@@ -174,12 +183,14 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str
             raise NotAvailable(
                 f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}"
             )
-    known_names = {name for name, later in before.metrics.items() if later.value is not None}
+    known_names = {
+        name for name, known_metric in earlier_metrics.metrics.items() if known_metric.value is not None
+    }
     names = metrics or [name for name in fits if name not in known_names]
     return [name for name in names if result.metrics.get(name) is None]
 
 
-def _later(name: str, answers: Answers, how: How) -> Later:
+def _compute_metric(name: str, answers: Answers, source: MetricSource) -> Later:
     values, undefined, unavailable, raised = measured(answers, [name])
     return Later(
         value=values.get(name),
@@ -187,7 +198,7 @@ def _later(name: str, answers: Answers, how: How) -> Later:
         undefined=undefined,
         unavailable=unavailable.get(name, ""),
         raised=bool(raised),
-        how=how,
+        how=source,
         date=now(),
         tokenizer=TASKS[answers.task].cut_by(name, answers) if name in values else "",
     )
@@ -200,7 +211,7 @@ def _weights(results: Results, run_id: str) -> Path:
         NotAvailable: it has none.
     """
     weights = results.fetched(results.run(run_id).weights)
-    if not there(weights):
+    if not is_regular_file(weights):
         raise NotAvailable("it kept neither answers nor weights")
     return weights
 
@@ -244,10 +255,10 @@ def answers_again(
         ),
         ("image tokenizer", result.tokenizer.get("image_hash"), facts.get("image_hash", "")),
     )
-    for what, recorded, present in checksums:
+    for name, recorded, present in checksums:
         if recorded and recorded != present:
             raise DataError(
-                f"the {what} here is not that of the run: its checksum is {present}, not {recorded}"
+                f"the {name} here is not that of the run: its checksum is {present}, not {recorded}"
             )
     network = build(config.model, config.data).to(device)
     network.load_state_dict(load_file(weights, device=str(device)))
@@ -263,7 +274,7 @@ def _config(file: Path) -> RunConfig:
     return RunConfig.model_validate(settings)
 
 
-def _value(name: str, later: Later) -> str:
-    if later.value is None:
-        return f"is not available: {later.unavailable or 'no class can be judged'}"
-    return f"{number(name, later.value)} {metric(name).unit}".strip()
+def _value(name: str, computed_metric: Later) -> str:
+    if computed_metric.value is None:
+        return f"is not available: {computed_metric.unavailable or 'no class can be judged'}"
+    return f"{number(name, computed_metric.value)} {metric(name).unit}".strip()

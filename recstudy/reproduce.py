@@ -68,10 +68,10 @@ class Reproduce:
         from recstudy.report.study_records import records_of  # brings pandas
 
         with opened(self.bundle) as theirs, ExitStack() as stack:
-            stated = read_plan(theirs.study)
-            if stated and stated.imported:
+            plan_record = read_plan(theirs.study)
+            if plan_record and plan_record.imported:
                 raise ConfigError(
-                    f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run"
+                    f"the runs of {plan_record.study} were finished elsewhere and imported: recstudy cannot run"
                     " them"
                 )
             modules = theirs.modules
@@ -104,9 +104,9 @@ class Reproduce:
             labels = [variant.label for variant in theirs.records.variants]
             planned = tuple(PlannedRun(labels.index(run.label), run.seed, run.id) for run in runs)
             seeds = tuple(sorted({run.seed for run in runs}))
-            here = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
-            with here.standing():
-                return int(compare(theirs.records, here, self.cell))
+            our_records = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
+            with our_records.standing():
+                return int(compare(theirs.records, our_records, self.cell))
 
 
 def _changes(config: RunSettings) -> dict[str, Any]:
@@ -143,9 +143,9 @@ def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Pl
     if fresh:
         return plan, [run for run in plan.runs if run.seed >= seeds]
     runs = [run for run in plan.runs if run.id in published]
-    if other := sorted({*published} - {run.id for run in runs}):
+    if unknown_ids := sorted({*published} - {run.id for run in runs}):
         raise ConfigError(
-            f"{choices(other)}: this recstudy ({version('recstudy')}) has another id for these settings, so"
+            f"{choices(unknown_ids)}: this recstudy ({version('recstudy')}) has another id for these settings, so"
             f" it would make other runs. The bundle was made by {theirs.about.recstudy}: install that, or"
             " take --fresh-seeds"
         )

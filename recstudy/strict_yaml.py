@@ -76,18 +76,18 @@ def refuse_repeated_keys(text: str) -> None:
         lines[path] = line
 
 
-def _keys(node: yaml.Node | None, seen: set[int], prefix: str = "") -> Iterator[tuple[str, int]]:
+def _keys(node: yaml.Node | None, visited_ids: set[int], prefix: str = "") -> Iterator[tuple[str, int]]:
     """Yield the dotted path and the line of every key; a node that aliases share is read once."""
-    if node is None or id(node) in seen:
+    if node is None or id(node) in visited_ids:
         return
-    seen.add(id(node))
+    visited_ids.add(id(node))
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield f"{prefix}{key.value}", key.start_mark.line + 1
-            yield from _keys(value, seen, f"{prefix}{key.value}.")
+            yield from _keys(value, visited_ids, f"{prefix}{key.value}.")
     elif isinstance(node, yaml.SequenceNode):
         for position, value in enumerate(node.value):
-            yield from _keys(value, seen, f"{prefix}{position}.")
+            yield from _keys(value, visited_ids, f"{prefix}{position}.")
 
 
 def write_yaml(values: Any) -> str:

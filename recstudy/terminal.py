@@ -46,8 +46,8 @@ def console() -> "Console":
             """The stream's own, by which lines of tables are drawn: ASCII's have none but its."""
             return (getattr(self.file, "encoding", None) or "utf-8").lower()
 
-        def render(self, *what: Any, **options: Any) -> "Iterator[Segment]":
-            for segment in super().render(*what, **options):
+        def render(self, *renderables: Any, **options: Any) -> "Iterator[Segment]":
+            for segment in super().render(*renderables, **options):
                 yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -75,9 +75,9 @@ class _Output:
         needed: whether whoever writes that line is told (OSError). What computes goes on.
     """
 
-    def __init__(self, stream: IO[str], needed: bool) -> None:
-        self._stream, self._needed = stream, needed
-        self.lost: BaseException | None = None  # why
+    def __init__(self, stream: IO[str], required: bool) -> None:
+        self._stream, self._is_required = stream, required
+        self.error: BaseException | None = None  # why
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -89,19 +89,19 @@ class _Output:
     def flush(self) -> None:
         self._try(self._stream.flush)
 
-    def _try(self, do: Callable[..., Any], *given: str) -> None:
+    def _try(self, do: Callable[..., Any], *arguments: str) -> None:
         try:
-            do(*given)
+            do(*arguments)
         except (OSError, ValueError) as error:  # ValueError: it is closed
-            self.lost = error
+            self.error = error
             with suppress(OSError, ValueError):  # what is left in its buffer goes there too
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            if self._needed:
+            if self._is_required:
                 raise
 
 
 @contextmanager
-def output(needed: bool = False) -> Iterator[_Output]:
+def output(required: bool = False) -> Iterator[_Output]:
     """Within the block, have what cannot be printed lost, and letters that the stream has not (ASCII) as
     their escapes.
 
@@ -113,12 +113,12 @@ def output(needed: bool = False) -> Iterator[_Output]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    printed, errors = _Output(sys.stdout, needed), _Output(sys.stderr, needed=False)
+    printed, errors = _Output(sys.stdout, required), _Output(sys.stderr, required=False)
     with redirect_stdout(printed), redirect_stderr(errors):
         try:
             yield printed
         finally:
-            if not needed:
+            if not required:
                 printed.flush()
 
 
@@ -160,11 +160,11 @@ def on_sigterm(handler: Callable[..., Any] | int, number: int = signal.SIGTERM) 
 @contextmanager
 def sigterm_restored() -> Iterator[None]:
     """Restore after the block what SIGTERM and SIGHUP do before it."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    old_handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             if handler is not None:  # one that Python has not set cannot be set again
                 on_sigterm(handler, number)
 
@@ -173,23 +173,23 @@ class Draining:
     """Whether this process was asked to end once what is under way has left."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.is_requested = False
 
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
         """Within the block, let the first SIGTERM ask; one more is a stop like any other, and so is the end
         of what was asked.
         """
-        on_sigterm(self._ask)
+        on_sigterm(self._request)
         try:
             yield
         finally:
             stop_on_sigterm()
-        if self.asked:
+        if self.is_requested:
             raise KeyboardInterrupt
 
-    def _ask(self, *_: object) -> None:
-        self.asked = True
+    def _request(self, *_: object) -> None:
+        self.is_requested = True
         stop_on_sigterm()
 
 
@@ -198,14 +198,14 @@ def environment(**variables: str) -> Iterator[None]:
     """Set these variables of this process; after the block all are as before it, whatever else was set
     meanwhile.
     """
-    before = dict(os.environ)
+    old_environment = dict(os.environ)
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name in os.environ.keys() - before.keys():
+        for name in os.environ.keys() - old_environment.keys():
             del os.environ[name]
-        os.environ.update(before)
+        os.environ.update(old_environment)
 
 
 def finish(work: Callable[[], int]) -> NoReturn:
@@ -215,7 +215,7 @@ def finish(work: Callable[[], int]) -> NoReturn:
     An error in the user's code is bad input: its line, and below it the last lines of the user's files that
     led to it.
     """
-    with output(needed=True) as printed:
+    with output(required=True) as printed:
         stop_on_sigterm()
         if logging.lastResort:  # what prints warnings, which name what records hold
             logging.lastResort.setFormatter(_Printable())
@@ -227,7 +227,7 @@ def finish(work: Callable[[], int]) -> NoReturn:
             sys.stdout.flush()
             sys.exit(code)
         except Exception as error:
-            if error is printed.lost:
+            if error is printed.error:
                 # then who reads it has seen enough: the end that rich, too, comes to
                 if not isinstance(error, BrokenPipeError):
                     print(
@@ -269,17 +269,17 @@ def tell_uncaught() -> None:
     """Have an error of a user's input that nobody catches, as in a study's file, be one line with its place,
     and exit code 2.
     """
-    before = sys.excepthook
+    old_hook = sys.excepthook
 
-    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def report_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         line = str(error) if isinstance(error, RecstudyError) else missing_package(error)
         if not line or hasattr(sys, "ps1"):  # at a prompt one goes on
-            return before(kind, error, trace)
+            return old_hook(kind, error, trace)
         place = "" if LINE.match(line) else user_line(trace)  # the message may name the line already
         print(f"{kind.__name__}: {place}{printable(line)}", file=sys.stderr)
         sys.exit(2)
 
-    sys.excepthook = told
+    sys.excepthook = report_error
 
 
 def parsed(parse: Callable[[], Options]) -> Options:

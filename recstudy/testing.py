@@ -82,9 +82,11 @@ def tiny_model(family: str = "vitrm", **fields: Any) -> ModelConfig:
     return FAMILIES[family](**_merged(TINY_MODELS.get(family, {}), fields))
 
 
-def _merged(known: Json, given: Json) -> Json:
-    both = [name for name in given if isinstance(known.get(name), dict) and isinstance(given[name], dict)]
-    return {**known, **given, **{name: {**known[name], **given[name]} for name in both}}
+def _merged(base: Json, changes: Json) -> Json:
+    nested_names = [
+        name for name in changes if isinstance(base.get(name), dict) and isinstance(changes[name], dict)
+    ]
+    return {**base, **changes, **{name: {**base[name], **changes[name]} for name in nested_names}}
 
 
 def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, **train: Any) -> RunConfig:
@@ -157,9 +159,9 @@ def write_study(
     """Return a new results folder with the plan of a study (`tiny_study()`), whose runs have all ended
     (`finish_runs`).
     """
-    results, made = Results(root).create(), make_plan(study or tiny_study(), **plan)
-    record_plan(made, results)
-    finish_runs(results, made, score)
+    results, study_plan = Results(root).create(), make_plan(study or tiny_study(), **plan)
+    record_plan(study_plan, results)
+    finish_runs(results, study_plan, score)
     return results
 
 
@@ -187,7 +189,7 @@ def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
     folder.mkdir(parents=True, exist_ok=True)
     settings = config.with_changes({"resources.gpus": 0}).model_dump(mode="json")
     names: Json = {"study": "tiny", "label": "only", "config": settings, "run_id": config.run_id}
-    where = {
+    paths = {
         "folder": str(folder),
         "data": str(root),
         "scratch": str(root),
@@ -195,4 +197,4 @@ def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
         "commit": "abc",
         "dirty": False,
     }
-    return Trial(**names | where | fields)
+    return Trial(**names | paths | fields)

@@ -14,9 +14,9 @@ from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, 
 from recstudy.cli import carry_out
 from recstudy.config import DATASETS, RunConfig, TrainConfig
 from recstudy.errors import ConfigError, StorageError, choices
-from recstudy.files import refuse_existing, whole
+from recstudy.files import atomic_write, refuse_existing
 from recstudy.metrics.registry import of_task
-from recstudy.opened import there
+from recstudy.opened import is_regular_file
 from recstudy.options import File, Folder, Name, ResultsPlace, Settings, StudyOptions, settings
 from recstudy.programs.settings import configure
 from recstudy.records import Result, Results, read_json, read_record
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 NONE = "0" * 20  # a digest, until the weights' own is known
 ARCH = "all_config.yaml"  # as the authors' trainers write it beside their checkpoints
-JUDGED = {"epochs": 0, "init_from": NONE, "selection": "last"}
+EVALUATE_ONLY = {"epochs": 0, "init_from": NONE, "selection": "last"}
 # As the authors' trainers do: the record says so. Their halting loss counts half (models/losses.py); TRM's
 # text has 1.
-AS_THEIRS = {"halting": "sample", "halt_weight": 0.5, "loss": "stablemax", "ema_decay": 0.0}
+OFFICIAL_SETTINGS = {"halting": "sample", "halt_weight": 0.5, "loss": "stablemax", "ema_decay": 0.0}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Import:
         name = self.name or f"imported_{self.file.name}"
         if not NAME.fullmatch(name):
             raise ConfigError(f"{name!r} cannot be the name of a study: give one by --name")
-        config, weights = self._theirs() if self.family else self._ours()
+        config, weights = self._official_checkpoint() if self.family else self._recstudy_weights()
         study = Study(
             name=name,
             presets={"imported": config},
@@ -86,7 +86,7 @@ class Import:
         )
         return carry_out(study, StudyOptions(results=self.results, data=self.data, no_ray=True), weights)
 
-    def _theirs(self) -> "tuple[RunConfig, Weights]":
+    def _official_checkpoint(self) -> "tuple[RunConfig, Weights]":
         """Return the run, and the weights under our names, of a checkpoint of the authors' code."""
         assert self.family
         if not self.data_set:
@@ -105,9 +105,9 @@ class Import:
         from recstudy.train.initial import Weights, sha256
 
         checkpoint = _checkpoint(self.file)
-        beside = checkpoint.with_name(ARCH)
-        file = self.arch or (beside if beside.exists() else None)
-        found, arch = read_official(checkpoint), read_arch(file, self.family)
+        config_file = checkpoint.with_name(ARCH)
+        file = self.arch or (config_file if config_file.exists() else None)
+        official_state, arch = read_official(checkpoint), read_arch(file, self.family)
         if file is None:
             defaults = ", ".join(
                 f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items()
@@ -116,9 +116,9 @@ class Import:
         steps = dict.fromkeys(
             ("supervision_steps", "evaluation_steps", "evaluation_depths"), arch.halt_max_steps
         )
-        train = {**JUDGED, **AS_THEIRS, **steps}
+        train = {**EVALUATE_ONLY, **OFFICIAL_SETTINGS, **steps}
         config = self._config(
-            {"model": official_model(self.family, arch, found).model_dump(), "train": train}
+            {"model": official_model(self.family, arch, official_state).model_dump(), "train": train}
         )
         network = build(config.model, config.data)
         assert isinstance(network, SequenceNetwork)
@@ -130,14 +130,14 @@ class Import:
             settings=settings,
             date=now(),
         )
-        weights = Weights(from_official(network, found, checkpoint), about)
+        weights = Weights(from_official(network, official_state, checkpoint), about)
         return config.with_changes({"train.init_from": weights.digest}), weights
 
-    def _ours(self) -> "tuple[RunConfig, Weights]":
+    def _recstudy_weights(self) -> "tuple[RunConfig, Weights]":
         """Return the run and the weights of a folder that recstudy wrote."""
         folder = self.file if self.file.is_dir() else self.file.parent
-        kept = read_json(folder / "config.json") or {}
-        parts = kept.get("recstudy", kept)
+        content = read_json(folder / "config.json") or {}
+        parts = content.get("recstudy", content)
         if not {"data", "model", "train"} <= parts.keys():
             raise ConfigError(
                 f"{folder} has no config.json of recstudy's. Say whose checkpoint {self.file} is: --as trm or"
@@ -146,7 +146,7 @@ class Import:
         from recstudy.train.initial import taken_from
 
         weights = taken_from(str(self.file), Results(self.results))
-        train = {**parts["train"], **JUDGED, "init_from": weights.digest}
+        train = {**parts["train"], **EVALUATE_ONLY, "init_from": weights.digest}
         return self._config({"data": parts["data"], "model": parts["model"], "train": train}), weights
 
     def _config(self, parts: dict[str, dict[str, Any]]) -> RunConfig:
@@ -212,7 +212,7 @@ class Export:
                 f"no finished run {self.run_id!r} in {place}. Its page and `recstudy explain` name runs"
             )
         weights = results.fetched(folder.weights)
-        if not there(weights):
+        if not is_regular_file(weights):
             raise ConfigError(f"the run {self.run_id} has kept no weights")
         config = RunConfig.model_validate(values)
         checkpoint, settings = "model.safetensors", "config.json"
@@ -220,7 +220,7 @@ class Export:
             checkpoint, settings = f"step_{result.selected.number or 0}", ARCH
             arch, state = self._official(config, weights)
         try:
-            with whole(self.folder) as temporary:
+            with atomic_write(self.folder) as temporary:
                 temporary.mkdir()
                 if self.family:
                     import torch
@@ -267,36 +267,36 @@ class Export:
 
     def _readme(self, config: RunConfig, result: Result, checkpoint: str, settings: str) -> str:
         """Return what the weights are, their metrics on the test split, and their origin."""
-        name, made, selected = self.folder.name, result.provenance, result.selected
-        synthetic = " (synthetic: generated by a program)" if made.synthetic else ""
+        name, provenance, selected = self.folder.name, result.provenance, result.selected
+        synthetic = " (synthetic: generated by a program)" if provenance.synthetic else ""
         origin = (
             f"epoch {selected.number}, selected on {selected.split}"
             if selected.number
             else "not trained here"
         )
-        commit = f"commit {made.made_by or 'unknown'}{' with uncommitted changes' * made.dirty}"
+        commit = f"commit {provenance.made_by or 'unknown'}{' with uncommitted changes' * provenance.dirty}"
         values = [(score, value) for score, value in result.metrics.items() if value is not None]
         rows = [f"| {metric(score).heading} | {number(score, value)} |" for score, value in values]
-        again = f"recstudy weights import {name} --data DIR\npython STUDY.py --init-from {name}"
+        command = f"recstudy weights import {name} --data DIR\npython STUDY.py --init-from {name}"
         if self.family:
-            again = (
+            command = (
                 f"recstudy weights import {name}/{checkpoint} {config.data.name} --as {self.family}"
                 " --data DIR"
             )
         lines = [
             (
-                f"# {config.model.title}, {'judged' if made.origin == 'imported' else 'trained'} on"
+                f"# {config.model.title}, {'judged' if provenance.origin == 'imported' else 'trained'} on"
                 f" {config.data.title}{synthetic}"
             ),
             (
                 f"Run `{self.run_id}` of recstudy, seed {config.seed}, set as in `{settings}`. Evaluate it or"
                 " start from it:"
             ),
-            f"```bash\n{again}\n```",
+            f"```bash\n{command}\n```",
             "\n".join(["| metric, on the test split | value |", "| --- | --- |", *rows]),
             (
-                f"Weights: {'; '.join(filter(None, [made.begun, origin]))}. Code: {commit}. Finished"
-                f" {made.finished}."
+                f"Weights: {'; '.join(filter(None, [provenance.begun, origin]))}. Code: {commit}. Finished"
+                f" {provenance.finished}."
             ),
             (
                 "The licence is to be chosen by whoever publishes this: it depends on the data and on initial"
@@ -309,10 +309,10 @@ class Export:
 def _report(config: RunConfig) -> list[Part]:
     """Return what is shown of one run."""
     score = config.score
-    own = dict.fromkeys(
+    metric_names = dict.fromkeys(
         [score, *of_task(config.task), "halted_exact_accuracy", "halted_steps", "params", "gflops"]
     )
-    parts: list[Part] = [Table("scores", metrics=tuple(own), across=True)]
+    parts: list[Part] = [Table("scores", metrics=tuple(metric_names), across=True)]
     if config.model.recursive and config.train.evaluation_depths:
         parts.append(Curve("depths", x="eval.depth", y=score, by="variant"))
     return [*parts, Thinking()] if config.task == "grid" else parts

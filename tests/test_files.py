@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from logs import read_lines
 
 from recstudy.errors import DataError, StorageError
-from recstudy.files import cache_folder, sweep, whole
+from recstudy.files import atomic_write, cache_folder, sweep
 from recstudy.records import append_line, read_json, write_json, write_whole
 
 
@@ -29,11 +29,11 @@ def test_a_log_torn_anywhere_keeps_its_whole_lines_and_takes_more(tmp_path_facto
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
     for line in lines:
         append_line(path, line)
-    whole = path.read_bytes() if lines else b""
-    cut = data.draw(st.integers(0, len(whole)))
-    kept = whole[:cut].count(b"\n")
+    atomic_write = path.read_bytes() if lines else b""
+    cut = data.draw(st.integers(0, len(atomic_write)))
+    kept = atomic_write[:cut].count(b"\n")
     # a torn tail longer than a page, too
-    path.write_bytes(whole[:cut] + b"x" * data.draw(st.sampled_from([0, 10_000])))
+    path.write_bytes(atomic_write[:cut] + b"x" * data.draw(st.sampled_from([0, 10_000])))
 
     assert read_lines(path) == lines[:kept]
 
@@ -177,7 +177,7 @@ def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
     place.
     """
     path = tmp_path / "entry"
-    with whole(path) as folder:
+    with atomic_write(path) as folder:
         folder.mkdir()
         (folder / "old").write_text("old")
     code = (
@@ -190,10 +190,10 @@ def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
     assert len(list(tmp_path.glob(".other.*.tmp/half"))) == 1
     sweep(tmp_path / "other")
 
-    with pytest.raises(FileNotFoundError, match="No such file"), whole(path):
+    with pytest.raises(FileNotFoundError, match="No such file"), atomic_write(path):
         pass  # made nothing
     assert os.listdir(path) == ["old"]
-    with whole(path) as folder:
+    with atomic_write(path) as folder:
         folder.mkdir()
         (folder / "new").write_text("new")
 

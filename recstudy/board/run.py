@@ -7,7 +7,7 @@ from recstudy.board.folder import Study
 from recstudy.board.frame import framed, piece
 from recstudy.board.progress import progress_words
 from recstudy.board.runs import NO_CURVES, curves, select_runs, settings_table
-from recstudy.opened import descriptor, there
+from recstudy.opened import descriptor, is_regular_file
 from recstudy.programs.settings import flatten
 from recstudy.records import RunFolder, read_log
 from recstudy.records.schema import Attempt
@@ -60,7 +60,7 @@ def run_page(study: Study, run_id: str) -> str:
     made: list[Section | None] = [
         checked("Failure", lambda: failures(records) + hang_logs(folder)),
         checked("Numbers", lambda: numbers(records)),
-        curves(records) if there(folder.epochs) else None,
+        curves(records) if is_regular_file(folder.epochs) else None,
         *(section(records, part) for part in drawn_parts(records)),
         checked("Attempts", lambda: attempts(folder)),
         checked("Last epochs", lambda: last_epochs(records)),
@@ -84,7 +84,7 @@ def drawn_parts(records: StudyRecords) -> Iterator[Part]:
     """Yield the parts that draw the files of a run: of a run that has not finished, its losses."""
     row, config = records.rows[0], records.configs[0]
     for file, parts in DRAWN.items():
-        if there(records.results.run(row.id).path / file) and (row.done or file == "losses.jsonl"):
+        if is_regular_file(records.results.run(row.id).path / file) and (row.done or file == "losses.jsonl"):
             yield from (
                 part
                 for part in parts
@@ -157,7 +157,7 @@ def hang_logs(folder: RunFolder) -> str:
 
 def tail(log: Path) -> str:
     """Return the last lines of a file that may be long; empty if there is none."""
-    if not there(log):
+    if not is_regular_file(log):
         return ""
     with open(log, "rb", opener=descriptor) as file:
         file.seek(max(0, log.stat().st_size - TAIL))

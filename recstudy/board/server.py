@@ -27,7 +27,7 @@ from recstudy.board.pages import index_page, study_page
 from recstudy.board.run import run_page
 from recstudy.board.runs import compare_page, runs_page
 from recstudy.errors import ConfigError, RecstudyError
-from recstudy.opened import there
+from recstudy.opened import is_regular_file
 from recstudy.records import Results
 from recstudy.records.files import MARKER
 from recstudy.report.page import (
@@ -109,7 +109,7 @@ class BoardServer:
         results = Results(place)
         if results.store:
             results.pull()
-        if not there(results.root / MARKER):
+        if not is_regular_file(results.root / MARKER):
             raise ConfigError(
                 f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given."
             )

@@ -57,7 +57,7 @@ class Alone(Running):
         self.begin(resources, source, pruning)
         before = {run.id: self._failure_time(run) for run in source.waiting} if source.shared else {}
         with self.leaving.on_sigterm():
-            while not (self.leaving.asked or self.hopeless or source.over):
+            while not (self.leaving.is_requested or self.hopeless or source.over):
                 run = self.take()
                 if run is None:
                     if source.shared or not self.blocked:
@@ -92,6 +92,6 @@ class Alone(Running):
         self.started(run)
         with warning(report) as tell:
             try:
-                tell(self.work(self.trial(run), tell, lambda: self.leaving.asked))
+                tell(self.work(self.trial(run), tell, lambda: self.leaving.is_requested))
             except _Enough:
                 self.stop(run, last)

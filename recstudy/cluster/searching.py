@@ -36,13 +36,13 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
     """
     plan, results = log.plan, log.results
     proposals = Proposals(log, view, storage, again)
-    view.searching(plan, log.made, missing(runs_of(plan, results), results, again, ENDED))
+    view.searching(plan, log.run_count, missing(runs_of(plan, results), results, again, ENDED))
     pruning = None if plan.stopping == "none" else PrunedBy(log, again)
     yield Step(plan, {plan.base.resources: proposals}, pruning)
     importance = log.path.with_name(f"importance-{plan.definition}.json")
     with results.changing(importance):
         write_record(importance, proposals.optimizer.importance())
-    if plan.kept:
+    if plan.reserved_runs:
         fresh = log.confirm()
         todo = missing(fresh, results)
         view.confirming(fresh, todo)
@@ -66,7 +66,7 @@ class Proposals(Source):
         self.optimizer = Optimizer(self.plan, log.tried(again), storage)
         for run in waiting:
             trial, _ = self.optimizer.ask(log.params[run.id])
-            self.optimizer.begun(trial, run.id, run.label)
+            self.optimizer.start_trial(trial, run.id, run.label)
         self.first = deque(
             params for params in self.plan.first if self.plan.run(0, params).id not in log.params
         )
@@ -82,9 +82,9 @@ class Proposals(Source):
     @property
     def _room(self) -> bool:
         """Asked many times a second; of a budget in runs, the answer changes only with the trials."""
-        now = self.log.made, self.optimizer.under_way
+        now = self.log.run_count, self.optimizer.running_trials
         if now != self._asked or self.plan.budget.unit != "runs":
-            self._asked, self._answer = now, self.log.room(self.optimizer.under_way)
+            self._asked, self._answer = now, self.log.has_room(self.optimizer.running_trials)
         return self._answer
 
     def next(self) -> Run | None:
@@ -109,11 +109,11 @@ class Proposals(Source):
                 continue
             tries = 0
             self.log.add(run, params)
-            self.optimizer.begun(trial, run.id, run.label)
+            self.optimizer.start_trial(trial, run.id, run.label)
             self.view.proposed(run, is_finished=None not in known)
             if None in known:
                 return run
-            self.optimizer.ended(run.id, "done", known)
+            self.optimizer.end_trial(run.id, "done", known)
         return None
 
     def _untried(self) -> Params | None:
@@ -139,13 +139,13 @@ class Proposals(Source):
         return None
 
     def epoch(self, run: Run, line: Outcome) -> None:
-        self.optimizer.epoch(run.id, line["epoch"], line.get(run.config.objective))
+        self.optimizer.report_epoch(run.id, line["epoch"], line.get(run.config.objective))
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         super().ended(run, outcome)
         _, values = self.log.measured(run.id)
         state: State = outcome["status"] if outcome["status"] in ENDED else "failed"
-        self.optimizer.ended(run.id, state, values)
+        self.optimizer.end_trial(run.id, state, values)
 
 
 class PrunedBy:

@@ -96,7 +96,7 @@ class Running(ABC):
         """Return the run that begins next, or None for the time being. Blocked runs come last, once they are
         free.
         """
-        if self.leaving.asked:
+        if self.leaving.is_requested:
             return None
         run = self.source.waiting.popleft() if self.source.waiting else self.source.next()
         if run is None:
@@ -230,11 +230,11 @@ class Source(Listener):
 
     def started(self, run: Run) -> None:
         if self.meter is not None:
-            self.meter.started(run.id)
+            self.meter.start_run(run.id)
 
     def left(self, run: Run) -> None:
         if self.meter is not None:
-            self.meter.ended(run.id)
+            self.meter.end_run(run.id)
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         self.left(run)
@@ -280,7 +280,7 @@ def study_steps(
                 run
             )
         yield Step(plan, sources)
-        further = until.further(plan, results) if until else None
+        further = until.next_plan(plan, results) if until else None
         if further is None:
             return
         known, plan = {run.id for run in plan.runs}, further

@@ -246,7 +246,7 @@ class Supply(Searcher):
             return None
         if run := self.sweep.take():
             return {"trial": self.trial(run)}
-        may_follow = self.sweep.runs or (self.sweep.blocked and not self.sweep.leaving.asked)
+        may_follow = self.sweep.runs or (self.sweep.blocked and not self.sweep.leaving.is_requested)
         return None if may_follow else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:

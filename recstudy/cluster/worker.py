@@ -215,7 +215,7 @@ class LeaveRequests(Draining):
 
     def tell(self) -> bool:
         """Ask all runs to leave, where the driver was asked to end; return whether that is new."""
-        return self.asked and self.request(ALL)
+        return self.is_requested and self.request(ALL)
 
     def request(self, key: str) -> bool:
         """Ask the runs of a node, or all runs, to leave; return whether that is new."""

@@ -243,7 +243,7 @@ def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
     if not repeats:
         return "None of their test pairs is an exact copy of a training pair."
     count = f"{len(repeats):,} of {len(test_rows):,}"
-    return f"{REPEATED}{count} test pairs are training pairs of other tasks too ({choices(repeats, most=5)})"
+    return f"{REPEATED}{count} test pairs are training pairs of other tasks too ({choices(repeats, limit=5)})"
 
 
 def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:

@@ -35,7 +35,7 @@ from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
 from recstudy.errors import DataError, RecstudyError, raised_at
-from recstudy.files import cache_folder, caching, sweep, whole
+from recstudy.files import atomic_write, cache_folder, caching, sweep
 from recstudy.metrics import TASKS
 from recstudy.plugins.files import code_key
 from recstudy.programs.settings import canonical, digest
@@ -331,7 +331,7 @@ def cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
         with alone(lock or path.stem):
             if not _intact(path):  # another process may have made it while this one waited
                 make(path)
-                with caching(IMAGES, path.parent), whole(_stamp_of(path)) as temporary:
+                with caching(IMAGES, path.parent), atomic_write(_stamp_of(path)) as temporary:
                     temporary.write_text(json.dumps(_stamps(path)) + "\n", encoding="utf-8")
     return path
 
@@ -374,5 +374,5 @@ def making(path: Path) -> Iterator[Path]:
     """
     with caching(IMAGES, path.parent):
         sweep(path)
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             yield temporary

@@ -397,7 +397,7 @@ def _refuse_other_tables(place: Path, wanted: Sequence[str]) -> None:
     if tables:
         are = "is" if len(tables) == 1 else "are"
         raise DataError(
-            f"{place} has none of {choices(wanted)}. It has {choices(sorted(tables), most=3)}, which {are}"
+            f"{place} has none of {choices(wanted)}. It has {choices(sorted(tables), limit=3)}, which {are}"
             " not read. Write captions.csv with the columns image and caption, one row per caption; split"
             " and group are optional."
         )

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
-from recstudy.files import cache_folder, sha, whole
+from recstudy.files import atomic_write, cache_folder, sha
 from recstudy.plugins import named
 from recstudy.plugins.files import code_key
 from recstudy.programs.base import Cost
@@ -102,7 +102,7 @@ def counted(place: str, model: ModelConfig, data: DataConfig, *more: int) -> tup
     kept = _kept(path)
     if key not in kept:
         kept[key] = list(named(place)(model, data, *more))
-        with suppress(OSError), whole(path) as temporary:  # then it is counted again
+        with suppress(OSError), atomic_write(path) as temporary:  # then it is counted again
             temporary.write_text(json.dumps(dict([*kept.items()][-MOST:])), encoding="utf-8")
     return tuple(kept[key])
 

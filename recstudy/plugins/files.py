@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recstudy.errors import ConfigError, choices, missing_package, nearest, raised_at
-from recstudy.files import cache_folder, caching, sha, whole
+from recstudy.files import atomic_write, cache_folder, caching, sha
 
 PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
 INSTALLED = {"site-packages", "dist-packages"}
@@ -76,7 +76,7 @@ class UserFiles:
         with caching("the study's modules", folder.parent):
             for path, content in self.contents.items():
                 if not (folder / path).exists():
-                    with whole(folder / path) as temporary:  # another process may write the same
+                    with atomic_write(folder / path) as temporary:  # another process may write the same
                         temporary.write_bytes(content)
         return folder
 

@@ -177,7 +177,7 @@ class OwnProgram(Program):
         try:
             return TypeAdapter(self.schema).validate_python(dict(settings))
         except ValidationError as error:
-            raise refusal(error, self.schema, before=f"a setting of {self.title}: ") from None
+            raise refusal(error, self.schema, prefix=f"a setting of {self.title}: ") from None
 
     def read(self, values: Json) -> OwnSettings:
         return configure(OwnSettings, {**values, "settings": self.complete(values.get("settings", {}))})

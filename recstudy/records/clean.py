@@ -13,7 +13,7 @@ from rich.text import Text
 
 from recstudy.errors import StorageError
 from recstudy.files import discard
-from recstudy.opened import entries, there
+from recstudy.opened import entries, is_regular_file
 from recstudy.opened import folders as folders_in
 from recstudy.records import Results, held, locked
 from recstudy.records.files import MARKER, megabytes
@@ -46,7 +46,7 @@ def show_clean(path: Path, orphans: bool, remove: bool) -> None:
         StorageError: `path` is no results folder; or, with `orphans` and once all else is done, a study's
             plan is damaged.
     """
-    if not there(path.absolute() / MARKER):
+    if not is_regular_file(path.absolute() / MARKER):
         raise StorageError(f"{path} is no results folder: {MARKER} is missing.")
     results = Results(path)
     with results.cleaning() if remove else nullcontext():
@@ -135,7 +135,7 @@ def left_outside() -> Iterator[Reclaimable]:
         for folder in sorted(parent.glob(names)):
             with suppress(FileNotFoundError):  # its process has just removed it
                 ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
-                if ours and there(folder / lock) and not held(folder / lock):
+                if ours and is_regular_file(folder / lock) and not held(folder / lock):
                     yield _item(folder, why, folder / lock)
 
 

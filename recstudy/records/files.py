@@ -17,7 +17,7 @@ from typing import IO, Any, TypeVar
 
 from recstudy import opened
 from recstudy.errors import StorageError
-from recstudy.files import whole
+from recstudy.files import atomic_write
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     opened.refuse_link(path.parent)
 
     def write() -> None:
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_bytes(values)
 
     try:

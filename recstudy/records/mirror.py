@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from recstudy.errors import StorageError
 from recstudy.files import cache_folder, sha
-from recstudy.opened import largest, too_large
+from recstudy.opened import size_limit, too_large
 from recstudy.records.files import retried, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.stores import PROBE, ask, filesystem, first_line, write_object
@@ -114,8 +114,8 @@ class Mirror:
                 " Remove it."
             )
         # weights and pages may be larger
-        if _travels(path.name, RECORDS) and (info.size or 0) > largest(path):
-            raise too_large(info.path, info.size, largest(path))
+        if _travels(path.name, RECORDS) and (info.size or 0) > size_limit(path):
+            raise too_large(info.path, info.size, size_limit(path))
         if not path.exists() or _state(path) != (info.size, info.mtime_ns):
             now, content = time.time_ns(), self.read(info.path)
             if content is not None:

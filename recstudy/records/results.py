@@ -61,8 +61,8 @@ class Results:
         self._read: dict[str, tuple[int, int]] = {}  # run id -> time and size of its result when it was read
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
         self._runs = self.root / "runs"
-        opened.below(self.root)
-        opened.there(self._marker)  # refuses a folder that this user may not enter
+        opened.protect(self.root)
+        opened.is_regular_file(self._marker)  # refuses a folder that this user may not enter
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Results, (self.store or self.root,)  # another machine has its own copy
@@ -273,7 +273,12 @@ class Results:
                 return "done"
         with suppress(StorageError):
             return next(
-                (state for state, file in ENDED.items() if opened.there(f"{self._runs}/{run_id}/{file}")), ""
+                (
+                    state
+                    for state, file in ENDED.items()
+                    if opened.is_regular_file(f"{self._runs}/{run_id}/{file}")
+                ),
+                "",
             )
         return ""
 
@@ -282,7 +287,7 @@ class Results:
         regular file).
         """
         with suppress(FileNotFoundError):
-            status = opened.regular(self._result(run_id))
+            status = opened.regular_status(self._result(run_id))
             return self._read.get(run_id) == (status.st_mtime_ns, status.st_size)
         return False
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from recstudy.errors import StorageError
 from recstudy.lazy import pd
-from recstudy.opened import there
+from recstudy.opened import is_regular_file
 from recstudy.programs.settings import flatten
 from recstudy.records.files import Json
 from recstudy.records.plans import read_imported
@@ -274,7 +274,7 @@ def read_row(results: Results, run_id: str, planned: Mapping[str, Any] = NONE) -
         elif failure := read_record(f"{folder}/failure.json", Failure):
             values = {"status": "failed", "failure": failure}
         else:
-            values = {"status": "unfinished" if there(f"{folder}/attempts.jsonl") else "not run"}
+            values = {"status": "unfinished" if is_regular_file(f"{folder}/attempts.jsonl") else "not run"}
     except StorageError as damage:
         values = {"status": "failed", "failure": Failure(error_class="damaged record", error=str(damage))}
     return Row(id=run_id, **planned, **values)

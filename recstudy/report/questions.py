@@ -317,7 +317,7 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
         label = records.label_of(part.base)
         if label not in labels:
             raise ConfigError(
-                f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}"
+                f"no variant {part.base!r}: there are {choices(labels, limit=6)}.{nearest(part.base, labels)}"
             )
         base = labels.index(label)
         return {index: base for index in chosen if index != base}

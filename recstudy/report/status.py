@@ -137,7 +137,7 @@ def studies_at(path: Path) -> list[tuple[Results, str, str]]:
         ConfigError: there is no study there.
     """
     path = path.absolute()
-    root = next((folder for folder in (path, *path.parents) if opened.there(folder / MARKER)), None)
+    root = next((folder for folder in (path, *path.parents) if opened.is_regular_file(folder / MARKER)), None)
     if root is not None:
         results = Results(root)
         opened.refuse_link(path)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import MAX_SEEDS, Looks
 from recstudy.lazy import pd
-from recstudy.opened import refuse_link, there
+from recstudy.opened import is_regular_file, refuse_link
 from recstudy.plugins import absent, reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
@@ -310,7 +310,7 @@ class StudyRecords:
         with self.standing():
             parts = read_report(self.plan.report)
         begun = [row for row in self.rows if row.status != "not run"][:FEW]
-        if begun and not any(there(self.results.run(row.id).epochs) for row in begun):
+        if begun and not any(is_regular_file(self.results.run(row.id).epochs) for row in begun):
             parts = [part for part in parts if not part.of_steps]
         return parts
 
@@ -362,7 +362,7 @@ class StudyRecords:
         (`mistakes.npz`).
         """
         rows = (row for row in self.by_variant[variant] if row.status in states)
-        return next((row for row in rows if there(self.results.run(row.id).path / file)), None)
+        return next((row for row in rows if is_regular_file(self.results.run(row.id).path / file)), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
         """Return the lines of these variants' logs, with `variant`, `seed` and `id`.

@@ -73,41 +73,43 @@ class Meter:
 
     def __init__(self, path: Path, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self.budget, self.clock, self.gpus = path, budget, clock, 0.0
-        self.session, self.began = datetime.now(UTC).isoformat(), clock()
+        self.session, self.start_time = datetime.now(UTC).isoformat(), clock()
         totals = {line.clock.session: line.clock for line in read_trials(path) if isinstance(line, ClockLine)}
-        self.before = {unit: sum(getattr(total, unit) for total in totals.values()) for unit in ("h", "gpuh")}
-        self.written = self.began
+        self.earlier_totals = {
+            unit: sum(getattr(total, unit) for total in totals.values()) for unit in ("h", "gpuh")
+        }
+        self.last_write = self.start_time
         self.gpu_seconds = 0.0  # of runs that have ended
         self.running: dict[str, float] = {}  # run id -> when the run began
 
-    def started(self, run_id: str) -> None:
+    def start_run(self, run_id: str) -> None:
         self.running.setdefault(run_id, self.clock())
 
-    def ended(self, run_id: str) -> None:
+    def end_run(self, run_id: str) -> None:
         self.gpu_seconds += self.gpus * (self.clock() - self.running.pop(run_id, self.clock()))
 
     def write(self) -> None:
         """Write the session's total so far to the log."""
-        self.written = self.clock()
-        append_record(self.path, ClockLine(clock=Clock(session=self.session, **self.now)))
+        self.last_write = self.clock()
+        append_record(self.path, ClockLine(clock=Clock(session=self.session, **self.session_totals)))
 
     @property
-    def now(self) -> dict[str, float]:
+    def session_totals(self) -> dict[str, float]:
         """Return this session's hours and GPU hours so far."""
-        running = sum(self.clock() - began for began in self.running.values())
+        running = sum(self.clock() - start_time for start_time in self.running.values())
         return {
-            "h": (self.clock() - self.began) / 3600,
+            "h": (self.clock() - self.start_time) / 3600,
             "gpuh": (self.gpu_seconds + self.gpus * running) / 3600,
         }
 
     @property
-    def spent(self) -> float:
+    def spent_hours(self) -> float:
         """Return the hours, or GPU hours, of a budget in these."""
-        if self.clock() - self.written >= WRITTEN_S:
+        if self.clock() - self.last_write >= WRITTEN_S:
             self.write()
-        return self.before[self.budget.unit] + self.now[self.budget.unit]
+        return self.earlier_totals[self.budget.unit] + self.session_totals[self.budget.unit]
 
     @property
     def is_spent(self) -> bool:
         """Return whether a budget in hours is spent. Who spends one in runs counts them beforehand."""
-        return self.budget.unit != "runs" and self.spent >= self.budget.amount
+        return self.budget.unit != "runs" and self.spent_hours >= self.budget.amount

@@ -95,14 +95,15 @@ def grid(axes: Axes) -> list[Variant]:
         >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
         ['latent_steps=1, batch_size=64', 'latent_steps=2, batch_size=64']
     """
-    named = _all_named(axes)
-    if (cells := prod(map(len, named.values()))) > MOST_RUNS:
+    levels_by_axis = _changes_by_level(axes)
+    if (cells := prod(map(len, levels_by_axis.values()))) > MOST_RUNS:
         raise ConfigError(
             f"{choices(axes)} have {cells:,} combinations, but a study plans {MOST_RUNS:,} runs at most"
         )
-    short = _axes(named)
+    short = _axes(levels_by_axis)
     return [
-        _variant(dict(zip(short, names, strict=True)), named, short) for names in product(*named.values())
+        _variant(dict(zip(short, names, strict=True)), levels_by_axis, short)
+        for names in product(*levels_by_axis.values())
     ]
 
 
@@ -142,10 +143,14 @@ def one_at_a_time(factors: Axes, *, base: str = "base") -> list[Variant]:
         >>> [variant.label for variant in one_at_a_time({"model.experts": [2, 4], "train.batch_size": [64]})]
         ['base', 'experts=2', 'experts=4', 'batch_size=64']
     """
-    named = _all_named(factors)
-    axes = _axes(named)
-    alone = [_variant({short: level}, named, axes) for short, axis in axes.items() for level in named[axis]]
-    return [Variant(base, {}, {}, axes), *(replace(variant, base=base) for variant in alone)]
+    levels_by_axis = _changes_by_level(factors)
+    axes = _axes(levels_by_axis)
+    variants = [
+        _variant({short: level}, levels_by_axis, axes)
+        for short, axis in axes.items()
+        for level in levels_by_axis[axis]
+    ]
+    return [Variant(base, {}, {}, axes), *(replace(variant, base=base) for variant in variants)]
 
 
 @explained
@@ -160,7 +165,7 @@ def factorial(factors: Axes) -> list[Variant]:
         ['a=0, b=0', 'a=0, b=1', 'a=1, b=0', 'a=1, b=1']
     """
     variants = grid(factors)
-    for axis, levels in _all_named(factors).items():
+    for axis, levels in _changes_by_level(factors).items():
         if len(levels) != 2:
             raise ConfigError(
                 f"a factorial has two levels an axis, but {axis!r} has {len(levels)}; grid takes any number"
@@ -173,17 +178,17 @@ def _axes(fields: Iterable[str]) -> dict[str, str]:
     return {short: path for path, short in short_names(fields).items()}
 
 
-def _all_named(axes: Axes) -> dict[str, dict[Any, Any]]:
+def _changes_by_level(axes: Axes) -> dict[str, dict[Any, Any]]:
     """Axis -> level -> its changes."""
     if not isinstance(axes, Mapping):
         raise ConfigError(f"axes are {{field: levels}}, but got {axes!r}")
-    return {axis: _named(axis, levels) for axis, levels in axes.items()}
+    return {axis: _level_changes(axis, levels) for axis, levels in axes.items()}
 
 
-def _named(axis: str, levels: Levels) -> dict[Any, Any]:
+def _level_changes(axis: str, levels: Levels) -> dict[Any, Any]:
     """Level -> its changes, or, of `AlignedAxis` levels, a function that gives them for a model."""
     if isinstance(levels, AlignedAxis):
-        return {level: partial(levels.changes, level) for level in _named(axis, levels.levels)}
+        return {level: partial(levels.changes, level) for level in _level_changes(axis, levels.levels)}
     levels = python_value(levels)
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
         raise ConfigError(
@@ -203,12 +208,14 @@ def _named(axis: str, levels: Levels) -> dict[Any, Any]:
 
 
 def _variant(
-    levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]
+    levels: Mapping[str, Any], changes_by_level: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]
 ) -> Variant:
     """Return the variant at these levels, by the axes' short names."""
     changes: dict[str, Any] = {}
-    given = [named[axes[short]][level] for short, level in levels.items()]
-    for change in sorted(given, key=callable):  # a `AlignedAxis` level asks for the model, so it comes last
+    level_changes = [changes_by_level[axes[short]][level] for short, level in levels.items()]
+    for change in sorted(
+        level_changes, key=callable
+    ):  # a `AlignedAxis` level asks for the model, so it comes last
         changes |= change(changes.get("model")) if callable(change) else change
     return Variant(label=_label(levels), changes=changes, levels=levels, axes=axes)
 
@@ -237,30 +244,34 @@ def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
         reduced[variant.label] = distinct.setdefault(repr(sorted(changes.items())), rest)
     several = len(distinct) > 1
     combinations = []
-    for own, new in product(distinct.values(), grid(axes)):
-        compared = reduced.get(own.base) if own.base else None
+    for original, new in product(distinct.values(), grid(axes)):
+        compared = reduced.get(original.base) if original.base else None
         # One that differs from its base in these fields alone is that base now.
         base = (
-            own.base if compared is None else "" if compared is own else _both(compared, new, several).label
+            original.base
+            if compared is None
+            else ""
+            if compared is original
+            else _combine(compared, new, several).label
         )
-        combinations.append(replace(_both(own, new, several), base=base))
+        combinations.append(replace(_combine(original, new, several), base=base))
     return combinations
 
 
-def _both(own: Variant, new: Variant, several: bool) -> Variant:
+def _combine(variant: Variant, new: Variant, several: bool) -> Variant:
     """Return a variant at these levels too."""
     for short, path in new.axes.items():
-        if own.axes.get(short, path) != path:
+        if variant.axes.get(short, path) != path:
             raise ConfigError(
-                f"--vary {path}: {short!r} of this study is {own.axes[short]!r}; one of them needs a study of"
+                f"--vary {path}: {short!r} of this study is {variant.axes[short]!r}; one of them needs a study of"
                 " its own"
             )
     return replace(
-        own,
-        label=", ".join(filter(None, [own.label if several or own.levels else "", new.label])),
-        changes={**own.changes, **new.changes},
-        levels={**own.levels, **new.levels},
-        axes={**own.axes, **new.axes},
+        variant,
+        label=", ".join(filter(None, [variant.label if several or variant.levels else "", new.label])),
+        changes={**variant.changes, **new.changes},
+        levels={**variant.levels, **new.levels},
+        axes={**variant.axes, **new.axes},
     )
 
 

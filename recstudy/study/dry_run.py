@@ -42,14 +42,14 @@ def print_plan(
     they are finished.
     """
     log = TrialLog(plan, results) if plan.is_search else None
-    finished = outdated.finished - outdated.again
-    shown = [plan.run(0, params) for params in plan.first] if log else runs
+    finished = outdated.finished - outdated.rerun_ids
+    listed_runs = [plan.run(0, params) for params in plan.first] if log else runs
     rows: list[dict[str, Any]] = []
-    for run in shown:
+    for run in listed_runs:
         cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
         counts = {name: cost and getattr(cost, name) for name in ("params", "gflops", "train_gflops")}
         # since it was finished: code, data
-        ended = {"cached": run.id in finished, "changed": outdated.kinds(run.id)}
+        cache_state = {"cached": run.id in finished, "changed": outdated.kinds(run.id)}
         rows.append(
             {
                 "label": run.label,
@@ -57,7 +57,7 @@ def print_plan(
                 "id": run.id,
                 **counts,
                 "memory_gb": memory and memory / 1e9,
-                **ended,
+                **cache_state,
             }
         )
     if as_json:
@@ -67,23 +67,23 @@ def print_plan(
                 "definition": plan.definition,
                 "first": plan.first,
                 "tried": len(log.params),
-                "made": log.made,
+                "made": log.run_count,
             }
             summary |= dumped(search_record(plan))
         print(json.dumps(summary, indent=1))
         return
-    out, table = console(), Table(box=None)
+    terminal, table = console(), Table(box=None)
     # a user's own program states no parameters and FLOPs
     is_priced = any(row["params"] is not None for row in rows)
     for name in ("run", "seed", *(COSTS if is_priced else ()), "state"):
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
-    for run, row in zip(shown, rows, strict=True):
+    for run, row in zip(listed_runs, rows, strict=True):
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
         state = (
             f"finished{changed}"
             if row["cached"]
             else "to run again"
-            if run.id in outdated.again
+            if run.id in outdated.rerun_ids
             else "to run"
         )
         costs = [_words(row["params"], ","), _count(row["gflops"]), _count(row["train_gflops"])]
@@ -91,17 +91,17 @@ def print_plan(
         table.add_row(*map(Text, (run.label, str(run.seed), *(costs if is_priced else ()), state)))
     heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
-        out.print(
+        terminal.print(
             f"{heading}by {plan.sampler}, stopping {plan.stopping}\nBudget: {plan.split}.", soft_wrap=True
         )
-        out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
+        terminal.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
         tried = f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds."
-        out.print(_ranges(plan.space), table, tried)
+        terminal.print(_ranges(plan.space), table, tried)
     else:
-        out.print(f"{heading}{len(rows)} runs", table, sep="\n")
+        terminal.print(f"{heading}{len(rows)} runs", table, sep="\n")
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
     for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results)):
-        out.print(line, soft_wrap=True)
+        terminal.print(line, soft_wrap=True)
 
 
 def _ranges(space: Space) -> Table:
@@ -109,9 +109,14 @@ def _ranges(space: Space) -> Table:
     for family, ranges in space.ranges.items():
         for path, range in ranges.items():
             conditions = space.when.get(path, {}).items()
-            where = " and ".join(f"{other} is {choices(map(str, values))}" for other, values in conditions)
+            condition = " and ".join(
+                f"{field} is {choices(map(str, values))}" for field, values in conditions
+            )
             table.add_row(
-                *map(Text, (family, setting_name(path), f"{range}, where {where}" if where else str(range)))
+                *map(
+                    Text,
+                    (family, setting_name(path), f"{range}, where {condition}" if condition else str(range)),
+                )
             )
     return table
 
@@ -149,7 +154,7 @@ def price_lines(
     took = sum(
         float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds")
     )
-    price, made = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
+    price, finished_runs = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
     pflop = {run.id: program.pflop(run.config) or 0.0 for run in (*runs, *todo)}
     if not all(pflop.values()):
         why = ""
@@ -159,20 +164,22 @@ def price_lines(
             )
             why = f" The data config of {names} states no `train_size` (the number of training images)."
         mean = duration(count * took / len(costs)) if costs else ""
-        time = f", about {mean} one after another, by {made}. Their FLOPs are unknown."
+        time = f", about {mean} one after another, by {finished_runs}. Their FLOPs are unknown."
         yield price + (time if costs else ". Their time and FLOPs are unknown: no run has finished.") + why
         return
     core, gpu = _times(pflop[todo[0].id], start=START_S)
     yield f"First result in about {core} on a core, {gpu} on a GPU."
     left = count * sum(pflop[run.id] for run in todo) / len(todo)
-    spent, cores = sum(pflop[run_id] for run_id in costs), len(os.sched_getaffinity(0))
-    if took and spent:
-        time = f"{duration(left * took / spent)} of runs, one after another, by what {made} took"
+    finished_pflop, cores = sum(pflop[run_id] for run_id in costs), len(os.sched_getaffinity(0))
+    if took and finished_pflop:
+        time = f"{duration(left * took / finished_pflop)} of runs, one after another, by what {finished_runs} took"
     else:
         at_cores, at_gpu = _times(left, cores)
         time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
-    most = max(program.memory(run.config) or 0 for run in todo) / 1e9
-    memory = f"{most:,.2g} GB" if most >= 1 else f"{float(f'{1000 * most:.2g}'):g} MB"
+    max_gigabytes = max(program.memory(run.config) or 0 for run in todo) / 1e9
+    memory = (
+        f"{max_gigabytes:,.2g} GB" if max_gigabytes >= 1 else f"{float(f'{1000 * max_gigabytes:.2g}'):g} MB"
+    )
     yield (
         f"{price}, at most {flops(left)} of training (halting saves some), {memory} of memory each; about"
         f" {time}."
@@ -195,22 +202,22 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
 
     records = records_of(results, plan_record(plan))
     if until:
-        asked = open_questions(records)
-        variants = sorted({variant for question in asked for variant in question.variants})
+        questions = open_questions(records)
+        variants = sorted({variant for question in questions for variant in question.variants})
         seeds = [max(0, until.maximum - plan.seeds_each[variant]) for variant in variants]
         runs = (
-            f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to"
+            f"{plural(len(questions), 'question')}: at most {plural(sum(seeds), 'further run')}, up to"
             f" {until.maximum} seeds of"
         )
         pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]
-        known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
+        known_pflop = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
         time = (
-            ", about {} on a core, {} on a GPU".format(*_times(sum(known)))
-            if len(known) == len(pflop)
+            ", about {} on a core, {} on a GPU".format(*_times(sum(known_pflop)))
+            if len(known_pflop) == len(pflop)
             else ""
         )
-        within = f"; the budget for all runs is {until.budget}" if until.budget else ""
-        yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{within}."
+        budget_note = f"; the budget for all runs is {until.budget}" if until.budget else ""
+        yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{budget_note}."
     for row in (row for part in plan.claims for row in family(records, part).rows):
         if row.answer.seeds_needed is not None:
             yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."

@@ -48,7 +48,7 @@ from recstudy.study.search import (
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import PAPER, Study
 
-NOTHING = Budget(0, "runs")
+NO_BUDGET = Budget(0, "runs")
 LEAKY, IMPORTED = "LEAKY", "imported"
 
 
@@ -98,7 +98,7 @@ class Plan:
     max_seeds: int = 0
     extended: Mapping[int, int] = field(default_factory=dict)
     first: Sequence[Params] = ()
-    budget: Budget = NOTHING
+    budget: Budget = NO_BUDGET
     sampler: str = ""
     stopping: str = "none"
 
@@ -125,8 +125,8 @@ class Plan:
         """Return a study's runs in seed blocks, seed 0 of every variant first, so that a half-finished table
         is whole.
         """
-        most = max(self.seeds_each, default=0)
-        ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
+        max_seeds = max(self.seeds_each, default=0)
+        ids = [run_ids(deciding, range(max_seeds)) for deciding in self._deciding]
         return [
             Run(
                 number,
@@ -135,7 +135,7 @@ class Plan:
                 self.configs[number].model_copy(update={"seed": seed}),
                 ids[number][seed],
             )
-            for seed in range(most)
+            for seed in range(max_seeds)
             for number, variant in enumerate(self.variants)
             if seed < self.seeds_each[number]
         ]
@@ -168,13 +168,13 @@ class Plan:
     def report(self) -> list[Part]:
         """Return the study's parts, after its claims; a smoke run's numbers support no claim."""
         metrics = [*self.base.metrics]
-        stated = self.study.by_preset(self.study.report, self.preset)
-        if not stated:
+        report = self.study.by_preset(self.study.report, self.preset)
+        if not report:
             of_search = [History(), Best(), Importance(), ParallelCoordinates(), Slices()]
-            stated = of_search if self.is_search else [Table("results"), LearningCurves()]
+            report = of_search if self.is_search else [Table("results"), LearningCurves()]
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
         parts: list[Part] = []
-        for part in (*([Claims(claims=claims)] if claims else []), *stated):
+        for part in (*([Claims(claims=claims)] if claims else []), *report):
             part = part.of_metrics(metrics) if metrics else part
             if isinstance(part, BesidePublished) and part.targets:
                 part = replace(part, targets=of_program(part.targets, [self.base, *self.configs]))
@@ -200,9 +200,13 @@ class Plan:
             ]
         kinds = {config.kind: config for config in self.configs or self.space.bases.values()}
         fields = [path for config in kinds.values() for path in flatten(config.values)]
-        own = [name for path in fields if path.startswith(PREFIX) for name in (setting_name(path), path)]
+        own_fields = [
+            name for path in fields if path.startswith(PREFIX) for name in (setting_name(path), path)
+        ]
         return list(
-            dict.fromkeys([*axes, "variant", "model", "data", *(own or [*fields, "eval.depth", "eval.part"])])
+            dict.fromkeys(
+                [*axes, "variant", "model", "data", *(own_fields or [*fields, "eval.depth", "eval.part"])]
+            )
         )
 
     # ------------------------------------------------------------------------------------------------- of a
@@ -213,36 +217,36 @@ class Plan:
         """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
         score = self.base.metrics.get(self.base.score) or METRICS[self.base.score]
         best: Direction = "min" if score.better == "lower" else "max"
-        stated = self.study.objectives.items()
-        return dict((self.base.objective, best) if name == "score" else (name, way) for name, way in stated)
+        objectives = self.study.objectives.items()
+        return dict(
+            (self.base.objective, best) if name == "score" else (name, way) for name, way in objectives
+        )
 
     @property
-    def kept(self) -> int:
+    def reserved_runs(self) -> int:
         """Return how many runs are kept for fresh seeds: what the search wants, but at most half of a budget
         in runs.
         """
-        wanted, half = self.study.confirm * self.seeds, int(self.budget.amount) // 2
-        if self.budget.unit != "runs" or wanted <= half:
-            return wanted
+        wanted_runs, half = self.study.confirm * self.seeds, int(self.budget.amount) // 2
+        if self.budget.unit != "runs" or wanted_runs <= half:
+            return wanted_runs
         # each of the best with all of its seeds
         return half - half % self.seeds if half > self.seeds else half
 
     @property
     def confirm(self) -> int:
         """Return how many of the best are run again."""
-        return min(self.study.confirm, max(1, self.kept // self.seeds)) if self.kept else 0
+        return min(self.study.confirm, max(1, self.reserved_runs // self.seeds)) if self.reserved_runs else 0
 
     @property
     def split(self) -> str:
         """Return what the budget is for, in words."""
-        if not self.kept:
+        if not self.reserved_runs:
             return f"{self.budget} in all, without fresh seeds"
-        again = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
+        confirmed_settings = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
         if self.budget.unit != "runs":
-            return f"{self.budget} in all, at most half of it for {self.kept} runs of {again}"
-        return (
-            f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
-        )
+            return f"{self.budget} in all, at most half of it for {self.reserved_runs} runs of {confirmed_settings}"
+        return f"{self.budget} in all: {int(self.budget.amount) - self.reserved_runs} to search, {self.reserved_runs} for {confirmed_settings}"
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         """Return a run of a trial (ConfigError: its settings do not fit together)."""
@@ -291,19 +295,19 @@ def make_plan(
     """
     with using_metrics(study.metrics):
         preset = study.preset_named(preset)
-        known = {base.family: base for base in study.bases(preset)}
-        if not known:
+        bases_by_family = {base.family: base for base in study.bases(preset)}
+        if not bases_by_family:
             raise ConfigError(f"{study.name}, preset {preset}: there is no run config to search")
-        families = families or [next(iter(known))]
+        families = families or [next(iter(bases_by_family))]
         for family in families:
-            _check_name("--family", family, known)
-        path = known[families[0]].path
+            _check_name("--family", family, bases_by_family)
+        path = bases_by_family[families[0]].path
         changes = {path(name): value for name, value in (changes or {}).items()}
         axes = {path(name): values for name, values in (vary or {}).items()}
         study = study.varied(preset, axes) if axes else study
         if isinstance(study, Study):
             check_variants(study, preset, changes)
-        bases = {family: known[family].with_changes(changes) for family in families}
+        bases = {family: bases_by_family[family].with_changes(changes) for family in families}
         if smoke:
             changes |= bases[families[0]].smaller(changes)
             bases = {family: base.with_changes(changes) for family, base in bases.items()}
@@ -333,10 +337,10 @@ def _with_variants(plan: Plan, study: Study, max_seeds: int | None = None) -> Pl
     configs = plan.base.with_each({**variant.changes, **plan.changes} for variant in variants)
     if plan.preset == PAPER and not plan.changes:
         _check_deviations(study, configs)
-    most = study.by_preset(study.max_seeds, plan.preset, 0) if max_seeds is None else max_seeds
-    if most and plan.seeds > most:
+    limit = study.by_preset(study.max_seeds, plan.preset, 0) if max_seeds is None else max_seeds
+    if limit and plan.seeds > limit:
         raise ConfigError(
-            f"{plan.seeds} seeds are more than the {most} that {study.name} may have: raise its"
+            f"{plan.seeds} seeds are more than the {limit} that {study.name} may have: raise its"
             f" max_seeds, or --max-seeds {plan.seeds}. Tests are stricter where that is stated after"
             " the first run has finished"
         )
@@ -345,7 +349,7 @@ def _with_variants(plan: Plan, study: Study, max_seeds: int | None = None) -> Pl
             f"{study.name} would have {len(variants)} variants x {plan.seeds:,} seeds, but a study plans"
             f" {MOST_RUNS:,} runs at most: lower --seeds, or split the study"
         )
-    return replace(plan, variants=variants, configs=configs, max_seeds=most)
+    return replace(plan, variants=variants, configs=configs, max_seeds=limit)
 
 
 def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = "", stopping: str = "") -> Plan:
@@ -360,15 +364,15 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
                 " `vary`"
             )
     for family, ranges in space.ranges.items():
-        for path, stated in ranges.items():
-            for value in map(readable, stated.samples):
+        for path, range in ranges.items():
+            for value in map(readable, range.samples):
                 try:
                     space.bases[family].with_changes({path: value})
                 except ConfigError as error:
                     if error.is_combination:  # which other settings may fit
                         continue
                     raise ConfigError(
-                        f"{search.name} searches {setting_name(path)} over {stated}: {error}"
+                        f"{search.name} searches {setting_name(path)} over {range}: {error}"
                     ) from None
     check_objectives(search, space.bases, stopping)
     return replace(
@@ -381,14 +385,14 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
     )
 
 
-def _check_name(option: str, name: str, known: Collection[str]) -> None:
-    if name not in known:
+def _check_name(option: str, name: str, known_names: Collection[str]) -> None:
+    if name not in known_names:
         raise ConfigError(
-            f"{option} must be one of {choices(known)}, but got {name!r}.{nearest(name, known)}"
+            f"{option} must be one of {choices(known_names)}, but got {name!r}.{nearest(name, known_names)}"
         )
 
 
-def variant_record(variant: Variant, config: RunSettings, **known: Any) -> VariantRecord:
+def variant_record(variant: Variant, config: RunSettings, **known_fields: Any) -> VariantRecord:
     """Return a variant as the plan keeps it, with what else is known.
 
     An axis that it does not set has the preset's level. The label says whether it leaks, or was imported.
@@ -397,19 +401,19 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     levels = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     # as the program's types make it, which decides the id
-    own = flatten(config.values) if config.metrics else {}
+    own_values = flatten(config.values) if config.metrics else {}
     changes = json_value({**variant.changes}, f"the variant {variant.label!r}")
     words = [LEAKY] * description.leaks + [IMPORTED] * description.is_imported
     return VariantRecord(
         label=", ".join([variant.label, *(word for word in words if word not in variant.label)]),
         levels=levels | dict(variant.levels),
-        changes={path: own.get(path, value) for path, value in changes.items()},
+        changes={path: own_values.get(path, value) for path, value in changes.items()},
         model=description.model,
         data=description.data,
         synthetic=description.is_synthetic,
         leaks=description.leaks,
         batch_norm=description.has_batch_norm,
-        **known,
+        **known_fields,
     )
 
 
@@ -428,29 +432,29 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
         if variant.base and variant.base not in labels:
             raise ConfigError(
                 f"{variant.label!r} is compared with {variant.base!r}, which is no variant: there are"
-                f" {choices(labels, most=6)}." + nearest(variant.base, labels)
+                f" {choices(labels, limit=6)}." + nearest(variant.base, labels)
             )
     if "seed" in changes:
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
     swept = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
     # other field that variants do not set alike -> the label of the first that sets it
-    apart: dict[str, str] = {}
+    distinguishing: dict[str, str] = {}
     for path in dict.fromkeys(path for variant in variants for path in variant.changes if path not in swept):
         setting = [variant for variant in variants if path in variant.changes]
         if len(setting) < len(variants) or len({repr(variant.changes[path]) for variant in setting}) > 1:
-            apart[path] = setting[0].label
+            distinguishing[path] = setting[0].label
     for changed in changes:
         if changed in swept:
             raise ConfigError(
                 f"{setting_name(changed)!r} is swept by this study. Choose its levels with --only, such as "
                 f"--only '{swept[changed]}'"
             )
-        if changed in apart:
+        if changed in distinguishing:
             raise ConfigError(
-                f"{changed!r} is what sets {apart[changed]!r} apart in this study, whose label would not be"
+                f"{changed!r} is what sets {distinguishing[changed]!r} apart in this study, whose label would not be"
                 " true any more. Choose variants with --only, or change its value in the study"
             )
-        for path in (*swept, *apart):
+        for path in (*swept, *distinguishing):
             if path.startswith(f"{changed}.") or changed in (f"{path}.{kind}" for kind in KINDS):
                 raise ConfigError(
                     f"{changed!r} would replace {path!r}, which is swept by this study. "
@@ -461,11 +465,13 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
 def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
     """Refuse to state of the `paper` preset what it does not do."""
     settings = [flatten(config.values) for config in configs]
-    for stated in study.deviations:
-        values = dict.fromkeys(repr(fields[stated.field]) for fields in settings if stated.field in fields)
-        if stated.of_config and repr(stated.ours) not in values:
+    for deviation in study.deviations:
+        values = dict.fromkeys(
+            repr(fields[deviation.field]) for fields in settings if deviation.field in fields
+        )
+        if deviation.of_config and repr(deviation.ours) not in values:
             raise ConfigError(
-                f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its"
+                f"{study.name} states as a deviation that {deviation.field} is {deviation.ours!r}, but in its"
                 f" preset {PAPER} "
                 + (f"it is {choices(values)}" if values else "no model or data set has this field")
             )
@@ -480,9 +486,9 @@ def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only")
     for pattern in patterns:
         matches = fnmatch.filter(labels, pattern.replace(" ", ""))
         if not matches:
-            known = choices((f"'{label}'" for label in labels.values()), most=6)
+            known_labels = choices((f"'{label}'" for label in labels.values()), limit=6)
             near = _nearest_name(pattern, labels.values()) or nearest(pattern, labels.values())
-            raise ConfigError(f"no variant matches {option} {pattern!r}: there are {known}.{near}")
+            raise ConfigError(f"no variant matches {option} {pattern!r}: there are {known_labels}.{near}")
         chosen |= {labels[match] for match in matches}
     return [run for run in runs if run.label in chosen] if patterns else runs
 
@@ -492,6 +498,6 @@ def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
     word = re.split(r"[=*?[]", pattern.lstrip("* "))[0]
     names = dict.fromkeys(part.partition("=")[0] for label in labels for part in label.split(", "))
     # one letter more, as one may be missing
-    begun = {name[: len(word) + 1]: name for name in reversed(names)}
-    match = get_close_matches(word, begun, n=1)
-    return f" Did you mean {begun[match[0]]!r}?" if match and word not in names else ""
+    prefixes = {name[: len(word) + 1]: name for name in reversed(names)}
+    match = get_close_matches(word, prefixes, n=1)
+    return f" Did you mean {prefixes[match[0]]!r}?" if match and word not in names else ""

@@ -106,10 +106,10 @@ def search_record(plan: Plan) -> SearchRecord:
     ranges = {
         family: {
             path: RangeRecord(
-                **stated.record,
+                **range.record,
                 when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()},
             )
-            for path, stated in ranges.items()
+            for path, range in ranges.items()
         }
         for family, ranges in plan.space.ranges.items()
     }
@@ -119,7 +119,9 @@ def search_record(plan: Plan) -> SearchRecord:
         stopping=plan.stopping,
         budget=str(plan.budget),
         space=ranges,
-        confirm=Confirm(best=plan.confirm, seeds=tuple(range(1, plan.kept // max(1, plan.confirm) + 1))),
+        confirm=Confirm(
+            best=plan.confirm, seeds=tuple(range(1, plan.reserved_runs // max(1, plan.confirm) + 1))
+        ),
     )
 
 
@@ -154,24 +156,24 @@ def effective(variant: Changes, command_line: Changes) -> Changes:
     """Return a variant's changes, with what the command line changes within them; the rest of that stands in
     `base`.
     """
-    within = {
+    inner_changes = {
         field: value
         for field, value in command_line.items()
-        if any(f"{field}.".startswith(f"{own}.") for own in variant)
+        if any(f"{field}.".startswith(f"{path}.") for path in variant)
     }
-    return {**variant, **within}
+    return {**variant, **inner_changes}
 
 
 def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
     """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the
     study.
     """
-    kept = [
+    kept_words = [
         word
-        for before, word in pairwise(sys.argv)
-        if not word.startswith(left_out) and before not in left_out
+        for previous_word, word in pairwise(sys.argv)
+        if not word.startswith(left_out) and previous_word not in left_out
     ]
-    return shlex.join([*program(), *map(without_secrets, kept)])
+    return shlex.join([*program(), *map(without_secrets, kept_words)])
 
 
 def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
@@ -182,15 +184,15 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     plans keep. One of fewer seeds than the one before it keeps those others of which a run has begun: what is
     run stays in the report, and no run loses the plan that names it.
     """
-    whole = resumed(plan, results)
-    record, files = plan_record(whole, data), _files(plan, results)
+    full_plan = resumed(plan, results)
+    record, files = plan_record(full_plan, data), _files(plan, results)
     definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
     newest, last = map(_readable, files)
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
-    known = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
+    pflop_by_label = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
     if last:  # as first recorded: a plan of the same is the same
-        known |= {variant.label: variant.pflop for variant in last.variants}
+        pflop_by_label |= {variant.label: variant.pflop for variant in last.variants}
     record = replace(
         record,
         code_digests=earlier_code(plan, results) | record.code_digests,
@@ -203,9 +205,11 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         registered=registration(record)[1]
         or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
-        variants=tuple(replace(variant, pflop=known.get(variant.label)) for variant in record.variants),
+        variants=tuple(
+            replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
+        ),
         # which finishes those runs too
-        command=last.command if last and whole.extended != plan.extended else record.command,
+        command=last.command if last and full_plan.extended != plan.extended else record.command,
     )
     with results.changing(*files):
         for file in files:
@@ -258,9 +262,9 @@ def resumed(plan: Plan, results: Results) -> Plan:
     last = _readable(_files(plan, results)[1])
     seeds = dict(plan.extended)
     runs = [run for run in last.runs if run.seed >= plan.seeds] if last and plan.variants else []
-    begun = {run.seed for run in runs if results.run(run.id).begun}
+    started_seeds = {run.seed for run in runs if results.run(run.id).begun}
     for run in runs:
-        if run.seed in begun:
+        if run.seed in started_seeds:
             seeds[run.variant] = max(run.seed + 1, seeds.get(run.variant, 0))
     return replace(plan, extended=seeds)
 
@@ -290,25 +294,25 @@ def register(plan: PlanRecord) -> str:
     Raises:
         ConfigError: there is no file of a study, or what was registered before is something else.
     """
-    file, before = registration(plan)
+    file, registered = registration(plan)
     if file is None:
         raise ConfigError("what is typed at a prompt cannot be registered: write the study into a file")
-    if before is None:
+    if registered is None:
         code = code_version()
-        by = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
-        stated = registrable(plan, now(), by)
+        code_label = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
+        registration_record = registrable(plan, now(), code_label)
         write_whole(
             file,
             HEAD.format(plan.study)
-            + yaml.safe_dump(dumped(stated), sort_keys=False, allow_unicode=True, width=100),
+            + yaml.safe_dump(dumped(registration_record), sort_keys=False, allow_unicode=True, width=100),
         )
-        return f"{file}: {plural(len(stated.stated), 'statement')}"
-    if changed := differences(plan, before):
+        return f"{file}: {plural(len(registration_record.stated), 'statement')}"
+    if changed := differences(plan, registered):
         raise ConfigError(
-            f"{file} was registered on {before.date} and stays: {'; '.join(changed)}. Run the study as it was"
+            f"{file} was registered on {registered.date} and stays: {'; '.join(changed)}. Run the study as it was"
             " registered, or remove the file to register it anew"
         )
-    return f"{file}: registered on {before.date}, unchanged"
+    return f"{file}: registered on {registered.date}, unchanged"
 
 
 def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:

@@ -45,8 +45,8 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
     folder = Path.cwd() if file is None else None if file.installed else file.path.parent
     commit, dirty = _commit(folder) if folder else (None, False)
     commit = commit or os.environ.get("RECSTUDY_COMMIT") or None
-    own, changed = _own_commit(package)
-    recstudy = "" if own in (None, commit) else f"{own}{' with changes' * changed}"
+    package_commit, changed = _own_commit(package)
+    recstudy = "" if package_commit in (None, commit) else f"{package_commit}{' with changes' * changed}"
     return CodeVersion(commit, dirty or changed, recstudy)
 
 
@@ -77,7 +77,7 @@ def is_user_study(file: StudyFile) -> bool:
     return file.path.suffix == ".py" and not file.installed and not is_shipped
 
 
-def told_version() -> str:
+def version_text() -> str:
     """Return what --version says: `recstudy 0.1.0`, with the commit where it runs from a repository of its
     own.
     """
@@ -91,11 +91,11 @@ def program() -> list[str]:
     """Return the words that start this program, as one may type them again in this folder; of a file
     elsewhere its name.
     """
-    script, here = Path(sys.argv[0]), Path.cwd()
+    script, folder = Path(sys.argv[0]), Path.cwd()
     if script.name == "recstudy":
         return ["recstudy"]  # its own commands
-    if script.exists() and script.absolute().is_relative_to(here) and script.parent != INSIDE:
-        return ["python", str(script.absolute().relative_to(here))]
+    if script.exists() and script.absolute().is_relative_to(folder) and script.parent != INSIDE:
+        return ["python", str(script.absolute().relative_to(folder))]
     return ["recstudy", "run", script.stem] if script.parent in SHIPPED else ["python", script.name]
 
 

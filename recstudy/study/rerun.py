@@ -21,33 +21,33 @@ class Outdated:
 
     finished: Set[str]
     changes: Sequence[Change]
-    again: frozenset[str]
+    rerun_ids: frozenset[str]
     unread: Sequence[str] = ()  # data sets whose files have not been decoded as they are now
-    earlier: int = 0  # finished runs that only earlier definitions of the study name
+    earlier_runs: int = 0  # finished runs that only earlier definitions of the study name
 
     @property
     def notices(self) -> list[str]:
         """Say what has changed, a line each."""
-        fix = "" if self.again else " Repeat them with --rerun changed."
+        fix = "" if self.rerun_ids else " Repeat them with --rerun changed."
         lines = [f"{line}.{fix}" for line in change_lines(self.changes)]
         lines += [
             f"The files of {name} were not read here as they are now, so it is not known whether finished"
             " runs are of them. --rerun changed reads them."
             for name in self.unread
         ]
-        if self.earlier:
+        if self.earlier_runs:
             lines.append(
-                f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used."
+                f"{plural(self.earlier_runs, 'finished run')} of earlier definitions: kept in runs/, and not used."
             )
-        if self.again:
-            runs = plural(len(self.again), "finished run")
+        if self.rerun_ids:
+            runs = plural(len(self.rerun_ids), "finished run")
             lines.append(f"{runs} to run again; the records so far are kept in runs/ID/attempt-N.")
         return lines
 
     def refuse_edited(self) -> None:
         """Refuse to answer from finished runs of other code, unless they are run again (ConfigError)."""
         edited = [
-            change for change in self.changes if change.kind == "code" and change.run_id not in self.again
+            change for change in self.changes if change.kind == "code" and change.run_id not in self.rerun_ids
         ]
         if edited:
             lines = "; ".join(change_lines(edited))
@@ -65,7 +65,7 @@ def outdated(
     results: Results,
     data: Path,
     rerun: str = "",
-    earlier: Collection[str] = (),
+    earlier_ids: Collection[str] = (),
     code: Mapping[str, str] | None = None,
 ) -> Outdated:
     """Compare the runs that are finished with what would compute them now.
@@ -81,11 +81,11 @@ def outdated(
     Raises:
         ConfigError: no label matches.
     """
-    made = {
+    provenances = {
         run_id: result.provenance
         for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))
     }
-    finished = {run.id: run.config for run in runs if run.id in made}
+    finished = {run.id: run.config for run in runs if run.id in provenances}
     changes: list[Change] = []
     unread: list[str] = []
     if finished:
@@ -93,10 +93,10 @@ def outdated(
         titles = [config.description.data for config in configs]
         checksums = program.checksums(configs, data, read=rerun == "changed")
         data_now = dict(zip(finished, zip(titles, checksums, strict=True), strict=True))
-        known = {title for title, checksum in data_now.values() if checksum}
-        unread = sorted(set(program.unread_data(configs, data)) - known)
-        changes = find_changes(made, user_files(program), data_now, {**(code or {}), **code_digests})
+        known_titles = {title for title, checksum in data_now.values() if checksum}
+        unread = sorted(set(program.unread_data(configs, data)) - known_titles)
+        changes = find_changes(provenances, user_files(program), data_now, {**(code or {}), **code_digests})
     chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
-    again = {run.id for run in chosen} | {change.run_id for change in changes if rerun == "changed"}
-    kept = sum(state == "done" for state in results.states(earlier).values())
-    return Outdated(finished.keys(), changes, frozenset(again & finished.keys()), unread, kept)
+    rerun_ids = {run.id for run in chosen} | {change.run_id for change in changes if rerun == "changed"}
+    earlier_count = sum(state == "done" for state in results.states(earlier_ids).values())
+    return Outdated(finished.keys(), changes, frozenset(rerun_ids & finished.keys()), unread, earlier_count)

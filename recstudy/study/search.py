@@ -18,7 +18,7 @@ from recstudy.programs.settings import DIGITS, Range, RunSettings, flatten
 from recstudy.records.plans import FAMILY
 from recstudy.report import Part
 from recstudy.study.budget import Budget
-from recstudy.study.study import ByPreset, Stated
+from recstudy.study.study import ByPreset, StudyBase
 
 Direction = Literal["max", "min"]
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
@@ -31,7 +31,7 @@ MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisec
 
 @explained
 @dataclass(frozen=True)
-class Search(Stated):
+class Search(StudyBase):
     """One question for a sampler, in one file.
 
     Args:
@@ -84,10 +84,10 @@ class Search(Stated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for budget in self.each("budget"):
+        for budget in self.values_of("budget"):
             Budget.parse(budget)
         self.check_lists("vary", str)
-        self.check_lists("first", Mapping, whole=False)
+        self.check_lists("first", Mapping, required=False)
         if (
             not isinstance(self.objectives, Mapping)
             or not {*self.objectives.values()} <= {"max", "min"}
@@ -114,34 +114,34 @@ class Search(Stated):
         """
         path = next((base.path for base in self.bases(self.preset_named())), str)
 
-        def named(given: Any) -> Any:
-            if isinstance(given, Mapping):
+        def qualified(names: Any) -> Any:
+            if isinstance(names, Mapping):
                 return {
-                    name if name in (FAMILY, *self.presets) else path(name): named(value)
-                    for name, value in given.items()
+                    name if name in (FAMILY, *self.presets) else path(name): qualified(value)
+                    for name, value in names.items()
                 }
-            return [*map(named, given)] if isinstance(given, list | tuple) else given
+            return [*map(qualified, names)] if isinstance(names, list | tuple) else names
 
-        stated = named(self.ranges)
-        of_all = {name: given for name, given in stated.items() if name not in self.presets}
-        ranges = {preset: {**of_all, **stated.get(preset, {})} for preset in self.presets}
-        fields = [name for given in ranges.values() for name in given]
+        ranges_stated = qualified(self.ranges)
+        of_all = {name: range for name, range in ranges_stated.items() if name not in self.presets}
+        ranges = {preset: {**of_all, **ranges_stated.get(preset, {})} for preset in self.presets}
+        fields = [name for preset_ranges in ranges.values() for name in preset_ranges]
         vary = self.vary or [*(self.program.ranges if self.program else ()), *fields]
         self._replace(
             ranges=ranges,
             vary=list(dict.fromkeys(map(path, vary))),
-            when=named(self.when),
-            first=named(self.first),
+            when=qualified(self.when),
+            first=qualified(self.first),
         )
 
     def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
         if not isinstance(ranges, Mapping):
             raise ConfigError(f"the ranges of {self.name} are {{field: Range(...)}}, but got {brief(ranges)}")
-        for name, given in ranges.items():
-            if name in self.presets and isinstance(given, Mapping):
-                self._check_ranges(given)
-            elif not isinstance(given, Range):
-                raise ConfigError(f"{self.name} gives {name!r} a range that is no Range: {given!r}")
+        for name, range in ranges.items():
+            if name in self.presets and isinstance(range, Mapping):
+                self._check_ranges(range)
+            elif not isinstance(range, Range):
+                raise ConfigError(f"{self.name} gives {name!r} a range that is no Range: {range!r}")
 
     def varied(self, preset: str, axes: Mapping[str, Any]) -> Self:
         """Return the search with these fields tried at these values. Nothing but the preset's own settings is
@@ -179,8 +179,8 @@ class Space:
         base = flatten(self.bases[family].values) if self.when else {}
         for path in self.ranges[family]:
             if all(
-                params.get(other, base.get(other)) in values
-                for other, values in self.when.get(path, {}).items()
+                params.get(condition_field, base.get(condition_field)) in values
+                for condition_field, values in self.when.get(path, {}).items()
             ):
                 params[path] = choose(path)
         return params
@@ -230,26 +230,30 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
     Raises:
         ConfigError: A family has none of the fields, a field has no range, or a condition cannot be met.
     """
-    given = search.ranges[preset]
-    for path in given:
+    preset_ranges = search.ranges[preset]
+    for path in preset_ranges:
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
             raise ConfigError(f"{search.name} gives a range for {path!r}, which it does not vary")
-    known = dict.fromkeys(
+    known_fields = dict.fromkeys(
         path for name in search.presets for base in search.bases(name) for path in base.ranges
     )
     for pattern in search.vary:
-        if not fnmatch.filter([*known, *given], pattern):
+        if not fnmatch.filter([*known_fields, *preset_ranges], pattern):
             raise ConfigError(
                 f"{search.name} varies {pattern!r}, but no field of that name states a range: "
-                f"{choices(known)}.{nearest(pattern, known)}"
+                f"{choices(known_fields)}.{nearest(pattern, known_fields)}"
             )
     ranges: dict[str, dict[str, Range]] = {}
     for family, base in bases.items():
         fields = flatten(base.values)
-        stated = {**base.ranges, **given}
-        usable = [path for path in stated if path in fields and (path in base.ranges or path not in known)]
+        family_ranges = {**base.ranges, **preset_ranges}
+        usable = [
+            path
+            for path in family_ranges
+            if path in fields and (path in base.ranges or path not in known_fields)
+        ]
         paths = dict.fromkeys(path for pattern in search.vary for path in fnmatch.filter(usable, pattern))
-        ranges[family] = {path: stated[path] for path in sorted(paths, key=search.when.__contains__)}
+        ranges[family] = {path: family_ranges[path] for path in sorted(paths, key=search.when.__contains__)}
         if not paths:
             raise ConfigError(f"{search.name} varies no field that {family} has")
     _check_when(search, ranges)
@@ -262,18 +266,18 @@ def _check_when(search: Search, ranges: Ranges) -> None:
     """
     varied = {path: range for fields in ranges.values() for path, range in fields.items()}
     for path, conditions in search.when.items():
-        for other, values in {path: [], **conditions}.items():
-            known = [name for name in varied if name == path or name not in search.when]
-            if other not in known:
+        for condition_field, values in {path: [], **conditions}.items():
+            condition_fields = [name for name in varied if name == path or name not in search.when]
+            if condition_field not in condition_fields:
                 raise ConfigError(
-                    f"{search.name} searches {path!r} where {other!r} is such and such, but varies "
-                    f"{choices(known)}.{nearest(other, known)}"
+                    f"{search.name} searches {path!r} where {condition_field!r} is such and such, but varies "
+                    f"{choices(condition_fields)}.{nearest(condition_field, condition_fields)}"
                 )
             for value in values:
-                if value not in varied[other]:
+                if value not in varied[condition_field]:
                     raise ConfigError(
-                        f"{search.name} searches {path!r} where {other} is {value!r}, which is not in its"
-                        f" range ({varied[other]})"
+                        f"{search.name} searches {path!r} where {condition_field} is {value!r}, which is not in its"
+                        f" range ({varied[condition_field]})"
                     )
 
 
@@ -287,28 +291,30 @@ def first_settings(search: Search, preset: str, space: Space) -> list[Params]:
     tried: list[Params] = []
     for family, ranges in space.ranges.items():
         base = flatten(space.bases[family].values)
-        own = space.settings(family, base.__getitem__)
-        if all(value in ranges[path] for path, value in fields_of(own).items()):
-            tried.append(own)
-        for given in search.by_preset(search.first, preset, ()):
-            if given.get(FAMILY, family) != family:
+        preset_settings = space.settings(family, base.__getitem__)
+        if all(value in ranges[path] for path, value in fields_of(preset_settings).items()):
+            tried.append(preset_settings)
+        for proposal in search.by_preset(search.first, preset, ()):
+            if proposal.get(FAMILY, family) != family:
                 continue
-            settings = fields_of(given)
-            whole = space.settings(family, (base | settings).__getitem__)
-            for path, value in (fields_of(whole) | settings).items():
+            settings = fields_of(proposal)
+            full_settings = space.settings(family, (base | settings).__getitem__)
+            for path, value in (fields_of(full_settings) | settings).items():
                 if path not in ranges:
                     raise ConfigError(
                         f"{search.name} tries {path!r} first, but {family} varies {choices(ranges)}"
                     )
                 first = f"{search.name} tries {path}={value} first"
-                if path not in whole:
+                if path not in full_settings:
                     raise ConfigError(
                         f"{first}, beside settings at which its `when` does not search {path!r}"
                     )
                 if value not in ranges[path]:
-                    whose = "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
-                    raise ConfigError(f"{first}{whose}, which is not in its range ({ranges[path]})")
-            tried.append(whole)
+                    source = (
+                        "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
+                    )
+                    raise ConfigError(f"{first}{source}, which is not in its range ({ranges[path]})")
+            tried.append(full_settings)
     return tried
 
 
@@ -321,16 +327,18 @@ def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping:
             f"--stopping {stopping} ranks runs by one objective, but {search.name} has"
             f" {choices(search.objectives)}"
         )
-    known = ("score", *(search.metrics or COSTS))
+    known_names = ("score", *(search.metrics or COSTS))
     for name in search.objectives:
-        if name not in known:
-            raise ConfigError(f"no objective {name!r}: there are {choices(known)}.{nearest(name, known)}")
+        if name not in known_names:
+            raise ConfigError(
+                f"no objective {name!r}: there are {choices(known_names)}.{nearest(name, known_names)}"
+            )
     for base in bases.values():
         base.refuse_search(search.objectives)
     scored = {family: f"{base.score} on {base.description.data}" for family, base in bases.items()}
     if len(set(scored.values())) > 1:
-        each = " and ".join(f"{family} by its {by}" for family, by in scored.items())
-        raise ConfigError(f"{search.name} scores {each}, which no ranking compares: give one --family")
+        scores = " and ".join(f"{family} by its {by}" for family, by in scored.items())
+        raise ConfigError(f"{search.name} scores {scores}, which no ranking compares: give one --family")
     if (places := len({base.resources for base in bases.values()})) > 1:
         raise ConfigError(
             f"all families of {search.name} must have the same resources, but there are {places}"

@@ -82,9 +82,9 @@ class Optimizer:
         except Exception as error:
             if not storage:
                 raise
-            shown = without_secrets(storage)
-            why = first_line(error).replace(storage, shown)
-            raise StorageError(f"--optuna-storage {shown} cannot be used: {why}") from None
+            location = without_secrets(storage)
+            why = first_line(error).replace(storage, location)
+            raise StorageError(f"--optuna-storage {location} cannot be used: {why}") from None
         self.study.sampler = sampler
         self.study.stop = lambda: None  # type: ignore[method-assign]  # by a sampler with nothing left: it may draw again
 
@@ -97,15 +97,15 @@ class Optimizer:
             self.study.ask()
         for ghost in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             self.study.tell(ghost.number, state=TrialState.FAIL)
-        ended = (TrialState.COMPLETE, TrialState.PRUNED)
-        known = {
-            trial.user_attrs.get(RUN_ID) for trial in self.study.get_trials(deepcopy=False, states=ended)
+        end_states = (TrialState.COMPLETE, TrialState.PRUNED)
+        known_ids = {
+            trial.user_attrs.get(RUN_ID) for trial in self.study.get_trials(deepcopy=False, states=end_states)
         }
-        for trial in (trial for trial in tried if trial.run_id not in known):
-            self.begun(self.ask(trial.params)[0], trial.run_id, label(trial.params))
+        for trial in (trial for trial in tried if trial.run_id not in known_ids):
+            self.start_trial(self.ask(trial.params)[0], trial.run_id, label(trial.params))
             for epoch, score in trial.scores.items():
-                self.epoch(trial.run_id, epoch, score)
-            self.ended(trial.run_id, trial.state, trial.values)
+                self.report_epoch(trial.run_id, epoch, score)
+            self.end_trial(trial.run_id, trial.state, trial.values)
 
     def ask(self, fixed: Params | None = None) -> tuple[Trial, Params]:
         """Return new settings by the sampler, or `fixed` ones; the trial is to be told something."""
@@ -118,24 +118,24 @@ class Optimizer:
             family, lambda path: readable(_suggest(trial, path, ranges[path]))
         )
 
-    def begun(self, trial: Trial, run_id: str, label: str) -> None:
+    def start_trial(self, trial: Trial, run_id: str, label: str) -> None:
         """Hear that a trial's run is under way."""
         trial.set_user_attr(RUN_ID, run_id)
         trial.set_user_attr("run", label)
         self._open[run_id] = trial
 
     @property
-    def under_way(self) -> int:
+    def running_trials(self) -> int:
         return len(self._open)
 
-    def epoch(self, run_id: str, epoch: int, score: float | None) -> None:
+    def report_epoch(self, run_id: str, epoch: int, score: float | None) -> None:
         """Hear an epoch's score, for the pictures of optuna-dashboard."""
         is_new = run_id in self._open and epoch > self._reported.get(run_id, -1)
         if is_new and score is not None and len(self.plan.objectives) == 1:
             self._open[run_id].report(score, epoch)
             self._reported[run_id] = epoch  # a run that was killed reports some epochs again
 
-    def ended(self, run_id: str, state: State, values: Sequence[float | None]) -> None:
+    def end_trial(self, run_id: str, state: State, values: Sequence[float | None]) -> None:
         """Hear what came of an open run."""
         if run_id in self._open:
             self.tell(self._open.pop(run_id), state, values)
@@ -155,22 +155,24 @@ class Optimizer:
         # a repeated proposal is one trial
         count = len({tuple(sorted(trial.params.items())) for trial in trials})
         shares: dict[str, dict[str, Shares]] = {name: {} for name in self.plan.objectives}  # by method
-        ends: dict[str, dict[str, Any]] = {name: {} for name in shares}
-        missing: dict[str, str] = {}
+        bounds: dict[str, dict[str, Any]] = {name: {} for name in shares}
+        missing_methods: dict[str, str] = {}
         if count < FEWEST_TRIALS:
-            few = f"too few trials: {count} finished, and it takes {FEWEST_TRIALS}"
-            return ImportanceRecord(trials=count, importance=shares, missing=dict.fromkeys(EVALUATORS, few))
+            reason = f"too few trials: {count} finished, and it takes {FEWEST_TRIALS}"
+            return ImportanceRecord(
+                trials=count, importance=shares, missing=dict.fromkeys(EVALUATORS, reason)
+            )
         for (index, (name, way)), method in product(enumerate(self.plan.objectives.items()), EVALUATORS):
             # PED-ANOVA: what makes it small
             compute = partial(self._shares, method, index, 1 if way == "min" else -1)
             try:
                 shares[name][method] = compute(trials)
-                ends[name][method] = intervals(shares[name][method], compute, trials)
+                bounds[name][method] = intervals(shares[name][method], compute, trials)
             except (ValueError, RuntimeError) as error:  # such as all values the same
-                missing[method] = str(error).splitlines()[0]
+                missing_methods[method] = str(error).splitlines()[0]
             if not shares[name].get(method):
-                missing.setdefault(method, "the trials do not differ in any field")
-        return ImportanceRecord(trials=count, importance=shares, intervals=ends, missing=missing)
+                missing_methods.setdefault(method, "the trials do not differ in any field")
+        return ImportanceRecord(trials=count, importance=shares, intervals=bounds, missing=missing_methods)
 
     def _shares(self, method: str, objective: int, sign: int, trials: Sequence[FrozenTrial]) -> Shares:
         """Return each field's share by these trials (ValueError, RuntimeError: it cannot be computed)."""
@@ -200,11 +202,11 @@ def intervals(
     if len(halves) < 2:
         return {}
     quantile = float(stdtrit(len(halves) - 1, 0.975))
-    ends = {}
+    bounds = {}
     for path, share in shares.items():
         error = quantile * sqrt(fmean((half.get(path, 0.0) - share) ** 2 for half in halves))
-        ends[path] = max(0.0, share - error), min(1.0, share + error)
-    return ends
+        bounds[path] = max(0.0, share - error), min(1.0, share + error)
+    return bounds
 
 
 def _suggest(trial: Trial, path: str, range: Range) -> Any:

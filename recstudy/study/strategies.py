@@ -52,38 +52,40 @@ _add("random", "RandomSampler")
 
 
 @PRUNERS.add("asha")
-def asha(run: Scores, others: Sequence[Scores], epochs: int) -> bool:
+def asha(run: Scores, other_runs: Sequence[Scores], epochs: int) -> bool:
     """Stop a run that reaches a rung below the best quarter of those that were there before it (ASHA; Li et
     al. 2020).
 
     Rungs are at a ninth of the epochs, and at four times as many.
     """
-    rung, now = grace(epochs), max(run)
-    while rung * ETA <= min(now, epochs):
+    rung, last_epoch = grace(epochs), max(run)
+    while rung * ETA <= min(last_epoch, epochs):
         rung *= ETA
     reached = [
-        other[min(epoch for epoch in other if epoch >= rung)] for other in others if max(other) >= rung
+        other_run[min(epoch for epoch in other_run if epoch >= rung)]
+        for other_run in other_runs
+        if max(other_run) >= rung
     ]
-    if now < rung or not reached or any(rung <= epoch < now for epoch in run):
+    if last_epoch < rung or not reached or any(rung <= epoch < last_epoch for epoch in run):
         return False
     from numpy import percentile
 
-    return bool(run[now] < percentile(reached, (1 - 1 / ETA) * 100))
+    return bool(run[last_epoch] < percentile(reached, (1 - 1 / ETA) * 100))
 
 
 @PRUNERS.add("median")
-def below_median(run: Scores, others: Sequence[Scores], epochs: int) -> bool:
+def below_median(run: Scores, other_runs: Sequence[Scores], epochs: int) -> bool:
     """Stop a run whose best score is below the median of the others' means up to the same epoch (Golovin et
     al. 2017).
     """
-    least, now = grace(epochs), max(run)
+    min_epochs, last_epoch = grace(epochs), max(run)
     past = [
-        [score for epoch, score in other.items() if least <= epoch <= now]
-        for other in others
-        if max(other) >= now
+        [score for epoch, score in other_run.items() if min_epochs <= epoch <= last_epoch]
+        for other_run in other_runs
+        if max(other_run) >= last_epoch
     ]
     means = [fmean(scores) for scores in past if scores]
-    return now >= least and len(means) >= SAMPLES and max(run.values()) < median(means)
+    return last_epoch >= min_epochs and len(means) >= SAMPLES and max(run.values()) < median(means)
 
 
 def grace(epochs: int) -> int:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 ByPreset: TypeAlias = T | Mapping[str, T]  # for every preset, or by its name
 
 
-class Stated:
+class StudyBase:
     """What studies and searches have in common: values for every preset or by preset, and the user's own
     program, if any.
     """
@@ -51,7 +51,7 @@ class Stated:
     def __post_init__(self) -> None:
         self._bind_program()
         self._check_presets()
-        for seeds in self.each("seeds"):
+        for seeds in self.values_of("seeds"):
             if not is_count(seeds, self.fewest_seeds):
                 raise ConfigError(
                     f"the seeds of {self.name} must be a whole number of at least {self.fewest_seeds}, but"
@@ -97,10 +97,10 @@ class Stated:
             elif not self.has_families and isinstance(settings, list | tuple) and len(settings) == 1:
                 presets[name] = settings[0]
         self._replace(presets=presets)
-        for what, name in (("study", self.name), *(("preset", preset) for preset in presets)):
+        for noun, name in (("study", self.name), *(("preset", preset) for preset in presets)):
             if not isinstance(name, str) or not NAME.fullmatch(name):
                 raise ConfigError(
-                    f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter"
+                    f"a {noun}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter"
                     f" or digit first and last, but got {name!r}"
                 )
         folders = Counter(
@@ -139,35 +139,37 @@ class Stated:
         """
         return part.get(self.preset_named(preset), otherwise) if isinstance(part, Mapping) else part
 
-    def each(self, part: str, whole: bool = True) -> list[Any]:
+    def values_of(self, part: str, required: bool = True) -> list[Any]:
         """Return what is stated of a part: once for all presets, or by preset, and, if it must be `whole`, of
         all of them.
 
         Raises:
             ConfigError: a preset is missing, or there is none of that name.
         """
-        given = getattr(self, part)
-        if not isinstance(given, Mapping):
-            return [given]
-        for preset in given:
+        values = getattr(self, part)
+        if not isinstance(values, Mapping):
+            return [values]
+        for preset in values:
             if preset not in self.presets:
-                known = f"its presets are {choices(self.presets)}.{nearest(preset, self.presets)}"
-                raise ConfigError(f"{self.name} has {part} for {preset!r}: {known}")
-        for preset in self.presets if whole else ():
-            if preset not in given:
-                stated = choices(given) or "no preset"
-                raise ConfigError(f"{self.name} has {part} for {stated}, but none for its preset {preset!r}")
-        return list(given.values())
+                preset_names = f"its presets are {choices(self.presets)}.{nearest(preset, self.presets)}"
+                raise ConfigError(f"{self.name} has {part} for {preset!r}: {preset_names}")
+        for preset in self.presets if required else ():
+            if preset not in values:
+                stated_presets = choices(values) or "no preset"
+                raise ConfigError(
+                    f"{self.name} has {part} for {stated_presets}, but none for its preset {preset!r}"
+                )
+        return list(values.values())
 
-    def check_lists(self, part: str, kind: type, whole: bool = True) -> None:
+    def check_lists(self, part: str, kind: type, required: bool = True) -> None:
         """Refuse (ConfigError) a part that is no list of this kind of thing."""
-        for given in self.each(part, whole):
-            check_list(f"the {part} of {self.name}", given, kind)
+        for value in self.values_of(part, required):
+            check_list(f"the {part} of {self.name}", value, kind)
 
 
 @explained
 @dataclass(frozen=True)
-class Study(Stated):
+class Study(StudyBase):
     """One question, in one file.
 
     Args:
@@ -215,13 +217,13 @@ class Study(Stated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.each("max_seeds", whole=False)
+        self.values_of("max_seeds", required=False)
         for preset in self.presets:
-            seeds, most = self.by_preset(self.seeds, preset), self.by_preset(self.max_seeds, preset, 0)
-            if most != 0 and not is_count(most, seeds):
+            seeds, max_seeds = self.by_preset(self.seeds, preset), self.by_preset(self.max_seeds, preset, 0)
+            if max_seeds != 0 and not is_count(max_seeds, seeds):
                 raise ConfigError(
                     f"the max_seeds of {self.name} must be a whole number of at least its {seeds} seeds,"
-                    f" but got {most!r}"
+                    f" but got {max_seeds!r}"
                 )
         if not isinstance(self.paired, bool):
             raise ConfigError(
@@ -240,7 +242,7 @@ class Study(Stated):
                         f" got {value!r}"
                     )
         self.check_lists("variants", Variant)
-        self.check_lists("claims", Claim, whole=False)
+        self.check_lists("claims", Claim, required=False)
         self.check_lists("deviations", Deviation)
         if self.program is not None:
             path = self.bases(self.preset_named())[0].path
@@ -251,9 +253,9 @@ class Study(Stated):
                 ]
             names = flatten(self.program.defaults)  # what a deviation is about may also stand in words
             deviations = []
-            for stated in self.deviations:
+            for deviation in self.deviations:
                 deviations.append(
-                    replace(stated, field=path(stated.field)) if stated.field in names else stated
+                    replace(deviation, field=path(deviation.field)) if deviation.field in names else deviation
                 )
             self._replace(variants=variants, deviations=deviations)
 
@@ -275,18 +277,18 @@ class Study(Stated):
 # the line
 
 
-def check_list(what: str, given: Any, kind: type, name: str = "") -> None:
+def check_list(subject: str, value: Any, kind: type, name: str = "") -> None:
     """Refuse (ConfigError) what is no list of this kind of thing."""
     name = name or kind.__name__
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ConfigError(f"{what} must be a list of {name}, but got {brief(given)}")
-    for item in given:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigError(f"{subject} must be a list of {name}, but got {brief(value)}")
+    for item in value:
         if not isinstance(item, kind):
-            raise ConfigError(f"{what} must be of {name}, but got {brief(item)}")
+            raise ConfigError(f"{subject} must be of {name}, but got {brief(item)}")
 
 
-def is_count(given: Any, least: int) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= least
+def is_count(value: Any, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
 def with_paths(variant: Variant, path: Callable[[str], str]) -> Variant:

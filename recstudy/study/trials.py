@@ -62,17 +62,17 @@ class TrialLog:
         """Return the runs of every trial, in their order."""
         return [self.plan.run(number, params) for number, params in enumerate(self.params.values())]
 
-    def tried(self, without: Collection[str] = ()) -> list[Tried]:
+    def tried(self, excluded_ids: Collection[str] = ()) -> list[Tried]:
         """Return what came of the trials that ended, except for those with ids in `without`."""
         tried: list[Tried] = []
         for run_id, params in self.params.items():
-            ended = self.results.state(run_id)
-            if run_id in without or ended not in ("done", "stopped"):
+            run_state = self.results.state(run_id)
+            if run_id in excluded_ids or run_state not in ("done", "stopped"):
                 continue
             status, values = self.measured(run_id)
             state: State = (
                 "stopped"
-                if ended == "stopped"
+                if run_state == "stopped"
                 else "failed"
                 if status != "done" or None in values
                 else "done"
@@ -97,13 +97,13 @@ class TrialLog:
         """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs
         pays for them.
         """
-        wanted = self._wanted()
-        new = [run.id for run in wanted if run.id not in self.fresh]
-        left = int(self.plan.budget.amount) - self.made if self.plan.budget.unit == "runs" else len(new)
+        wanted_runs = self._confirmation_runs()
+        new = [run.id for run in wanted_runs if run.id not in self.fresh]
+        left = int(self.plan.budget.amount) - self.run_count if self.plan.budget.unit == "runs" else len(new)
         unpaid = set(new[max(0, left) :])
-        return [run for run in wanted if run.id not in unpaid]
+        return [run for run in wanted_runs if run.id not in unpaid]
 
-    def _wanted(self) -> list[Run]:
+    def _confirmation_runs(self) -> list[Run]:
         import pandas as pd  # which --help does without
 
         from recstudy.report.trials import ranked
@@ -118,34 +118,34 @@ class TrialLog:
             for seed in seeds
             for run_id in best
         ]
-        return runs[: self.plan.kept]
+        return runs[: self.plan.reserved_runs]
 
     @property
-    def made(self) -> int:
+    def run_count(self) -> int:
         """Return the runs that count: every trial, and every fresh seed that was decided on."""
         return len(self.params) + len(self.fresh)
 
-    def room(self, under_way: int = 0) -> bool:
+    def has_room(self, running_trials: int = 0) -> bool:
         """Tell whether the budget pays for one more setting, and then for the fresh seeds that it and the
         best may need.
 
         Hours are kept for those by what a run has taken so far.
 
         Args:
-            under_way: Trials that have not ended.
+            running_trials: Trials that have not ended.
         """
-        budget, kept = self.plan.budget, self.plan.kept
+        budget, reserved = self.plan.budget, self.plan.reserved_runs
         if budget.unit == "runs":
-            left = int(budget.amount) - self.made - 1
-            if left >= kept:
+            left = int(budget.amount) - self.run_count - 1
+            if left >= reserved:
                 return True
-            needed = sum(run.id not in self.fresh for run in self._wanted()) + self.plan.seeds * (
-                under_way + 1
-            )
-            return left >= min(kept, needed)
-        spent, ended = self.meter.spent, self.made - under_way
-        price = spent / ended if ended > 0 else 0.0
-        return spent + min(kept * price, budget.amount / 2) < budget.amount
+            needed_runs = sum(
+                run.id not in self.fresh for run in self._confirmation_runs()
+            ) + self.plan.seeds * (running_trials + 1)
+            return left >= min(reserved, needed_runs)
+        spent_amount, ended_runs = self.meter.spent_hours, self.run_count - running_trials
+        price = spent_amount / ended_runs if ended_runs > 0 else 0.0
+        return spent_amount + min(reserved * price, budget.amount / 2) < budget.amount
 
     def confirm(self) -> list[Run]:
         """Return the runs of `best`; those that are new are written down."""
@@ -158,11 +158,11 @@ class TrialLog:
                     self.fresh[run.id] = line
         return runs
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Tell whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed
         has its numbers.
         """
-        if self.room():
+        if self.has_room():
             return False
         if any(self.results.state(run_id) not in ("done", "stopped") for run_id in self.params):
             return False

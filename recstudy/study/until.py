@@ -40,7 +40,7 @@ class Ending(StrEnum):
     OPEN = "open"
 
 
-def ending(question: OpenQuestion, seeds: Sequence[int], maximum: int, spent: bool = False) -> Ending:
+def ending(question: OpenQuestion, seeds: Sequence[int], maximum: int, budget_spent: bool = False) -> Ending:
     """Return the state of a question if its variants have so many seeds of `maximum`, and if the budget is
     `spent`.
     """
@@ -49,7 +49,7 @@ def ending(question: OpenQuestion, seeds: Sequence[int], maximum: int, spent: bo
     is_unlikely = question.chance < LEAST_CHANCE or seeds_left(question, seeds, maximum) == 0
     if is_unlikely and not question.waits:
         return Ending.OUT_OF_REACH
-    return Ending.BUDGET_SPENT if spent else Ending.OPEN
+    return Ending.BUDGET_SPENT if budget_spent else Ending.OPEN
 
 
 def seeds_left(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> int:
@@ -79,8 +79,10 @@ def next_block(
     """
 
     def cost(question: OpenQuestion) -> float:
-        more = question.more or next_look(question) - min(seeds[variant] for variant in question.variants)
-        return more * sum(prices[variant] for variant in question.variants)
+        seeds_needed = question.more or next_look(question) - min(
+            seeds[variant] for variant in question.variants
+        )
+        return seeds_needed * sum(prices[variant] for variant in question.variants)
 
     def next_look(question: OpenQuestion) -> int:
         fewest = min(seeds[variant] for variant in question.variants)
@@ -91,16 +93,16 @@ def next_block(
     block: dict[int, int] = {}
     for question in sorted(open_now, key=cost):
         look = next_look(question)
-        wanted = {
+        target_seeds = {
             variant: max(look, block.get(variant, 0))
             for variant in question.variants
             if seeds[variant] < look
         }
-        paid = {variant: block.get(variant, seeds[variant]) for variant in wanted}
-        price = sum(prices[variant] * (wanted[variant] - paid[variant]) for variant in wanted)
+        paid = {variant: block.get(variant, seeds[variant]) for variant in target_seeds}
+        price = sum(prices[variant] * (target_seeds[variant] - paid[variant]) for variant in target_seeds)
         if price <= budget:
             budget -= price
-            block |= wanted
+            block |= target_seeds
     return block
 
 
@@ -164,10 +166,10 @@ class Until:
         """Tell what may still be spent, in the budget's unit: of one in runs, all that are planned count."""
         if self.budget is None:
             return inf
-        spent = self.meter.spent if self.meter else len({run.id for run in plan.runs})
-        return self.budget.amount - spent
+        spent_amount = self.meter.spent_hours if self.meter else len({run.id for run in plan.runs})
+        return self.budget.amount - spent_amount
 
-    def further(self, plan: Plan, results: Results) -> Plan | None:
+    def next_plan(self, plan: Plan, results: Results) -> Plan | None:
         """Read the study as it is recorded and give its plan with the next block; None where it ends here."""
         left = self.budget_left(plan)
         if left <= 0:
@@ -179,33 +181,33 @@ class Until:
         # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
         if self.meter:
             hours = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
-            known = [price for price in hours if price is not None]
-            mean = sum(known) / len(known) if known else 0.0
+            known_prices = [price for price in hours if price is not None]
+            mean = sum(known_prices) / len(known_prices) if known_prices else 0.0
             prices = [mean if price is None else price for price in hours]
         block = next_block(open_questions(records), seeds, self.maximum, prices, left)
         return replace(plan, extended={**plan.extended, **block}) if block else None
 
-    def told(self, plan: Plan, results: Results) -> Iterator[str]:
+    def summary(self, plan: Plan, results: Results) -> Iterator[str]:
         """Say how each question stands, and what the runs cost against as many seeds for every variant."""
         records = load_study(results, plan.study.name, plan.folder)
-        asked, spent = open_questions(records), self.budget_left(plan) <= 0
-        if not asked:
+        questions, budget_spent = open_questions(records), self.budget_left(plan) <= 0
+        if not questions:
             yield (
                 f"Nothing to decide: {plan.study.name} states no claim here, and no published value is"
                 " comparable."
             )
             return
         seeds = plan.seeds_each
-        endings = [ending(question, seeds, self.maximum, spent) for question in asked]
+        endings = [ending(question, seeds, self.maximum, budget_spent) for question in questions]
         counts = Counter(endings)
         yield (
-            f"{plural(len(asked), 'question')}:"
+            f"{plural(len(questions), 'question')}:"
             f" {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
         )
-        for question, end in zip(asked, endings, strict=True):
+        for question, end in zip(questions, endings, strict=True):
             yield f"- {end}: {question.text}: {_outlook(question, seeds, self.maximum)}"
         # What the runs cost against the most seeds for every variant, at the mean device time of its runs.
-        made = distinct(row for row in records.rows if row.status != "not run")
+        started_runs = distinct(row for row in records.rows if row.status != "not run")
         # each variant once, whatever its labels
         first = distinct(row for rows in records.by_variant for row in rows[:1])
         hours = [_hours(records.by_variant[row.variant], wall=False) for row in first]
@@ -215,8 +217,8 @@ class Until:
         )
         if None not in hours:
             fixed += f", about {duration(3600 * self.maximum * sum(filter(None, hours)))}"
-        used = duration(sum(float(row.value("device_seconds") or 0.0) for row in made))
-        yield f"Used: {plural(len(made), 'run')}, {used} of device time; {fixed}."
+        device_time = duration(sum(float(row.value("device_seconds") or 0.0) for row in started_runs))
+        yield f"Used: {plural(len(started_runs), 'run')}, {device_time} of device time; {fixed}."
 
 
 def _hours(rows: Sequence[Row], wall: bool) -> float | None:

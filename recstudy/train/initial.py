@@ -20,7 +20,7 @@ from recstudy.config import DataConfig, RunConfig
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.networks.contract import build
 from recstudy.models.networks.weight_files import check_names, check_shape, read_weights
-from recstudy.opened import there
+from recstudy.opened import is_regular_file
 from recstudy.records import Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import Initial, now
 
@@ -71,7 +71,7 @@ def taken_from(given: str, results: Results) -> Weights:
     run = results.run(given)
     if len(given) == DIGITS and run.path.is_dir():
         file, source = results.fetched(run.weights), f"run {given}"
-        if not there(file):
+        if not is_regular_file(file):
             raise ConfigError(f"the run {given} has no weights: it is not finished")
     else:
         named = Path(given)
@@ -104,7 +104,7 @@ def initial(config: RunConfig, results: Results) -> Weights | None:
         return None
     file = results.fetched(results.weights(digest))
     about = read_record(results.fetched(file.with_suffix(".json")), Initial)
-    if not there(file) or about is None:
+    if not is_regular_file(file) or about is None:
         raise DataError(f"the weights {digest} of train.init_from are not in {file.parent}. {FIX}.")
     weights = Weights(read_weights(file), about)
     if weights.digest != digest:

@@ -121,7 +121,7 @@ def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(p
     assert [played.next(), played.next()] == [FIRST.id, SECOND.id]
     with locked(played.results.run(SECOND.id).lock):
         played.tune(SECOND, HELD)
-        played.leaving.asked = True
+        played.leaving.is_requested = True
         played.callback.on_step_begin()
         assert played.next() == ""
         played.tune(FIRST, {"status": "drained"})

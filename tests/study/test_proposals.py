@@ -52,7 +52,7 @@ class Searched:
 
     def to_the_end(self) -> "Searched":
         while run := self.proposals.next():
-            self.end(run, self.log.made)
+            self.end(run, self.log.run_count)
         return self
 
     def confirmed(self) -> list[tuple[int, int]]:
@@ -121,7 +121,7 @@ def test_a_budget_of_runs_is_all_that_is_run(results, amount):
 
     assert len(search.log.params) + len(fresh) == amount
     assert len(fresh) == min(amount // 2, 3)
-    assert search.log.settled()
+    assert search.log.is_settled()
 
 
 def test_the_plan_says_beforehand_what_the_budget_is_for():
@@ -144,8 +144,8 @@ def test_a_larger_budget_goes_on_and_keeps_what_a_new_best_may_need(results):
 
     assert len(search.log.params) == 4
     assert search.confirmed() == [(3, 1)]
-    assert search.log.made == 6
-    assert search.log.settled()
+    assert search.log.run_count == 6
+    assert search.log.is_settled()
 
 
 def test_runs_under_way_are_counted_before_their_scores_are_known(results):
@@ -183,5 +183,5 @@ def test_the_best_are_those_of_this_definition_whatever_was_searched_last(result
     again = TrialLog(first.plan, results)
 
     assert [(run.variant, run.seed) for run in again.best()] == [(3, 1), (2, 1)]
-    assert again.settled()
+    assert again.is_settled()
     assert [run.variant for run in TrialLog(other.plan, results).best()] == [5, 4]

@@ -163,7 +163,7 @@ def test_changed_files_and_data_are_named(results, tmp_path, files, checksum, li
 
     known = outdated([RUN], results, tmp_path, "changed")
     assert change_lines(known.changes) == lines
-    assert known.again == ({RUN.id} if lines else set())
+    assert known.rerun_ids == ({RUN.id} if lines else set())
     assert outdated([RUN], results, tmp_path).notices == [
         f"{line}. Repeat them with --rerun changed." for line in lines
     ]
@@ -186,7 +186,7 @@ def test_files_that_were_edited_since_they_were_read_are_told_even_where_all_is_
         "The files of own were not read here as they are now, so it is not known whether finished runs are of them. "
         "--rerun changed reads them."
     ]
-    assert outdated([run], results, tmp_path, "changed").again == {run.id}
+    assert outdated([run], results, tmp_path, "changed").rerun_ids == {run.id}
 
 
 def test_the_reading_half_says_the_same_of_the_plan_on_disk(results, tmp_path):
@@ -202,7 +202,7 @@ def test_the_reading_half_says_the_same_of_the_plan_on_disk(results, tmp_path):
     ("which", "chosen"), [("", set()), ("changed", set()), ("all", {RUN.id}), ("ti*", {RUN.id})]
 )
 def test_finished_runs_are_run_again_only_where_they_are_named(results, tmp_path, which, chosen):
-    assert outdated([RUN], results, tmp_path, which).again == chosen
+    assert outdated([RUN], results, tmp_path, which).rerun_ids == chosen
 
 
 def test_a_label_that_nothing_has_is_refused(results, tmp_path):
@@ -270,7 +270,7 @@ def test_runs_of_earlier_definitions_are_counted_in_one_line(tmp_path):
     earlier = earlier_runs(results, folder, now.definition, ids)
 
     assert earlier == {run.id for run in before.runs}
-    notices = outdated(now.runs, results, tmp_path, earlier=earlier).notices
+    notices = outdated(now.runs, results, tmp_path, earlier_ids=earlier).notices
     assert notices[-1] == "2 finished runs of earlier definitions: kept in runs/, and not used."
     assert read_plan(folder).definition == now.definition
     (folder / f"plan-{before.definition}.json").write_text("{torn")

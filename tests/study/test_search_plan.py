@@ -288,9 +288,9 @@ def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):
     now, log = [0.0], tmp_path / "trials.jsonl"
     first = Meter(log, Budget(9, "h"), clock=lambda: now[0])
     first.gpus = 2
-    first.started("a")
+    first.start_run("a")
     now[0] = 3600
-    first.ended("a")
+    first.end_run("a")
     now[0] = 7200
     first.write()
     now[0] = 99_999  # another process: its clock starts anywhere
@@ -298,9 +298,9 @@ def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):
     hours, gpu_hours = (Meter(log, Budget(9, unit), clock=lambda: now[0]) for unit in ("h", "gpuh"))
     gpu_hours.gpus = 2
     now[0] += 1800
-    gpu_hours.started("c")
+    gpu_hours.start_run("c")
     now[0] += 1800
 
-    assert hours.spent == pytest.approx(2 + 1)
-    assert gpu_hours.spent == pytest.approx(2 * 1 + 2 * 0.5)
+    assert hours.spent_hours == pytest.approx(2 + 1)
+    assert gpu_hours.spent_hours == pytest.approx(2 * 1 + 2 * 0.5)
     assert len([json.loads(line) for line in log.read_text().splitlines()]) == 3

@@ -24,15 +24,15 @@ def states(optimizer):
 def test_what_came_of_a_run_is_told():
     optimizer = Optimizer(plan(), [])
     for run_id in "abcd":
-        optimizer.begun(optimizer.ask()[0], run_id, run_id)
-        optimizer.epoch(run_id, 0, 50.0)
-        optimizer.epoch(run_id, 1, None)
+        optimizer.start_trial(optimizer.ask()[0], run_id, run_id)
+        optimizer.report_epoch(run_id, 0, 50.0)
+        optimizer.report_epoch(run_id, 1, None)
 
-    optimizer.ended("a", "done", [71.5])
-    optimizer.ended("b", "stopped", [None])
-    optimizer.ended("c", "failed", [])
-    optimizer.ended("d", "done", [float("nan")])  # the search is told FAIL, not left waiting
-    optimizer.ended("z", "done", [1.0])  # none of its trials
+    optimizer.end_trial("a", "done", [71.5])
+    optimizer.end_trial("b", "stopped", [None])
+    optimizer.end_trial("c", "failed", [])
+    optimizer.end_trial("d", "done", [float("nan")])  # the search is told FAIL, not left waiting
+    optimizer.end_trial("z", "done", [1.0])  # none of its trials
 
     assert states(optimizer) == [STATES.COMPLETE, STATES.PRUNED, STATES.FAIL, STATES.FAIL]
     assert optimizer.study.trials[0].intermediate_values == {0: 50.0}
@@ -57,9 +57,9 @@ def test_several_objectives():
     objectives = {"score": "max", "gflops": "min"}
     optimizer = Optimizer(make_plan(search(objectives=objectives), sampler="nsgaii"), [])
     for run_id, values in {"a": [70.0, 0.2], "b": [60.0, 0.1], "c": [50.0, 0.3], "d": [90.0, None]}.items():
-        optimizer.begun(optimizer.ask()[0], run_id, run_id)
-        optimizer.epoch(run_id, 0, 1.0)
-        optimizer.ended(run_id, "done", values)
+        optimizer.start_trial(optimizer.ask()[0], run_id, run_id)
+        optimizer.report_epoch(run_id, 0, 1.0)
+        optimizer.end_trial(run_id, "done", values)
 
     assert sorted(tuple(trial.values) for trial in optimizer.study.best_trials) == [(60.0, 0.1), (70.0, 0.2)]
     assert states(optimizer)[-1] == STATES.FAIL
@@ -71,9 +71,9 @@ def test_a_storage_is_brought_up_to_the_records(tmp_path):
     """A killed driver left a trial open there and had put another down, and one that ended is missing."""
     journal = str(tmp_path / "optuna.journal")
     first = Optimizer(plan(), [], journal)
-    first.begun(first.ask()[0], "a", "a")
-    first.ended("a", "done", [70.0])
-    first.begun(first.ask()[0], "ghost", "ghost")
+    first.start_trial(first.ask()[0], "a", "a")
+    first.end_trial("a", "done", [70.0])
+    first.start_trial(first.ask()[0], "ghost", "ghost")
     first.study.enqueue_trial({"model.latent_steps": 2, "train.batch_size": 32})
 
     done = [
@@ -106,8 +106,8 @@ def test_importance_finds_the_field_that_matters():
     for number in range(40):
         trial, params = optimizer.ask()
         settings.add(tuple(params.values()))
-        optimizer.begun(trial, str(number), "")
-        optimizer.ended(str(number), "done", [float(params["model.latent_steps"])])
+        optimizer.start_trial(trial, str(number), "")
+        optimizer.end_trial(str(number), "done", [float(params["model.latent_steps"])])
 
     found = optimizer.importance()
 

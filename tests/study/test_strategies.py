@@ -135,8 +135,8 @@ def test_a_sampler_of_one_s_own_proposes():
         for number in range(6):
             trial, params = optimizer.ask()
             asked.append(tuple(params.values()))
-            optimizer.begun(trial, str(number), "")
-            optimizer.ended(str(number), "done", [1.0])
+            optimizer.start_trial(trial, str(number), "")
+            optimizer.end_trial(str(number), "done", [1.0])
         with pytest.raises(
             ConfigError, match="the sampler 'none' must give one of Optuna's samplers, but gave None"
         ):
@@ -165,8 +165,8 @@ def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sample
         run = plan.run(number, params)
         assert run.config.train.batch_size == params.get("train.batch_size", VITRM.train.batch_size)
         seen.add(searched)
-        optimizer.begun(trial, run.id, run.label)
-        optimizer.ended(run.id, "done", [float(number)])
+        optimizer.start_trial(trial, run.id, run.label)
+        optimizer.end_trial(run.id, "done", [float(number)])
 
     assert seen == ({True, False} if given else {True}) or sampler == "cmaes"
     assert [one.state for one in optimizer.study.trials] == [optuna.trial.TrialState.COMPLETE] * 14

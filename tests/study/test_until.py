@@ -58,7 +58,7 @@ def test_how_a_question_ends():
     of the cases.
     """
     endings = [ending(one, SEEDS, 10) for one in (DECIDED, CHEAP, FAR, LOST, BEGUN)]
-    spent = [ending(one, SEEDS, 10, spent=True) for one in (DECIDED, CHEAP, FAR, LOST, BEGUN)]
+    spent = [ending(one, SEEDS, 10, budget_spent=True) for one in (DECIDED, CHEAP, FAR, LOST, BEGUN)]
 
     assert endings == [Ending.DECIDED, Ending.OPEN, Ending.OUT_OF_REACH, Ending.OUT_OF_REACH, Ending.OPEN]
     assert spent == [

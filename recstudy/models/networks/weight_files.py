@@ -52,13 +52,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
     if others:
         raise DataError(
-            f"{path} holds more than weights ({choices(others, most=3)}). Save the network's state dict."
+            f"{path} holds more than weights ({choices(others, limit=3)}). Save the network's state dict."
         )
     if copies := [
         str(name) for name, value in found.items() if value is not weights and _has_copy(value, weights)
     ]:
         say(
-            f"{path} has weights under model and under {choices(copies, most=3)}. "
+            f"{path} has weights under model and under {choices(copies, limit=3)}. "
             "Those under model are read. To read others, save them alone."
         )
     return weights
