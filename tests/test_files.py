@@ -183,7 +183,7 @@ def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
     code = (
         "import os, sys, signal, pathlib\nfrom recstudy import files\n"
         "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"with files.whole(pathlib.Path({str(tmp_path / 'other')!r})) as folder:\n"
+        f"with files.atomic_write(pathlib.Path({str(tmp_path / 'other')!r})) as folder:\n"
         "    folder.mkdir()\n    (folder / 'half').write_text('new')"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
