@@ -74,8 +74,8 @@ def evaluate(
             f"the runs of {study} are of a program of your own, which keeps no answers to compute metrics"
             " from"
         )
-    with records.standing():
-        say(*records.not_here)
+    with records.study_modules():
+        say(*records.missing_modules)
         for name in metrics:
             try:
                 if name != FLOOR:

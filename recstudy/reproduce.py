@@ -81,7 +81,7 @@ class Reproduce:
                     " --trust"
                 )
             stack.enter_context(loaded(user_files_of(theirs.root / CODE, modules)))
-            with theirs.records.standing():
+            with theirs.records.study_modules():
                 published = dict.fromkeys(read_number(theirs.records, self.cell)[1]["run"])
             plan, runs = _planned(theirs, published, self.fresh_seeds)
             results = Results(self.results).pull()
@@ -105,7 +105,7 @@ class Reproduce:
             planned = tuple(PlannedRun(labels.index(run.label), run.seed, run.id) for run in runs)
             seeds = tuple(sorted({run.seed for run in runs}))
             our_records = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
-            with our_records.standing():
+            with our_records.study_modules():
                 return int(compare(theirs.records, our_records, self.cell))
 
 

@@ -164,7 +164,7 @@ def take(results: Results, name: str, preset: str) -> None:
     )  # fmt: skip
     judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
     made = {
-        part.name: render_part(records, part).printed
+        part.name: render_part(records, part).table_below
         for part in records.parts
         if not isinstance(part, FigurePart)
     }

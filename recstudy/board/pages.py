@@ -82,7 +82,7 @@ def running_runs(study: Study) -> list[Any]:
 def first_finding(study: Study) -> str:
     """Return the first of a study's findings, or why there is none."""
     try:
-        with study.records.standing():
+        with study.records.study_modules():
             study.records.record_look()
             return str(findings(study.records)[0])
     except (Exception, SystemExit) as error:  # a module of the study may raise anything

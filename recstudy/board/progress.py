@@ -6,7 +6,7 @@ from recstudy.board.folder import Study
 from recstudy.programs.settings import PREFIX
 from recstudy.records.runs import Row, distinct
 from recstudy.report.names import plural
-from recstudy.report.remaining import Job, left_of_each, wall
+from recstudy.report.remaining import Job, remaining_seconds, wall_time
 from recstudy.terminal import duration
 
 EPOCHS = ("train.epochs", f"{PREFIX}epochs", f"{PREFIX}steps")  # settings with the number of epochs
@@ -58,14 +58,14 @@ def time_left(study: Study) -> str:
     if not todo or records.plan.imported:
         return ""
     finished = [_job(study, row) for row in rows if row.done and row.paid]
-    seconds = left_of_each(finished, [_job(study, row) for row in todo])
+    seconds = remaining_seconds(finished, [_job(study, row) for row in todo])
     if seconds is None:
         return f"{plural(len(todo), 'run')} to do; no estimate until a run finishes"
     if not study.logs:
         return f"{plural(len(todo), 'run')} to do, about {duration(sum(seconds))}"
     workers = min(len(todo), study.workers)
     training = "" if finished else " of training"
-    return f"about {duration(wall(seconds, workers))}{training}, {plural(workers, 'run')} at a time"
+    return f"about {duration(wall_time(seconds, workers))}{training}, {plural(workers, 'run')} at a time"
 
 
 def _job(study: Study, row: Row) -> Job:

@@ -18,7 +18,7 @@ from recstudy.records.schema import Values
 from recstudy.records.study_schema import PlannedRun
 from recstudy.report import LearningCurves
 from recstudy.report.figures.learning_curves import NO_METRICS
-from recstudy.report.names import DASH, axis_title, inline, metric, number, plain, quantity, setting_name
+from recstudy.report.names import DASH, axis_title, inline, metric, number, quantity, setting_name, value_text
 from recstudy.report.page import PageContent, Section, escape, table, words_table
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.writing import section
@@ -45,7 +45,7 @@ def run_table(study: Study) -> dict[str, list[Any]]:
     frame = records.runs.drop_duplicates("id")
     frame = frame.assign(status=frame["status"].mask(frame["id"].isin(study.logs), "running"))
     metrics = records.measured(range(len(records.variants)))
-    shown = [name for part in records.parts for name in part.shows if name in metrics] or metrics
+    shown = [name for part in records.parts for name in part.shown_metrics if name in metrics] or metrics
     titles = {"id": "run id", "label": "run", "status": "status"}
     titles |= {name: metric(name).heading for name in dict.fromkeys(shown[:METRICS])}
     titles |= {f"levels.{axis}": axis_title(axis) for axis in records.plan.axes} | {
@@ -70,7 +70,7 @@ def run_table(study: Study) -> dict[str, list[Any]]:
 def _text(value: Any, form: str | None) -> str:
     if value is None or value != value:  # NaN
         return ""
-    return plain(value) if form is None else format(value, form)
+    return value_text(value) if form is None else format(value, form)
 
 
 def compare_page(study: Study, run_ids: Sequence[str]) -> str:
@@ -115,7 +115,7 @@ def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -
     """
     paths = [path for path in varied_fields(list(map(dict, configs))) if not path.startswith("resources.")]
     rows = [
-        (setting_name(path), *(plain(config[path]) if path in config else DASH for config in configs))
+        (setting_name(path), *(value_text(config[path]) if path in config else DASH for config in configs))
         for path in paths
     ]
     return words_table("Settings that differ", heads, rows) if rows else "<p>No setting differs.</p>"

@@ -198,7 +198,7 @@ def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bo
     def make_page(study: Study | None, names: Mapping[str, str]) -> str:
         if study is None:
             return index_page(folder, place, {**LINKS, **(links or {})}, watch.problems)
-        with study.records.standing():
+        with study.records.study_modules():
             match request.endpoint:
                 case "study":
                     return study_page(study)

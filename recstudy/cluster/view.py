@@ -16,7 +16,7 @@ from rich.text import Text
 
 from recstudy.errors import EXIT_CODES
 from recstudy.report.names import metric, number, plural
-from recstudy.report.remaining import Job, left_of_each, wall
+from recstudy.report.remaining import Job, remaining_seconds, wall_time
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import command
 from recstudy.terminal import duration
@@ -251,8 +251,8 @@ class View(Listener):
             _, line, begun, last = self._running.get(run.id, (run, {}, 0.0, 0.0))
             epochs = line["epoch"] + 1 if line else 0
             jobs.append(Job(run.variant, self._priced(run), last - begun, epochs=epochs, share=_share(line)))
-        lefts = left_of_each(self._ended, jobs + [Job()] * self._unknown)
-        return f"about {duration(wall(lefts, self._at_once))} left" if lefts else ""
+        lefts = remaining_seconds(self._ended, jobs + [Job()] * self._unknown)
+        return f"about {duration(wall_time(lefts, self._at_once))} left" if lefts else ""
 
     @property
     def _total(self) -> int:

@@ -22,7 +22,7 @@ CHANGED = "CHANGED since the study was planned"
 def write_report(records: StudyRecords, folder: Path) -> Path:
     """Write a study's report somewhere below a folder; return where it is."""
     study = folder / records.plan.study / records.plan.folder  # the page has these names
-    with records.standing():
+    with records.study_modules():
         write_files(records, study, (), ARTICLE)
     (study / REPORT / WRITTEN).unlink()  # it is for the next report in the same folder
     return study / REPORT
@@ -31,7 +31,7 @@ def write_report(records: StudyRecords, folder: Path) -> Path:
 def readme(records: StudyRecords, about: About) -> str:
     """Return README.md: the question, the findings, two commands, and what is in the bundle."""
     plan = records.plan
-    with records.standing():
+    with records.study_modules():
         answers = [f"**{md(finding.word)}:** {md(finding.said)}." for finding in findings(records)]
     checksums = {}
     for index, variant in enumerate(records.variants):

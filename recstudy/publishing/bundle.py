@@ -149,7 +149,7 @@ class Bundle:
 
 def in_bundle(records: "StudyRecords") -> "StudyRecords":
     """Return records that commands name by their place in a bundle, wherever the bundle is."""
-    return replace(records, called=f"{RESULTS}/studies/{records.plan.study}/{records.plan.folder}")
+    return replace(records, given_path=f"{RESULTS}/studies/{records.plan.study}/{records.plan.folder}")
 
 
 @contextmanager

@@ -131,7 +131,7 @@ def verify(bundle: Bundle) -> Verified:
     try:
         for check in (check_files, check_settings, check_answers, check_records, check_dates, check_report):
             try:
-                with nullcontext() if check is check_files else bundle.records.standing():
+                with nullcontext() if check is check_files else bundle.records.study_modules():
                     found.extend(check(bundle, verified))
             except (RecstudyError, ValueError, TypeError) as error:  # damaged records and dates
                 found.append(str(error))

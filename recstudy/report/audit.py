@@ -109,7 +109,9 @@ def check_seeds(records: StudyRecords) -> Iterator[Observation]:
 
 def check_flops(records: StudyRecords) -> Iterator[Observation]:
     """Compare variants on the same data, unless the report shows what each row cost."""
-    if records.plan.search is not None or any(name in COSTS for part in records.parts for name in part.shows):
+    if records.plan.search is not None or any(
+        name in COSTS for part in records.parts for name in part.shown_metrics
+    ):
         return
     costs: dict[str, dict[int, float]] = {}
     for index, (variant, rows) in enumerate(zip(records.variants, finished(records), strict=True)):
@@ -160,7 +162,7 @@ def check_repeats(records: StudyRecords) -> Iterator[Observation]:
 
 def check_origins(records: StudyRecords) -> Iterator[Observation]:
     """Find variants that differ in what computed them. The machine counts if the report shows times."""
-    timed = any(metric(name).timed for part in records.parts for name in part.shows)
+    timed = any(metric(name).timed for part in records.parts for name in part.shown_metrics)
     for origin_name, read in ORIGINS.items():
         origins = [[read(row.provenance) for row in rows] for rows in finished(records) if rows]
         values = Counter(value for variant in origins for value in variant if value)
@@ -316,14 +318,16 @@ def show_audits(
     readable, damages = load_studies(studies, trust)
     entries = []
     for (name, preset), records in readable.items():
-        with records.standing():
+        with records.study_modules():
             report = audit(records)
-        entries.append({"study": name, "preset": preset, **asdict(report), "not_here": records.not_here})
+        entries.append(
+            {"study": name, "preset": preset, **asdict(report), "missing_modules": records.missing_modules}
+        )
         if not as_json:
             title = f"{name} ({preset}): {plural(len(report.findings), 'question')}"
             for line in (
                 Text(title, style="bold underline"),
-                *map(Text, records.not_here),
+                *map(Text, records.missing_modules),
                 *audit_lines(report),
             ):
                 console.print(line, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.records.runs import Row, distinct
 from recstudy.report.changes import change_lines, study_changes
-from recstudy.report.names import metric, plain, plural
+from recstudy.report.names import metric, plural, value_text
 from recstudy.report.study_records import StudyRecords
 
 SELECTIONS = {
@@ -74,7 +74,7 @@ def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
         for index in (() if records.is_own else variants)
     )
     protocol = "; ".join(
-        SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in selections
+        SELECTIONS.get(str(selection), f"selection {value_text(selection)}") for selection in selections
     )
     scores = dict.fromkeys(
         str(score) for index in variants if (score := records.configs[index].get("train.score"))
@@ -113,7 +113,7 @@ def warnings(records: StudyRecords) -> tuple[str, ...]:
     if records.plan.smoke:
         base = records.plan.base
         epochs, limit = base.get("train", {}).get("epochs"), base.get("data", {}).get("limit")
-        size = "" if records.is_own else f"{plain(epochs)} epochs on {plain(limit)} images; "
+        size = "" if records.is_own else f"{value_text(epochs)} epochs on {value_text(limit)} images; "
         messages.append(f"smoke run: {size}the numbers mean nothing")
     if records.plan.imported:
         files = "; ".join(file.words for file in records.plan.imported)
@@ -160,7 +160,9 @@ def missing_metric_notes(
     )
     if not missing_counts:
         return ()
-    command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in missing_counts)
+    command = f"recstudy evaluate {records.command_path} " + " ".join(
+        f"--metric {name}" for name in missing_counts
+    )
     words = ", ".join(
         f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in missing_counts.items()
     )

@@ -16,9 +16,9 @@ from recstudy.evidence import LINEAR, Estimate, over_items
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored_runs
-from recstudy.report.names import improved, metric
+from recstudy.report.names import improved_metric, metric
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import Placed, Placement, nearest_placed
+from recstudy.report.targets import MatchedTarget, Placement, nearest_matches
 
 NONE = Estimate(None)
 
@@ -55,7 +55,7 @@ class Cell:
     prediction: Estimate = NONE
     items: Estimate | None = None
     damages: tuple[str, ...] = ()
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[MatchedTarget, ...] = ()
     problem: str = ""
     best: bool = False
     tied: bool = False
@@ -76,8 +76,8 @@ class Cell:
 
     @property
     def source(self) -> str:
-        """The metric of the runs: of a relative improvement, the one that is improved."""
-        return improved(self.metric) or self.metric
+        """The metric of the runs: of a relative improvement, the metric that it improves on."""
+        return improved_metric(self.metric) or self.metric
 
     @cached_property
     def counted(self) -> list[Row]:
@@ -152,7 +152,7 @@ class TableRow:
     label: str
     cells: tuple[Cell, ...]
     settings: tuple[tuple[str, ...], ...] = ()
-    published: tuple[Placed | None, ...] = ()
+    published: tuple[MatchedTarget | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,13 +191,13 @@ def cell(
             records, variants, name, distinct(run for index in variants for run in records.by_variant[index])
         )
 
-    result = records.once(("cell", *variants, name), make)
+    result = records.compute_once(("cell", *variants, name), make)
     published = (
-        [target for index in variants for target in placement.placed.get((index, name), ())]
+        [target for index in variants for target in placement.matches.get((index, name), ())]
         if placement
         else ()
     )
-    return replace(result, placed=nearest_placed(published)) if published else result
+    return replace(result, placed=nearest_matches(published)) if published else result
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:

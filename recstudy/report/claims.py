@@ -33,7 +33,7 @@ from recstudy.explained import explained
 from recstudy.programs.settings import canonical
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, plain
+from recstudy.report.names import at_depth, axis_title, is_selected, level_of, metric, value_text
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
 
 Selector = dict[str, Any]
@@ -106,7 +106,7 @@ class Claim:
     @property
     def contrast(self) -> str:
         """The contrast with its margin: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
-        return self.words(lambda name, level: f"{axis_title(name)}={plain(level)}")
+        return self.words(lambda name, level: f"{axis_title(name)}={value_text(level)}")
 
     def words(self, word: Callable[[str, Any], str]) -> str:
         """Return the contrast with its margin. `word` returns a setting in words, or nothing to leave it
@@ -142,14 +142,14 @@ class Claims(QuestionPart):
     default_title = "Claims"
 
     @property
-    def needs(self) -> list[str]:
+    def required_names(self) -> list[str]:
         levels = [
             item for claim in self.claims for _, selector in claim.selectors for item in selector.items()
         ]
         return [level if name == TUNED else name for name, level in levels if name != METRIC]
 
     @property
-    def shows(self) -> list[str]:
+    def shown_metrics(self) -> list[str]:
         return [
             selector.get(METRIC, claim.metric) for claim in self.claims for _, selector in claim.selectors
         ]
@@ -306,13 +306,13 @@ def _matching_variants(
     fixed = {
         name: level_wanted for name, level_wanted in selector.items() if name not in (DEPTH, METRIC, TUNED)
     }
-    matches = [index for index, level in enumerate(levels) if fits(fixed, level)]
+    matches = [index for index, level in enumerate(levels) if is_selected(fixed, level)]
     if not matches:
         levels_there = (
-            choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed
+            choices(dict.fromkeys(f"{name}={value_text(level(name))}" for level in levels)) for name in fixed
         )
         raise ConfigError(
-            f"{_claim_name(claim)} names {plain(selector)}, which no variant has: there are {'; '.join(levels_there)}"
+            f"{_claim_name(claim)} names {value_text(selector)}, which no variant has: there are {'; '.join(levels_there)}"
         )
     for index in matches:
         label, deepest = variants[index].label, configs[index].get("train.evaluation_depths")

@@ -22,7 +22,7 @@ from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import Row, distinct
 from recstudy.report.cells import commit_words, missing_reason
 from recstudy.report.kinds import render_part, report_problem
-from recstudy.report.names import improved
+from recstudy.report.names import improved_metric
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.terminal import shortest
 
@@ -44,9 +44,9 @@ class NamedNumber:
 
     @property
     def metric(self) -> str:
-        """The metric, or the one that is improved."""
+        """The metric, or the metric that it improves on."""
         name = str(self.fields.get("metric", ""))
-        return improved(name) or name
+        return improved_metric(name) or name
 
     def value(self, row: Row) -> float | None:
         return row.value(self.metric)
@@ -67,7 +67,7 @@ def show_cell(
     numbers: list[tuple[StudyRecords, NamedNumber]] = []
     for records in readable.values():
         try:
-            with records.standing():
+            with records.study_modules():
                 numbers.append((records, find(records, name)))
         except ConfigError as error:
             errors.append(error)
@@ -80,7 +80,7 @@ def show_cell(
         raise errors[0]
     ((records, number),) = numbers
     records.record_look()
-    with records.standing():
+    with records.study_modules():
         column = f", column {number.column!r}" if number.column else ""
         console.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)
         for field, value in number.fields.items():
@@ -111,7 +111,7 @@ def show_cell(
         if records.plan.imported:
             place = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
             left_out += [f"Imported from {file.words}" for file in records.plan.imported]
-        for line in (*left_out, f"Records: {shortest(place)}", *records.not_here):
+        for line in (*left_out, f"Records: {shortest(place)}", *records.missing_modules):
             console.print(Text(line), soft_wrap=True)
 
 

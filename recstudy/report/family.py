@@ -18,11 +18,11 @@ from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import weighted_mean
-from recstudy.report.names import improved, metric
+from recstudy.report.names import improved_metric, metric
 from recstudy.report.parts import BesidePublished, OfVariants
 from recstudy.report.questions import Family, QuestionRow, ask
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import Placed, place
+from recstudy.report.targets import MatchedTarget, match_targets
 
 PublishedKey = tuple[tuple[int, ...], str, str, float]  # variants, metric, source and value
 
@@ -33,7 +33,7 @@ class PublishedValue:
 
     label: str
     cell: Cell
-    placed: Placed
+    placed: MatchedTarget
     answer: Answer[str]
 
     @property
@@ -79,7 +79,7 @@ def published_values(records: StudyRecords) -> list[PublishedValue]:
     return list(study_family(records).published.values())
 
 
-def published_answers(cell: Cell) -> list[tuple[Placed, Answer[str]]]:
+def published_answers(cell: Cell) -> list[tuple[MatchedTarget, Answer[str]]]:
     """Return the verdict on each published value beside a cell."""
     if not cell.placed:
         return []
@@ -87,7 +87,7 @@ def published_answers(cell: Cell) -> list[tuple[Placed, Answer[str]]]:
     answers = []
     for target in cell.placed:
         value = all_answers.published.get(_key(cell, target))
-        if value is not None and not improved(cell.metric):
+        if value is not None and not improved_metric(cell.metric):
             answer = value.answer
         else:  # such as the mean of several variants, which is judged beside the questions of the report
             looks = cell.records.looks_at(cell.variants)
@@ -98,7 +98,7 @@ def published_answers(cell: Cell) -> list[tuple[Placed, Answer[str]]]:
 
 def study_family(records: StudyRecords) -> StudyFamily:
     """Return the judged questions of a study's report."""
-    return records.once("family", lambda: _study_family(records))
+    return records.compute_once("family", lambda: _study_family(records))
 
 
 def _study_family(records: StudyRecords) -> StudyFamily:
@@ -128,10 +128,10 @@ def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedV
         if isinstance(part, BesidePublished) and part.targets:
             variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
             try:
-                placement = place(records, part.targets, variants, part.shows)
+                placement = match_targets(records, part.targets, variants, part.shown_metrics)
             except ConfigError:  # the part's own section states the problem
                 continue
-            for index, name in placement.placed:
+            for index, name in placement.matches:
                 result = cell(records, [index], name, placement)
                 for target in result.placed:
                     value = PublishedValue(
@@ -140,11 +140,11 @@ def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedV
                     yield _key(result, target), value
 
 
-def _key(cell: Cell, target: Placed) -> PublishedKey:
+def _key(cell: Cell, target: MatchedTarget) -> PublishedKey:
     return cell.variants, cell.metric, target.target.source, target.value
 
 
-def _published_answer(cell: Cell, target: Placed) -> Answer[str]:
+def _published_answer(cell: Cell, target: MatchedTarget) -> Answer[str]:
     """Test a published value alone. A count that follows from the config needs no test."""
     question = Question({"ours": 1.0}, near=target.value, within=target.margin, kind=Kind.PUBLISHED)
     untested = Answer(question, cell.estimate, runs=cell.run_ids)

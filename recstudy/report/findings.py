@@ -68,7 +68,7 @@ class PartFindings(NamedTuple):
 
 def findings(records: StudyRecords) -> list[Sentence]:
     """Return the study's findings, the most important first."""
-    return records.once("findings", lambda: _findings(records))
+    return records.compute_once("findings", lambda: _findings(records))
 
 
 def _findings(records: StudyRecords) -> list[Sentence]:

@@ -176,7 +176,7 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 
-    return records.once(("fits", name), fitted)
+    return records.compute_once(("fits", name), fitted)
 
 
 def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequence[Row]]) -> float:

@@ -14,7 +14,7 @@ from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.claims import QuestionPart
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
-from recstudy.report.shown import DrawnFigure, Shown
+from recstudy.report.shown import DrawnFigure, RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.question_table import questions_shown
 from recstudy.report.tables.render import table_shown
@@ -31,7 +31,7 @@ def draw_figure(records: StudyRecords, part: FigurePart) -> DrawnFigure:
     """
     data = call_method(records, part, FigurePart, "data", pd.DataFrame)
     notes = tuple(dict.fromkeys([*warnings(records), *part.notes(records, data)]))
-    return DrawnFigure(part, data, notes, part.below(records, data))
+    return DrawnFigure(part, data, notes, part.html_below(records, data))
 
 
 def make_table(records: StudyRecords, part: TablePart) -> TableData:
@@ -45,21 +45,23 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
         study_notes = table.study_notes or caption_facts(records, range(len(records.variants)))["study_notes"]
         return replace(table, warnings=notes, study_notes=study_notes)
 
-    return records.once((type(part), repr(part), "cells"), make)
+    return records.compute_once((type(part), repr(part), "cells"), make)
 
 
-def render_part(records: StudyRecords, part: Part) -> Shown:
+def render_part(records: StudyRecords, part: Part) -> RenderedPart:
     """Make any part of a report. Raises as `drawn`."""
     if isinstance(part, Undrawable):
         raise ConfigError(part.reason)
     if isinstance(part, FigurePart):
         figure = draw_figure(records, part)
-        return Shown(part.name, figure.finding, figure)
+        return RenderedPart(part.name, figure.finding, figure)
     if isinstance(part, TablePart):
-        return records.once((type(part), repr(part), "shown"), lambda: table_shown(make_table(records, part)))
+        return records.compute_once(
+            (type(part), repr(part), "shown"), lambda: table_shown(make_table(records, part))
+        )
     if isinstance(part, QuestionPart):
         return questions_shown(records, part)
-    return call_method(records, part, Part, "shown", Shown)
+    return call_method(records, part, Part, "render", RenderedPart)
 
 
 def call_method(records: StudyRecords, part: Part, base: type[Part], method: str, kind: type[Value]) -> Value:

@@ -23,7 +23,7 @@ from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, render_part
 from recstudy.report.page import words_table
 from recstudy.report.parts import BesidePublished, Part, Undrawable
-from recstudy.report.shown import Shown
+from recstudy.report.shown import RenderedPart
 from recstudy.report.status import studies_at
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.summary import answer, overview, question
@@ -79,7 +79,7 @@ class Loaded:
         an interval is exact or missing.
         """
         rows = []
-        with self.records.standing():
+        with self.records.study_modules():
             for index, variant in enumerate(self.records.variants):
                 for name in self.records.measured([index]):
                     estimate = cell(self.records, [index], name).estimate
@@ -102,7 +102,7 @@ class Loaded:
         `difference` is the contrast, or our mean minus the published value, with its 95 % interval.
         `adjusted_p` is the p value after Holm's correction.
         """
-        with self.records.standing():
+        with self.records.study_modules():
             parts = [part for part in self.records.parts if isinstance(part, QuestionPart)]
             pairs = [(part.name, row) for part in parts for row in family(self.records, part).rows]
             rows = [(name, *_answer_values(row.label, row.metric, row.answer)) for name, row in pairs]
@@ -113,7 +113,7 @@ class Loaded:
     @cached_property
     def findings(self) -> list[str]:
         """What the study found, in sentences, the most telling first."""
-        with self.records.standing():
+        with self.records.study_modules():
             return list(map(str, findings(self.records)))
 
     @cached_property
@@ -169,12 +169,12 @@ class Loaded:
             )
         return self.parts[name]
 
-    def _shown(self, part: Part) -> Shown:
-        with self.records.standing():
+    def _shown(self, part: Part) -> RenderedPart:
+        with self.records.study_modules():
             return render_part(self.records, part)
 
     def _repr_html_(self) -> str:
-        with self.records.standing():
+        with self.records.study_modules():
             rows = [
                 (
                     (name, "not drawable", part.reason)

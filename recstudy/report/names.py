@@ -22,15 +22,15 @@ SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
 NAMING = ("model", "data", "variant")  # axes whose levels are names
 
 
-def improved(name: str) -> str:
+def improved_metric(name: str) -> str:
     """Return, of `avg_bleu_delta`, the metric that is improved, in percent of it; empty for any other
     name.
     """
     of = name.removesuffix("_delta")
-    return of if of != name and registered(of.partition(".")[0]) else ""
+    return of if of != name and find_metric(of.partition(".")[0]) else ""
 
 
-def registered(name: str) -> Metric | None:
+def find_metric(name: str) -> Metric | None:
     """Return the registered metric of that name, as `selection_auroc` on the selection split; None where
     there is none.
     """
@@ -45,12 +45,12 @@ def registered(name: str) -> Metric | None:
 def metric(name: str) -> Metric:
     """Look up the metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so
     many steps; an unknown name stays, less the underscores."""
-    if (known := registered(name)) is not None:
+    if (known := find_metric(name)) is not None:
         return known
     name, _, depth = name.partition("@")
     if depth:
         return replace(metric(name), title=f"{metric(name).title} after {depth}", by_finding=False)
-    if of := improved(name):
+    if of := improved_metric(name):
         return replace(
             metric(of),
             title=f"{metric(of).title} delta",
@@ -61,7 +61,7 @@ def metric(name: str) -> Metric:
             share=False,
         )
     parent, _, part = name.partition(".")
-    found, words = registered(parent), part.replace("_", " ")
+    found, words = find_metric(parent), part.replace("_", " ")
     if found is None:
         return Metric(better=None, title=name.replace("_", " "))
     return replace(found, title=f"{found.title}, {words}") if words else found
@@ -103,14 +103,14 @@ def points(name: str, difference: str) -> str:
     return f"{difference} points" if unit == "%" else f"{difference} {unit}".strip()
 
 
-def plain(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a config value as text: `true`, `none`, and no quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return ", ".join(f"{key}={plain(item)}" for key, item in value.items())
+        return ", ".join(f"{key}={value_text(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(plain(item) for item in value) + "]"
+        return "[" + ", ".join(value_text(item) for item in value) + "]"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -139,7 +139,7 @@ def level_words(axis: str, level: Any) -> str:
         return f"{'with' if level else 'without'} {title}"
     if isinstance(level, int) and title.endswith("s") and not title.endswith("ss"):
         return plural(level, title.removesuffix("s"))
-    return f"{title} {plain(level)}"
+    return f"{title} {value_text(level)}"
 
 
 def with_word_labels(variants: Sequence[VariantRecord]) -> tuple[VariantRecord, ...]:
@@ -178,7 +178,7 @@ def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
     """
     if name in variant.levels:
         level = variant.levels[name]
-        return plain(level) if isinstance(level, dict | list) else level
+        return value_text(level) if isinstance(level, dict | list) else level
     known = {"variant": variant.label, "model": variant.model, "data": variant.data}
     return config[name] if name in config else config.get(PREFIX + name, known.get(name))
 
@@ -188,7 +188,7 @@ def setting_name(path: str) -> str:
     return path.removeprefix(PREFIX)
 
 
-def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
+def is_selected(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
     """Tell whether a variant with these levels is one that the selector means; a list is any of its
     values.
     """
@@ -196,9 +196,9 @@ def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
         (level(name), [wanted, *(wanted if isinstance(wanted, list | tuple) else [])])
         for name, wanted in where.items()
     )
-    return all(any(same(found, one) for one in any_of) for found, any_of in several)
+    return all(any(same_value(found, one) for one in any_of) for found, any_of in several)
 
 
-def same(one: Any, other: Any) -> bool:
+def same_value(one: Any, other: Any) -> bool:
     """Tell whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)

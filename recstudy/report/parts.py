@@ -49,14 +49,14 @@ from recstudy.explained import explained
 from recstudy.papers import Target, by_name
 from recstudy.plugins import Registry
 from recstudy.programs.metric import METRICS
-from recstudy.report.names import improved, registered
+from recstudy.report.names import find_metric, improved_metric
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
     from recstudy.report.cells import TableData
-    from recstudy.report.shown import Shown
+    from recstudy.report.shown import RenderedPart
     from recstudy.report.study_records import StudyRecords
 
 PARTS: "Registry[type[Part]]" = Registry("report part")
@@ -93,19 +93,19 @@ class Part(_Declared):
         return self.title or self.default_title or self.name.replace("_", " ")
 
     @property
-    def of_steps(self) -> bool:
+    def is_per_step(self) -> bool:
         """Whether it shows nothing but what runs report step by step, so that it is left out where none
         reports a step.
         """
         return False
 
     @property
-    def needs(self) -> list[str]:
+    def required_names(self) -> list[str]:
         """The axes, config fields or costs that the study must have."""
         return self._words("axes_in")
 
     @property
-    def shows(self) -> list[str]:
+    def shown_metrics(self) -> list[str]:
         """The metrics whose numbers a reader finds in it, the one that it is about first."""
         return self._words("metrics_in")
 
@@ -114,13 +114,13 @@ class Part(_Declared):
         fields = [field for kind in type(self).__mro__ for field in vars(kind).get(which, ())]
         return [name for field in fields for name in names_in(getattr(self, field))]
 
-    def shown(self, records: "StudyRecords") -> "Shown":
+    def render(self, records: "StudyRecords") -> "RenderedPart":
         """Return what a page, a folder of files, the terminal and a notebook take of a part that is neither
         figure nor table.
         """
         raise ConfigError(
             f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define"
-            " shown(records)"
+            " render(records)"
         )
 
     def scored_by(self, score: str) -> Self:
@@ -198,7 +198,7 @@ class FigurePart(Part):
         """Return the words in a picture, for readers who cannot see it: by default `data.attrs["words"]`."""
         return str(data.attrs.get("words", ""))
 
-    def below(self, records: "StudyRecords", data: "pd.DataFrame") -> str:
+    def html_below(self, records: "StudyRecords", data: "pd.DataFrame") -> str:
         """Return HTML that a page shows under the figure."""
         return ""
 
@@ -264,13 +264,13 @@ def check_report(parts: Iterable[Part], have: Collection[str], is_own: bool = Fa
     """
     for part in parts:
         kind = kind_of(part)
-        wanted = [name for name in part.needs if not registered(name)]
+        wanted = [name for name in part.required_names if not find_metric(name)]
         for name in (name for name in wanted if name not in have):
             raise ConfigError(
                 f"the {kind} {part.name!r} names {name!r}, but the study has"
                 f" {choices(have)}.{nearest(name, have)}"
             )
-        metrics = [*part.shows, *([] if is_own and part.live else part._words("reads_in"))]
+        metrics = [*part.shown_metrics, *([] if is_own and part.live else part._words("reads_in"))]
         for name in (name for name in metrics if not _is_metric(name)):
             raise ConfigError(
                 f"the {kind} {part.name!r} shows {name!r}, which no metric is called.{nearest(name, METRICS)}"
@@ -309,7 +309,7 @@ def _is_metric(name: str) -> bool:
     name, at, depth = name.partition("@")
     if at and not depth.isdigit():
         return False
-    return name == "score" or bool(registered(name.partition(".")[0]) or improved(name))
+    return name == "score" or bool(find_metric(name.partition(".")[0]) or improved_metric(name))
 
 
 def _read(entry: Any, at: int) -> Part:

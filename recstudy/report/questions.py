@@ -48,11 +48,11 @@ from recstudy.report.claims import (
     weights_each,
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
-from recstudy.report.names import axis_title, level_of, level_words, metric, plain
+from recstudy.report.names import axis_title, level_of, level_words, metric, value_text
 from recstudy.report.registration import PAIRED, post_hoc
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
-from recstudy.report.targets import Placed, Placement, place, unmatched_notes
+from recstudy.report.targets import MatchedTarget, Placement, match_targets, unmatched_notes
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
 SETTLED = ("done", "diverged", "failed", "stopped")
@@ -80,8 +80,8 @@ class Term:
 class PublishedDifference:
     """Of two published numbers, in the metric's own unit: papers print no paired difference."""
 
-    ours: Placed
-    theirs: Placed
+    ours: MatchedTarget
+    theirs: MatchedTarget
 
     @property
     def value(self) -> float:
@@ -284,11 +284,12 @@ def _setting_words(records: StudyRecords, name: str, level: Any) -> str:
     if name == METRIC:
         return metric(level).title
     levels = {
-        plain(level_of(*variant, name)) for variant in zip(records.variants, records.configs, strict=True)
+        value_text(level_of(*variant, name))
+        for variant in zip(records.variants, records.configs, strict=True)
     }
     if isinstance(level, list | tuple):
-        return f"{axis_title(name)} {' or '.join(map(plain, level))}"
-    return "" if levels == {plain(level)} else level_words(name, level)
+        return f"{axis_title(name)} {' or '.join(map(value_text, level))}"
+    return "" if levels == {value_text(level)} else level_words(name, level)
 
 
 # ----------------------------------------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
             f"{name} follows from the config, so its differences need no test: show it in a Table"
         )
     bases = _bases(records, part)
-    placement = place(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
+    placement = match_targets(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
     if len({run_id for row in rows for run_id in row.run_ids}) <= MAX_RUNS:
         rows = [_with_items(records, row) for row in rows]
@@ -345,8 +346,8 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
         row = replace(row, answer=refusal, terms=())
     differences = [
         PublishedDifference(first, second)
-        for first in placement.placed.get((index, name), ())
-        for second in placement.placed.get((base, name), ())
+        for first in placement.matches.get((index, name), ())
+        for second in placement.matches.get((base, name), ())
         if first.target.table == second.target.table
     ]
     least = min((len(difference.reasons) for difference in differences), default=0)
@@ -389,7 +390,7 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     for axis in records.plan.axes:
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
         if len(axis_levels) > 2:
-            have = f"{axis!r} has {', '.join(map(plain, axis_levels))}"
+            have = f"{axis!r} has {', '.join(map(value_text, axis_levels))}"
             raise ConfigError(
                 f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where"
             )
@@ -473,7 +474,7 @@ def _term(records: StudyRecords, index: int, stated: Mapping[str, float]) -> Ter
     fits = (
         fits_of(records, of[0][0])
         if len(of) == 1
-        else records.once(("direction", of), lambda: _sum_fits(records, of))
+        else records.compute_once(("direction", of), lambda: _sum_fits(records, of))
     )
     runs = _valued_runs(records, index, of)
     values = tuple(_value(run, of) for run in runs)

@@ -32,7 +32,7 @@ class Job:
         return self.epochs >= EPOCHS and self.share >= SHARE
 
 
-def left_of_each(ended: Sequence[Job], todo: Iterable[Job]) -> list[float] | None:
+def remaining_seconds(ended: Sequence[Job], todo: Iterable[Job]) -> list[float] | None:
     """Return the seconds that each run `todo` still takes; None where nothing tells how long one does."""
     jobs = list(todo)
     told = ended or [Job(job.variant, job.pflop, job.training / job.share) for job in jobs if job.paced]
@@ -61,7 +61,7 @@ def left_of_each(ended: Sequence[Job], todo: Iterable[Job]) -> list[float] | Non
     return lefts
 
 
-def wall(lefts: Iterable[float], at_once: int) -> float:
+def wall_time(lefts: Iterable[float], at_once: int) -> float:
     """Return the seconds until the last has ended, where so many go on at once, in this order."""
     free = [0.0] * max(1, at_once)
     for left in lefts:

@@ -44,13 +44,13 @@ class DrawnFigure:
         data: the numbers behind it, a row per point; columns that begin with an underscore are for drawing
             only.
         notes: what a reader must know before the numbers.
-        below: HTML that a page shows under the figure.
+        html_below: HTML that a page shows under the figure.
     """
 
     part: FigurePart
     data: pd.DataFrame
     notes: Sequence[str] = ()
-    below: str = ""
+    html_below: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -97,7 +97,7 @@ class DrawnFigure:
 
 
 MANIFEST = "files.json"
-OWN = re.compile(r"(tables|figures)/[^/\0]+")  # what a manifest may name, whoever wrote it
+REPORT_FILES = re.compile(r"(tables|figures)/[^/\0]+")  # what a manifest may name, whoever wrote it
 log = logging.getLogger(__name__)
 
 
@@ -116,29 +116,31 @@ class ReportFiles:
         for path in (folder, folder / "tables", folder / "figures"):
             refuse_link(path)
         manifest = read_json(folder / MANIFEST) or {}
-        self.before = {name: checksum for name, checksum in manifest.items() if OWN.fullmatch(name)}
-        self.written: dict[str, str] = {}
+        self.earlier_checksums = {
+            name: checksum for name, checksum in manifest.items() if REPORT_FILES.fullmatch(name)
+        }
+        self.checksums: dict[str, str] = {}
 
     def write(self, name: str, content: str | bytes) -> None:
         """Write a file, named relative to the report's folder, unless it has this content already."""
         values = content.encode() if isinstance(content, str) else content
-        self.written[name] = hashlib.sha256(values).hexdigest()
-        if self._checksum(name) != self.written[name]:
+        self.checksums[name] = hashlib.sha256(values).hexdigest()
+        if self._checksum(name) != self.checksums[name]:
             write_whole(self.folder / name, values)
 
     def finish(self) -> None:
         """Remove what earlier reports wrote and this one did not, so that no file has older numbers; write
         the manifest.
         """
-        for name in self.before.keys() - self.written.keys():
+        for name in self.earlier_checksums.keys() - self.checksums.keys():
             checksum = self._checksum(name)
-            if checksum == self.before[name]:
+            if checksum == self.earlier_checksums[name]:
                 (self.folder / name).unlink()
             elif checksum:
                 log.warning(
                     "%s is of an earlier report and was changed since, so it stays", self.folder / name
                 )
-        write_json(self.folder / MANIFEST, dict(sorted(self.written.items())))
+        write_json(self.folder / MANIFEST, dict(sorted(self.checksums.items())))
 
     def _checksum(self, name: str) -> str:
         """Return the SHA-256 of a file; empty if it cannot be read or is not there."""
@@ -147,18 +149,18 @@ class ReportFiles:
         return ""
 
 
-NOTHING = '<p class="note">Nothing to draw yet.</p>'
+EMPTY_NOTE = '<p class="note">Nothing to draw yet.</p>'
 
 
 @dataclass(frozen=True, repr=False)
-class Shown:
+class RenderedPart:
     """A figure, a table, a table under its figure, or what a page alone shows.
 
     Args:
         name: of the part.
         finding: what it shows in a few words, which its heading says; empty where nothing can be told.
-        drawn: the figure; over a table it has the warnings.
-        page: the words of a table, which a long one shows a page at a time.
+        drawn_figure: the figure; over a table it has the warnings.
+        printed_table: the words of a table, which a long one shows a page at a time.
         csv: numbers in full precision, of what is no figure.
         body: HTML that a page shows in place of figure and table, after the warnings `notes`.
         files: ending -> more files beside those of the figure.
@@ -166,8 +168,8 @@ class Shown:
 
     name: str
     finding: str = ""
-    drawn: DrawnFigure | None = None
-    page: PrintedTable | None = None
+    drawn_figure: DrawnFigure | None = None
+    printed_table: PrintedTable | None = None
     csv: str = ""
     body: str | None = None
     notes: tuple[str, ...] = ()
@@ -176,48 +178,56 @@ class Shown:
     @property
     def html(self) -> str:
         """Its place in a page."""
-        return self.linked(None)
+        return self.linked_html(None)
 
-    def linked(self, link: Callable[[Sequence[str]], str] | None) -> str:
+    def linked_html(self, link: Callable[[Sequence[str]], str] | None) -> str:
         """Return its place in a page, where the numbers of a table link to the address that `link` returns
         for their runs.
         """
         if self.body is not None:
             return (markup("warnings", self.notes)) + self.body
-        return self.above + (html(self.printed, link) if self.printed else "")
+        return self.html_above + (html(self.table_below, link) if self.table_below else "")
 
     @property
-    def above(self) -> str:
+    def html_above(self) -> str:
         """What stands in a page above a table; the whole of a figure."""
-        if (drawn := self.drawn) is None:
+        if (drawn := self.drawn_figure) is None:
             return ""
         if drawn.is_empty:
-            return (markup("warnings", drawn.notes)) + NOTHING + drawn.below
-        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
+            return (markup("warnings", drawn.notes)) + EMPTY_NOTE + drawn.html_below
+        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.html_below
 
     @property
-    def printed(self) -> PrintedTable | None:
+    def table_below(self) -> PrintedTable | None:
         """The words of a table as they stand under what is `above` it."""
-        return replace(self.page, warnings=()) if self.page and self.drawn else self.page
+        return (
+            replace(self.printed_table, warnings=())
+            if self.printed_table and self.drawn_figure
+            else self.printed_table
+        )
 
     @property
     def table(self) -> Self | None:
         """What a notebook shows of it; None of a figure."""
-        return None if self.drawn and not self.page and self.body is None else self
+        return None if self.drawn_figure and not self.printed_table and self.body is None else self
 
     @property
     def figure(self) -> go.Figure | None:
         """Its figure, as Plotly's own; None where it has none."""
-        return self.drawn.figure if self.drawn else None
+        return self.drawn_figure.figure if self.drawn_figure else None
 
     @property
     def frame(self) -> pd.DataFrame:
         """The numbers in full precision."""
-        return pd.read_csv(io.StringIO(self.csv)) if self.csv or not self.drawn else self.drawn.data
+        return (
+            pd.read_csv(io.StringIO(self.csv))
+            if self.csv or not self.drawn_figure
+            else self.drawn_figure.data
+        )
 
     @property
     def markdown(self) -> str:
-        return markdown(self.page) if self.page else ""
+        return markdown(self.printed_table) if self.printed_table else ""
 
     @property
     def latex(self) -> str:
@@ -225,15 +235,15 @@ class Shown:
 
     def latex_for(self, paper: Paper) -> str:
         """Write it as wide as its columns or its text, in parts where that is not enough."""
-        return latex(self.page, paper, self.finding) if self.page else ""
+        return latex(self.printed_table, paper, self.finding) if self.printed_table else ""
 
-    def without(self, said: Collection[str]) -> Self:
+    def without_notes(self, stated_notes: Collection[str]) -> Self:
         """Leave out warnings and facts of the study that are stated once for all parts."""
 
         def left(notes: Sequence[str]) -> tuple[str, ...]:
-            return tuple(note for note in notes if note not in said)
+            return tuple(note for note in notes if note not in stated_notes)
 
-        drawn, page = self.drawn, self.page
+        drawn, page = self.drawn_figure, self.printed_table
         if drawn:
             figure = drawn.figure
             drawn = replace(drawn, notes=left(drawn.notes))
@@ -242,23 +252,23 @@ class Shown:
         page = (
             replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
         )
-        return replace(self, drawn=drawn, page=page, notes=left(self.notes))
+        return replace(self, drawn_figure=drawn, printed_table=page, notes=left(self.notes))
 
     def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
         """Write its files into a report; return HTML that links to them."""
-        words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.page else {}
+        words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.printed_table else {}
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
             out.write(f"tables/{file}.{ending}", text)
         linked = (markup("links", "tables", file, list(words))) if words else ""
-        if self.drawn is None:
+        if self.drawn_figure is None:
             return linked
-        if problem := write_figure(self.drawn, out, file, export, paper):
+        if problem := write_figure(self.drawn_figure, out, file, export, paper):
             log.warning("%s: %s", self.name, problem)
         for ending, content in self.files.items():
             out.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
-        return linked if self.drawn.is_empty else linked + (markup("links", "figures", file, endings))
+        return linked if self.drawn_figure.is_empty else linked + (markup("links", "figures", file, endings))
 
     def _repr_html_(self) -> str:
         return self.html

@@ -23,7 +23,7 @@ from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import ENDED, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
-from recstudy.report.names import fits, level_of, same, setting_name, with_word_labels
+from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
 from recstudy.report.registration import digest_of
 from recstudy.report.status import studies
@@ -72,7 +72,7 @@ class Design:
         """
         levels = self.variants[index].levels
         titles = [levels.get(axis) for axis, path in self.axes.items() if path == name == "model"]
-        return same(self.setting(index, name), value) or value in titles
+        return same_value(self.setting(index, name), value) or value in titles
 
     def homes(self, stated: Json, decides: Callable[[str], bool]) -> list[int]:
         """Return the variants with these settings. If several match, keep those whose unstated fields equal
@@ -92,12 +92,12 @@ class Design:
         return [
             index
             for index in matches
-            if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unstated)
+            if all(same_value(self.configs[index].get(path), self.preset.get(path)) for path in unstated)
         ]
 
 
 @contextmanager
-def standing(plan: PlanRecord, trust: bool = False) -> Iterator[None]:
+def study_modules(plan: PlanRecord, trust: bool = False) -> Iterator[None]:
     """Make a study's own metrics and, as far as they may be imported, its modules available inside the block.
 
     One thread at a time is inside.
@@ -119,18 +119,18 @@ class StudyRecords:
         results: The results folder.
         plan: Of the study.
         rows: A row per planned run.
-        called: What commands call the study if that is not its folder.
+        given_path: The study's path in commands, if it is not its folder.
         trust: Import the study's own modules as they are now; see `recstudy.plugins.reading`.
     """
 
     results: Results
     plan: PlanRecord = field(repr=False)
     rows: list[Row] = field(repr=False)
-    called: str = ""
+    given_path: str = ""
     trust: bool = False
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+    def compute_once(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the result of `make`, which is computed once for these records."""
         if key not in self._cache:
             self._cache[key] = make()
@@ -141,9 +141,9 @@ class StudyRecords:
         """One row per planned run, as `recstudy.records.read_runs` returns it."""
         return runs_frame(self.rows, self.variants, self.configs)
 
-    def standing(self) -> AbstractContextManager[None]:
+    def study_modules(self) -> AbstractContextManager[None]:
         """Make the study's own metrics and modules available inside the block."""
-        return standing(self.plan, self.trust)
+        return study_modules(self.plan, self.trust)
 
     @cached_property
     def program(self) -> Program:
@@ -156,7 +156,7 @@ class StudyRecords:
         return bool(self.plan.base.get("program"))
 
     @property
-    def not_here(self) -> list[str]:
+    def missing_modules(self) -> list[str]:
         """Why some things that the study defines are not available. Without them a user's own program lacks
         parts only.
         """
@@ -166,10 +166,10 @@ class StudyRecords:
         return list(absent) if missing else []
 
     @property
-    def place(self) -> str:
+    def command_path(self) -> str:
         """What commands call the study."""
         folder = self.results.study(self.plan.study, self.plan.folder)
-        return shlex.quote(self.called or self.results.store or shortest(folder))
+        return shlex.quote(self.given_path or self.results.store or shortest(folder))
 
     @cached_property
     def variants(self) -> Sequence[VariantRecord]:
@@ -307,11 +307,11 @@ class StudyRecords:
 
         Learning curves of whatever is reported are left out if no run has reported a step.
         """
-        with self.standing():
+        with self.study_modules():
             parts = read_report(self.plan.report)
         begun = [row for row in self.rows if row.status != "not run"][:FEW]
         if begun and not any(is_regular_file(self.results.run(row.id).epochs) for row in begun):
-            parts = [part for part in parts if not part.of_steps]
+            parts = [part for part in parts if not part.is_per_step]
         return parts
 
     def level(self, variant: int, name: str) -> Any:
@@ -338,7 +338,9 @@ class StudyRecords:
         """Return the variants at these levels, in the study's order."""
         if isinstance(name := where.get("variant"), str):
             where = {**where, "variant": self.label_of(name)}
-        return [index for index in range(len(self.variants)) if fits(where, partial(self.level, index))]
+        return [
+            index for index in range(len(self.variants)) if is_selected(where, partial(self.level, index))
+        ]
 
     def leaks(self, variant: int) -> bool:
         """Return whether the model was given what it has to predict, so that none of its numbers compares

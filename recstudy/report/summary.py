@@ -21,7 +21,7 @@ from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
-from recstudy.report.names import metric, plain, plural, quantity, setting_name
+from recstudy.report.names import metric, plural, quantity, setting_name, value_text
 from recstudy.report.page import Html, escape, fold, markup, words_table
 from recstudy.report.registration import registration_words
 from recstudy.report.study_records import StudyRecords
@@ -141,17 +141,17 @@ def overview(records: StudyRecords) -> str:
     """Return the other findings, warnings, what was run, and the description by the study's author."""
     about = flowing(by_name(records.plan.description.strip()))
     data_changes = change_lines([change for change in study_changes(records) if change.kind == "data"])
-    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *data_changes]
+    notes = [*failed_metrics(records), *records.missing_modules, *missing_metrics(records), *data_changes]
     words = fold("Description", Html(f'<pre class="about">{escape(about)}</pre>')) if about else ""
     more = markup("findings", findings(records)[ANSWER:], "Findings", template="study")
     return more + markup("warnings", notes) + markup("facts", facts(records)) + words
 
 
-def lacking(records: StudyRecords) -> tuple[str, ...]:
+def missing_metrics(records: StudyRecords) -> tuple[str, ...]:
     """Return metrics that parts of the report show and that finished runs could have."""
     named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
     shown = [
-        *(name for part in records.parts for name in part.shows),
+        *(name for part in records.parts for name in part.shown_metrics),
         *(name for name in named if isinstance(name, str)),
     ]
     return missing_metric_notes(records, range(len(records.variants)), shown)
@@ -162,7 +162,7 @@ def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
     training.
     """
     found = Counter((name, why) for row in distinct(records.rows) for name, why in row.raised.items())
-    fix = f"Fix it, then compute it without training: recstudy evaluate {records.place} --metric"
+    fix = f"Fix it, then compute it without training: recstudy evaluate {records.command_path} --metric"
     return tuple(
         f"the metric {metric(name).title} failed in {plural(count, 'run')}: {why}. {fix} {name}"
         for (name, why), count in found.items()
@@ -200,7 +200,7 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
         *([("Plan", planned)] if plan.search is None else searched(records, plan.search)),
         (
             "Changed on the command line",
-            ", ".join(f"{setting_name(path)} = {plain(value)}" for path, value in plan.changes.items()),
+            ", ".join(f"{setting_name(path)} = {value_text(value)}" for path, value in plan.changes.items()),
         ),
         ("Data", ", ".join(data)),
         ("Selection", "; ".join(SELECTIONS.get(name, name) for name in selections) * (not records.is_own)),
@@ -351,7 +351,9 @@ def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[
     """Return settings by the names that readers know, without resources that mean nothing to the program."""
     left_out = ("resources.",) if records.plan.imported else OF_RECURSIVE if records.is_own else ()
     return [
-        (setting_name(path), plain(value)) for path, value in fields.items() if not path.startswith(left_out)
+        (setting_name(path), value_text(value))
+        for path, value in fields.items()
+        if not path.startswith(left_out)
     ]
 
 
@@ -363,7 +365,7 @@ def provenance(records: StudyRecords) -> str:
     titles = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
     origins = [origin(row.provenance) for row in records.rows if row.result]
     for name, title in titles.items():
-        counts = Counter(plain(values[name]) for values in origins if values[name] != "")
+        counts = Counter(value_text(values[name]) for values in origins if values[name] != "")
         rows += [(title, value, plural(count, "run")) for value, count in sorted(counts.items())]
     noted = Counter(note for row in records.rows for note in row.provenance.data_notes)
     rows += [("data note", note, plural(count, "run")) for note, count in sorted(noted.items())]

@@ -154,7 +154,7 @@ class PrintedTable:
             settings=settings,
         )
 
-    def without(self, patterns: Sequence[str]) -> PrintedTable:
+    def drop_columns(self, patterns: Sequence[str]) -> PrintedTable:
         """Return the table without empty columns and those whose head a pattern matches, each with its
         published values.
         """
@@ -165,7 +165,7 @@ class PrintedTable:
                 columns.append(column)
         return self.select(columns)
 
-    def without_constants(self) -> PrintedTable:
+    def drop_constants(self) -> PrintedTable:
         """Return the table without columns of one setting or one number; the caption states their values."""
         columns, facts = [0], [self.caption] if self.caption else []
         for column, head in enumerate(self.heads[1:], 1):

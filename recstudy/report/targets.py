@@ -25,13 +25,13 @@ from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
 from recstudy.report.caveats import IMPORTED, LEAK, join_labels
-from recstudy.report.names import in_own_unit, metric, number, plain, plural, same, setting_name
+from recstudy.report.names import in_own_unit, metric, number, plural, same_value, setting_name, value_text
 from recstudy.report.registration import post_hoc
 from recstudy.report.study_records import StudyRecords
 
 FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
-NOTHING = "nothing here says that the settings are the paper's"
+NO_SETTINGS = "nothing here says that the settings are the paper's"
 # without which no training is said
 TRAINING = ("train.optimizer", "train.learning_rate", "train.batch_size", "train.epochs")
 PAPER = "paper"  # the preset that is as a paper has it
@@ -48,7 +48,7 @@ AT_TEST = (  # what `train.at_test` decides, and nothing else
 
 
 @dataclass(frozen=True)
-class Placed:
+class MatchedTarget:
     """A published value beside a variant of the study.
 
     Args:
@@ -69,7 +69,7 @@ class Placed:
         nothing.
         """
         blank = [
-            f"{_subject(stated)} was {plain(stated.ours)}"
+            f"{_subject(stated)} was {value_text(stated.ours)}"
             for stated in self.deviations
             if stated.paper is None
         ]
@@ -118,7 +118,7 @@ class Placed:
         )
 
 
-def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
+def deviation_notes(placed: Iterable[MatchedTarget]) -> tuple[str, ...]:
     """Return how the settings of compared values differ from the paper: the counts, and each difference in
     words.
     """
@@ -135,15 +135,15 @@ def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
 
 def deviation_text(stated: Deviation) -> str:
     """Return `precision bfloat16, not float32: why`."""
-    theirs = "which the paper leaves blank" if stated.paper is None else f"not {plain(stated.paper)}"
-    return f"{_subject(stated)} {plain(stated.ours)}, {theirs}: {by_name(stated.why)}"
+    theirs = "which the paper leaves blank" if stated.paper is None else f"not {value_text(stated.paper)}"
+    return f"{_subject(stated)} {value_text(stated.ours)}, {theirs}: {by_name(stated.why)}"
 
 
 def _subject(stated: Deviation) -> str:
     return _short(stated.field) if stated.of_config else stated.field
 
 
-def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
+def nearest_matches(placed: Sequence[MatchedTarget]) -> tuple[MatchedTarget, ...]:
     """Return the values with the fewest reasons against them, so comparable values before others."""
     least = min((len(value.reasons) for value in placed), default=0)
     return tuple(value for value in placed if len(value.reasons) == least)
@@ -153,7 +153,7 @@ def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
 class Placement:
     """Published values by (variant, metric), and those that belong to no variant, each with the reason."""
 
-    placed: dict[tuple[int, str], list[Placed]]
+    matches: dict[tuple[int, str], list[MatchedTarget]]
     unmatched_targets: tuple[tuple[Target, str], ...]
 
 
@@ -168,13 +168,13 @@ def unmatched_notes(placement: Placement) -> list[str]:
     ]
 
 
-def place(
+def match_targets(
     records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]
 ) -> Placement:
     """Match published values with variants of the same data set and model; a count must be of the same
     network.
     """
-    placed: dict[tuple[int, str], list[Placed]] = {}
+    placed: dict[tuple[int, str], list[MatchedTarget]] = {}
     unmatched: list[tuple[Target, str]] = []
     for target in targets:
         stated = {path: value for path, value in target.where.items() if _decides(target.metric, path)}
@@ -211,7 +211,7 @@ def place(
                 deviation for deviation in deviations if _applies(deviation, config, target.metric, sourced)
             )
             late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
-            value = Placed(target, reasons, () if reasons else applied, late)
+            value = MatchedTarget(target, reasons, () if reasons else applied, late)
             placed.setdefault((index, target.metric), []).append(value)
             is_placed = True
         if not is_placed:
@@ -283,7 +283,7 @@ def _reasons(
     reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
     different = {path: value for path, value in stated.items() if not design.agrees(index, path, value)}
     reasons += [
-        f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}"
+        f"{_short(path)} {value_text(design.setting(index, path))}, not {value_text(value)}"
         for path, value in different.items()
     ]
     deviating = {deviation.field for deviation in deviations if _excuses(deviation, config, sourced)}
@@ -305,15 +305,17 @@ def _reasons(
         if not sources:
             # `adamw (text) or adam_atan2 (code)`
             words = [
-                f"{plain(setting)} ({source})" if source else plain(setting)
+                f"{value_text(setting)} ({source})" if source else value_text(setting)
                 for source, setting in alternatives.items()
             ]
-            unlike[path] = f"{plain(config[path])}, not {' or '.join(words)}"
+            unlike[path] = f"{value_text(config[path])}, not {' or '.join(words)}"
         elif sources != [*alternatives]:
             followed[path] = sources[0]
     reasons += _unlike(compared, {*stated, *sourced}, references, unlike)
     if not reasons and len({*followed.values()}) > 1:
-        mixture = [f"{_short(path)} {plain(config[path])} ({source})" for path, source in followed.items()]
+        mixture = [
+            f"{_short(path)} {value_text(config[path])} ({source})" for path, source in followed.items()
+        ]
         reasons.append(f"a mixture of the paper's text and its code: {', '.join(mixture)}")
     reasons += [UNKNOWN] if reference is None else []
     if metric(name).computed:
@@ -323,7 +325,7 @@ def _reasons(
     if unstated and ((target.row and not (reasons or target.against)) or (records.is_own and not is_paper)):
         reasons.append(f"its source does not state {join_labels(unstated, ', ')}")
     elif not (is_paper or records.is_own) and not {*stated, *sourced} >= {*TRAINING}:
-        reasons.append(NOTHING)
+        reasons.append(NO_SETTINGS)
     limit = config.get("data.limit")
     workers = [run.provenance.workers for run in records.by_variant[index] if run.done]
     checksums = records.data_checksums(index)
@@ -343,7 +345,7 @@ def _excuses(stated: Deviation, config: Json, sourced: Json) -> bool:
     """Return whether a deviation says why a setting is not as sourced: it may be of another number of the
     table.
     """
-    if stated.field not in config or not same(config[stated.field], stated.ours):
+    if stated.field not in config or not same_value(config[stated.field], stated.ours):
         return False
     value = sourced.get(stated.field, stated.paper)
     alternatives = value.values() if isinstance(value, dict) else (value,)
@@ -351,7 +353,7 @@ def _excuses(stated: Deviation, config: Json, sourced: Json) -> bool:
 
 
 def _as_sourced(value: Any, sourced: Any) -> bool:
-    return same(value, sourced) or (
+    return same_value(value, sourced) or (
         isinstance(value, float) and isinstance(sourced, float) and isclose(value, sourced)
     )
 
@@ -368,7 +370,7 @@ def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
     if not stated.of_config:
         return not metric(name).computed
     if not _excuses(stated, config, sourced) or (
-        stated.field in sourced and same(stated.ours, sourced[stated.field])
+        stated.field in sourced and same_value(stated.ours, sourced[stated.field])
     ):
         return False
     return _compared(name, stated.field)
@@ -383,7 +385,9 @@ def _unlike(
     if references:
         theirs = min(references, key=lambda fields: len(_differing_fields(ours, fields)))
         paths = [path for path in _differing_fields(ours, theirs) if path not in known_paths]
-        unlike = unlike | {path: f"{plain(ours.get(path))}, not {plain(theirs.get(path))}" for path in paths}
+        unlike = unlike | {
+            path: f"{value_text(ours.get(path))}, not {value_text(theirs.get(path))}" for path in paths
+        }
     names = short_names(unlike)
     words = [f"{name} {unlike[path]}" for path, name in names.items()][:MOST]
     more = [*names.values()][MOST:]
@@ -392,7 +396,7 @@ def _unlike(
 
 
 def _differing_fields(ours: Json, theirs: Json) -> list[str]:
-    return [path for path in theirs | ours if not same(ours.get(path), theirs.get(path))]
+    return [path for path in theirs | ours if not same_value(ours.get(path), theirs.get(path))]
 
 
 def _short(path: str) -> str:

@@ -14,7 +14,7 @@ from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import text_notes
 from recstudy.report.cells import TableData, TableRow, cell_of
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import metric, registered
+from recstudy.report.names import find_metric, metric
 from recstudy.report.parts import PARTS, TablePart
 from recstudy.report.study_records import StudyRecords
 
@@ -80,7 +80,7 @@ def front(points: np.ndarray, directions: Iterable[str]) -> np.ndarray:
 
 def direction_of(name: str, objectives: Mapping[str, str]) -> str:
     """Return `max` or `min`: as the search states it, else as the metric does. Costs are minimized."""
-    is_cost = registered(name) and name not in HIGHER_IS_BETTER
+    is_cost = find_metric(name) and name not in HIGHER_IS_BETTER
     better = metric(name).better or ("lower" if is_cost else "higher")
     return objectives.get(name) or ("max" if better == "higher" else "min")
 

@@ -15,7 +15,7 @@ class Paper:
     """A page: widths of a column and of the text, and the text's height, in inches; the size of its letters
     in points.
 
-    `without`: columns that its tables leave out, by head or a glob of it.
+    `hidden_columns`: columns that its tables leave out, by head or a glob of it.
     """
 
     column: float
@@ -23,7 +23,7 @@ class Paper:
     height: float = 9.0
     letters: int = 10
     paper: str = "letter"
-    without: tuple[str, ...] = ()
+    hidden_columns: tuple[str, ...] = ()
 
     @property
     def columns(self) -> int:
@@ -43,7 +43,7 @@ VENUES: dict[str, Paper] = {
 ARTICLE = VENUES["article"]
 
 
-def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) -> Paper:
+def paper_of(venue: str = "", width: str = "", hidden_columns: tuple[str, ...] = ()) -> Paper:
     """Return the page of a venue, or one whose only column is so wide; LaTeX's article where neither is
     given.
 
@@ -60,7 +60,7 @@ def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) ->
     page = VENUES[venue or "article"]
     if width:
         page = Paper(inches(width), inches(width))
-    return replace(page, without=without)
+    return replace(page, hidden_columns=hidden_columns)
 
 
 def inches(width: str) -> float:

@@ -122,7 +122,7 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
     """Return the table as LaTeX floats, in parts where a page has no room. Comments name the runs behind each
     number.
     """
-    table = table.without(paper.without)
+    table = table.drop_columns(paper.hidden_columns)
     letters = paper.letters - 1
     widths = [min(PROSE_WIDTH, width) + BETWEEN_COLUMNS for width in table.widths()]
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]

@@ -24,7 +24,7 @@ from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, render_part, report_problem
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
-from recstudy.report.shown import ReportFiles, Shown, check_export
+from recstudy.report.shown import RenderedPart, ReportFiles, check_export
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.summary import (
     Price,
@@ -32,7 +32,7 @@ from recstudy.report.summary import (
     costs,
     failed_metrics,
     failures,
-    lacking,
+    missing_metrics,
     overview,
     published_html,
     question,
@@ -78,7 +78,7 @@ def show_report(
     # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of
     # the time
     gc.freeze()
-    with records.standing():
+    with records.study_modules():
         page = write_files(records, results.study(name, preset), export, paper, say, price)
         for finding in findings(records):
             out.print(Text.assemble((f"{finding.word}: ", "bold"), f"{finding.said}."), soft_wrap=True)
@@ -87,9 +87,9 @@ def show_report(
             say(f"{line[0].upper()}{line[1:]}.")
         for part in records.parts:
             made = no_figure(records, part)
-            if made and (table := made.without((*warnings(records), *facts)).page):
+            if made and (table := made.without_notes((*warnings(records), *facts)).printed_table):
                 out.print(TerminalTable(table))
-        for line in map(str, (*failed_metrics(records), *records.not_here, *lacking(records))):
+        for line in map(str, (*failed_metrics(records), *records.missing_modules, *missing_metrics(records))):
             say(line[0].upper() + line[1:])
     say(f"Report: {shortest(page)}")
     return page
@@ -150,23 +150,23 @@ def write_files(
                 f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}:"
                 f" {part.name}"
             )
-        write = partial(Shown.write, out=out, file=file, export=export, paper=paper)
+        write = partial(RenderedPart.write, out=out, file=file, export=export, paper=paper)
         sections.append(section(records, part, write))
     out.finish()
     tables = [
         (folder / table).read_text(encoding="utf-8")
         for file in files
-        if (table := f"tables/{file}.md") in out.written
+        if (table := f"tables/{file}.md") in out.checksums
     ]
     words = {"plan": records.plan, "question": by_name(records.plan.question), "findings": findings(records)}
     write_whole(folder / "report.md", render("report.md.jinja", **words, tables=tables, md=md))
-    write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
+    write_whole(folder / "paper.tex", _latex(records, out.checksums, files, paper))
     pages = [
-        one.printed
+        one.table_below
         for part in records.parts
-        if paper.without and (one := no_figure(records, part)) and one.printed
+        if paper.hidden_columns and (one := no_figure(records, part)) and one.table_below
     ]
-    for column in paper.without:
+    for column in paper.hidden_columns:
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
     write_whole(folder / "report.html", page(page_content(records, sections, price)))
@@ -204,7 +204,7 @@ def page_content(
 def section(
     records: StudyRecords,
     part: Part,
-    write: Callable[[Shown], str] = lambda made: "",
+    write: Callable[[RenderedPart], str] = lambda made: "",
     link: Callable[[Sequence[str]], str] | None = None,
 ) -> Section:
     """Return one part of a page. If it cannot be drawn, the section says why, and the other parts are drawn.
@@ -221,7 +221,7 @@ def section(
     title, content = heading(part), ""
     try:
         made = render_part(records, part)
-        content = made.without(warnings(records)).linked(link)
+        content = made.without_notes(warnings(records)).linked_html(link)
         return Section(title, content + write(made), made.finding)
     except Exception as error:
         if content and isinstance(error, StorageError):
@@ -229,7 +229,7 @@ def section(
         return Section(title, (markup("warnings", [report_problem(part, error)])))
 
 
-def no_figure(records: StudyRecords, part: Part) -> Shown | None:
+def no_figure(records: StudyRecords, part: Part) -> RenderedPart | None:
     """Make a part that is no figure; None where it is one or cannot be made, which the page and the log
     say.
     """

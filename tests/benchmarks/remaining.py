@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from recstudy.records.plans import read_plan
-from recstudy.report.remaining import Job, left_of_each, wall
+from recstudy.report.remaining import Job, remaining_seconds, wall_time
 from recstudy.report.status import studies_at
 
 AT, MOST = 0.2, 0.25  # of the work; the median error that is allowed
@@ -55,8 +55,8 @@ def error(jobs: list[Job], places: int) -> float | None:
             )
         elif begun >= now:
             todo.append(Job(job.variant, job.pflop))
-    lefts = left_of_each(ended, todo)
-    return None if lefts is None else abs(wall(lefts, places) - (end - now)) / (end - now)
+    lefts = remaining_seconds(ended, todo)
+    return None if lefts is None else abs(wall_time(lefts, places) - (end - now)) / (end - now)
 
 
 def main(folders: list[str]) -> int:

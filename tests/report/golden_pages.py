@@ -18,7 +18,7 @@ from made_up import write_report, write_search, write_study
 from scenarios import SCENARIOS, records_of
 
 from recstudy.report.kinds import render_part
-from recstudy.report.shown import Shown
+from recstudy.report.shown import RenderedPart
 
 FOLDER = Path(__file__).parent / "golden" / "pages"
 PARTS = FOLDER.with_name("parts")
@@ -141,22 +141,22 @@ def part_text(name: str, root: Path) -> str:
     records = records_of(build, root)
     made = render_part(records, part)
     said = [f"finding: {made.finding}", *Words(made.html).lines]
-    said += figure_text(made) if made.drawn and not made.drawn.data.empty else []
-    if made.page:
+    said += figure_text(made) if made.drawn_figure and not made.drawn_figure.data.empty else []
+    if made.printed_table:
         said += ["", made.markdown, made.latex]
-    numbers = made.csv or (made.drawn.csv if made.drawn else "")
+    numbers = made.csv or (made.drawn_figure.csv if made.drawn_figure else "")
     lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", numbers).splitlines()
     return "\n".join([*said, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
 
 
-def figure_text(made: Shown) -> list[str]:
+def figure_text(made: RenderedPart) -> list[str]:
     """The traces and the layout, long lists cut; pictures as how long they are."""
-    figure = json.loads(made.drawn.figure.to_json())
+    figure = json.loads(made.drawn_figure.figure.to_json())
     layout = {
         name: value for name, value in figure["layout"].items() if name not in ("template", "legend", "font")
     }
     told = [
-        f"words: {made.drawn.part.describe(made.drawn.data)}",
+        f"words: {made.drawn_figure.part.describe(made.drawn_figure.data)}",
         *(f"trace {short(trace)}" for trace in figure["data"]),
     ]
     return [*told, *(f"layout {name} {short(value)}" for name, value in sorted(layout.items()))]

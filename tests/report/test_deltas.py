@@ -14,7 +14,7 @@ from recstudy.report import Table
 from recstudy.report.names import DASH
 from recstudy.report.tables.render import cell_text, table_shown
 from recstudy.report.tables.table import table_data
-from recstudy.report.targets import Placed
+from recstudy.report.targets import MatchedTarget
 
 SOTA = tuple(
     one.model_copy(
@@ -200,7 +200,7 @@ def test_models_that_nobody_ran_have_rows_of_published_values_that_are_never_our
         study(tmp_path / "r"), metrics=metrics, group="data", targets=SOTA, published_only=("CoAtt", "AMANet")
     )
     shown = table_shown(data)
-    (row,) = [line for line in shown.page.lines if line[0].text.startswith(("CoAtt", "AMANet"))]
+    (row,) = [line for line in shown.printed_table.lines if line[0].text.startswith(("CoAtt", "AMANet"))]
 
     assert row[0].text == "CoAtt (published, not run here)"
     assert [entry.text for entry in row[1:]] == [DASH, "0.627", DASH, "1.75", DASH, DASH]
@@ -233,4 +233,4 @@ def test_a_published_standard_deviation_over_reports_is_printed():
     target = published("003_table2_ratescore")[0]
 
     assert (target.std, target.note) == (0.107, "std over test reports")
-    assert Placed(target, ()).text == "0.729 ± 0.107"
+    assert MatchedTarget(target, ()).text == "0.729 ± 0.107"

@@ -80,8 +80,8 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
     claims = [Claim("deeper is better", lower={"depth": 1, "rate": 0.1}, higher={"depth": 4})]
     results = run_study(tmp_path / "r", report=report, claims=claims)
     records = load_study(results, "depth", "default")
-    with records.standing():
-        side = render_part(records, records.parts[2]).printed
+    with records.study_modules():
+        side = render_part(records, records.parts[2]).table_below
 
     assert side is not None
     assert side.heads[:2] == ["variant", "Accuracy (%)"]
@@ -138,7 +138,7 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
     )
     results = run_study(tmp_path / "r", report=[part])
     records = load_study(results, "depth", "default")
-    with records.standing():
+    with records.study_modules():
         cells = [
             find(records, name).fields
             for name in ("t:depth 1:accuracy", "t:depth 4:accuracy", "t:depth 2:latency")
@@ -210,7 +210,7 @@ def test_a_setting_may_be_stated_as_a_deviation(tmp_path):
     told = Deviation(field="rate", paper=0.2, ours=0.1, why="as we have it")
     results = run_study(tmp_path / "r", presets={"paper": {}}, report=[part], deviations=[told])
     records = load_study(results, "depth", "paper")
-    with records.standing():
+    with records.study_modules():
         cell = find(records, "t:1:accuracy").fields
 
     assert (cell["verdict"], cell["deviations"]) == ("agrees", "rate 0.1, not 0.2: as we have it")

@@ -125,7 +125,7 @@ def test_a_table_stands_where_it_has_room(tmp_path):
 def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
     results = write_study(tmp_path / "r", report=dump_report(specs()[:2]))
 
-    write_report(results, "made_up", "paper", paper=paper_of(without=("forwrd*", "64")))
+    write_report(results, "made_up", "paper", paper=paper_of(hidden_columns=("forwrd*", "64")))
 
     assert caplog.messages == ["--without forwrd*: no table of made_up has such a column"]
 
@@ -171,9 +171,9 @@ def test_a_terminal_shows_every_number_and_note_whole(records):
     made = table_data(records, Table("t", metrics=MANY, targets=TABLE1))
     console = Console(width=80, record=True, file=io.StringIO())
 
-    console.print(TerminalTable(table_shown(made).page))
+    console.print(TerminalTable(table_shown(made).printed_table))
 
-    text, page = console.export_text(), table_shown(made).page
+    text, page = console.export_text(), table_shown(made).printed_table
     assert max(map(len, text.splitlines())) <= 80
     numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
     assert [number for number in numbers if number not in text] == []

@@ -101,12 +101,14 @@ def test_hostile_names_are_text_in_every_form(name, tmp_path):
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
     assert "<script" not in made.markdown
     assert "<img" not in made.markdown
-    if made.drawn and not made.drawn.data.empty:
+    if made.drawn_figure and not made.drawn_figure.data.empty:
         # nothing shows it
-        traces = [{**trace, "legendgroup": ""} for trace in json.loads(made.drawn.figure.to_json())["data"]]
+        traces = [
+            {**trace, "legendgroup": ""} for trace in json.loads(made.drawn_figure.figure.to_json())["data"]
+        ]
         assert "<script" not in json.dumps(traces)
-    if made.page:
-        console.print(TerminalTable(made.page))
+    if made.printed_table:
+        console.print(TerminalTable(made.printed_table))
         assert "[1](http://x)" in console.export_text()
         assert r"\textbackslash{}evil" in made.latex
 
@@ -175,7 +177,7 @@ def test_damage_is_one_line_that_names_the_file_and_the_fix(tmp_path, part, dama
 
     made = render_part(read(results), part)
 
-    notes = (*made.notes, *(made.drawn.notes if made.drawn else ()))
+    notes = (*made.notes, *(made.drawn_figure.notes if made.drawn_figure else ()))
     (note,) = [note for note in notes if "is damaged" in note]
     assert note.startswith(f"LSTM: runs/{run_id(0, 0)}/")
     assert words in note

@@ -20,7 +20,7 @@ from recstudy.records import Results
 from recstudy.records.study_schema import Deviation
 from recstudy.report.names import metric
 from recstudy.report.study_records import StudyRecords, load_study, records_of
-from recstudy.report.targets import NOTHING, SHARDS, Placed, place
+from recstudy.report.targets import NO_SETTINGS, SHARDS, MatchedTarget, match_targets
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
 
@@ -47,16 +47,16 @@ PAPER = TrainConfig(
 )  # fmt: skip
 
 
-def beside(tmp_path, train, preset="own", deviations=(), **model) -> Placed:
+def beside(tmp_path, train, preset="own", deviations=(), **model) -> MatchedTarget:
     """What stands beside a study of one variant whose only preset is of this name."""
     config = RunConfig(data=Cifar10(), model=ViTRM(**model), train=train, resources=Resources(gpus=0))
     study = Study(
         name="one", presets={preset: config}, variants=[Variant("ViTRM", {})], deviations=deviations
     )
     records = records_of(Results(tmp_path), plan_record(make_plan(study, preset)))
-    (found,) = place(
+    (found,) = match_targets(
         records, [one for one in TABLE if one.value == 93.1], [0], ["top1_accuracy"]
-    ).placed.values()
+    ).matches.values()
     return found[0]
 
 
@@ -105,9 +105,11 @@ def test_without_reference_settings_nothing_says_that_the_settings_are_the_paper
     records = load_study(write_study(tmp_path / "r", reference=own), "made_up", "paper")
     stated = {"train__optimizer": "adamw", "train__learning_rate": 1e-3, "train__batch_size": 64}
 
-    assert placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons == (NOTHING,)
-    found = placed(records, target(**stated)).placed[0, "top1_accuracy"][0].reasons
-    assert NOTHING not in found  # the target itself states them, and the study's differ
+    assert placed(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons == (
+        NO_SETTINGS,
+    )
+    found = placed(records, target(**stated)).matches[0, "top1_accuracy"][0].reasons
+    assert NO_SETTINGS not in found  # the target itself states them, and the study's differ
     assert found == ("optimizer none, not adamw", "learning_rate none, not 0.001")
 
 
@@ -148,7 +150,7 @@ def placement(name, changes=()):
     plan = make_plan(load(name), "paper", dict(changes))
     records = records_of(Results(Path("none")), plan_record(plan))
     targets = [one for part in plan.report for one in getattr(part, "targets", ())]
-    return place(records, targets, range(len(records.variants)), [one.metric for one in targets])
+    return match_targets(records, targets, range(len(records.variants)), [one.metric for one in targets])
 
 
 def contradictions(name, changes):
@@ -156,7 +158,7 @@ def contradictions(name, changes):
     rows have.
     """
     return {
-        reason for ones in placement(name, changes).placed.values() for one in ones for reason in one.reasons
+        reason for ones in placement(name, changes).matches.values() for one in ones for reason in one.reasons
     }
 
 
@@ -166,7 +168,7 @@ def test_each_row_of_the_tables_of_000_has_its_variant(name):
 
     assert places.unmatched_targets == ()
     assert {
-        one.target.value for ones in places.placed.values() for one in ones if "tuned" in str(one.reasons)
+        one.target.value for ones in places.matches.values() for one in ones if "tuned" in str(one.reasons)
     } == set()
 
 
@@ -217,10 +219,12 @@ def comparable(plan, targets):
     each.
     """
     records = records_of(Results(Path("none")), plan)
-    placement = place(records, targets, range(len(records.variants)), [target.metric for target in targets])
+    placement = match_targets(
+        records, targets, range(len(records.variants)), [target.metric for target in targets]
+    )
     return {
         (value.target.source, index, name)
-        for (index, name), values in placement.placed.items()
+        for (index, name), values in placement.matches.items()
         for value in values
         if not (value.reasons or metric(name).computed)
     }
@@ -250,7 +254,7 @@ def test_no_field_of_a_paper_preset_certifies_itself(name):
 
 
 def reasons_of(records):
-    return placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons
+    return placed(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons
 
 
 def made_up(folder, **changes):
@@ -296,7 +300,7 @@ def test_another_data_checksum_is_a_reason(tmp_path):
 def test_without_a_stated_margin_nothing_is_near_enough(records):
     stated = target(train__batch_size=64)
     bare = stated.model_copy(update={"margin_reason": ""})
-    (first, second) = placed(records, stated, bare).placed[0, "top1_accuracy"]
+    (first, second) = placed(records, stated, bare).matches[0, "top1_accuracy"]
 
     assert (first.margin, second.margin) == (0.5, 0.0)
 
@@ -313,7 +317,7 @@ def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
         target(3.6, "params", "million"),
     )
 
-    assert placement.placed == {}
+    assert placement.matches == {}
     assert [why for _, why in placement.unmatched_targets] == ["a count of other settings: layers 1, not 3"]
 
 

@@ -2,20 +2,20 @@
 
 import pytest
 
-from recstudy.report.remaining import Job, left_of_each, wall
+from recstudy.report.remaining import Job, remaining_seconds, wall_time
 
 
 def test_nothing_is_said_before_a_run_has_ended_or_has_a_pace():
     first_epochs = [Job("a", training=100.0, epochs=epochs, share=epochs / 12) for epochs in (0, 1, 2)]
 
-    assert left_of_each([], [*first_epochs, Job("b")]) is None
+    assert remaining_seconds([], [*first_epochs, Job("b")]) is None
 
 
 def test_a_run_under_way_tells_how_long_the_others_take():
     """Three of twelve epochs took 30 s: 120 in all, 90 of them to go; four times the FLOPs take 240."""
     under_way = Job("a", pflop=1.0, training=30.0, epochs=3, share=0.25)
 
-    assert left_of_each([], [under_way, Job("a", 1.0), Job("b", 4.0), Job("c")]) == [
+    assert remaining_seconds([], [under_way, Job("a", 1.0), Job("b", 4.0), Job("c")]) == [
         90.0,
         120.0,
         240.0,
@@ -24,22 +24,22 @@ def test_a_run_under_way_tells_how_long_the_others_take():
 
 
 def test_a_pace_of_less_than_a_tenth_is_none():
-    assert left_of_each([], [Job("a", training=30.0, epochs=5, share=0.05)]) is None
+    assert remaining_seconds([], [Job("a", training=30.0, epochs=5, share=0.05)]) is None
 
 
 def test_a_run_takes_what_those_of_its_variant_took_with_their_evaluation():
     ended = [Job("a", 1.0, 10.0, 4.0), Job("a", 1.0, 20.0, 6.0), Job("b", 2.0, 50.0, 0.0)]
 
-    assert left_of_each(ended, [Job("a"), Job("a", training=99.0, epochs=6, share=0.5)]) == [20.0, 12.5]
+    assert remaining_seconds(ended, [Job("a"), Job("a", training=99.0, epochs=6, share=0.5)]) == [20.0, 12.5]
 
 
 def test_a_variant_of_which_none_has_ended_goes_by_the_root_of_its_flops():
     """On average 20 s at 2 PFLOP, so 40 at 8, and then the median of 2, 6 and 900 s of evaluation."""
     ended = [Job("a", 1.0, 10.0, 2.0), Job("b", 3.0, 30.0, 6.0), Job("c", 2.0, 20.0, 900.0)]
 
-    assert left_of_each(ended, [Job("d", 8.0)]) == [pytest.approx(46.0)]
+    assert remaining_seconds(ended, [Job("d", 8.0)]) == [pytest.approx(46.0)]
 
 
 @pytest.mark.parametrize(("at_once", "seconds"), [(1, 60.0), (2, 40.0), (9, 30.0)])
 def test_runs_go_on_side_by_side_in_their_order(at_once, seconds):
-    assert wall([10.0, 20.0, 30.0], at_once) == seconds
+    assert wall_time([10.0, 20.0, 30.0], at_once) == seconds

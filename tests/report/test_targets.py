@@ -6,7 +6,7 @@ from recstudy.report.cells import cell
 from recstudy.report.family import published_answers
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.render import outcome_words, verdicts
-from recstudy.report.targets import deviation_notes, place
+from recstudy.report.targets import deviation_notes, match_targets
 
 
 def target(value=93.0, metric="top1_accuracy", unit="percent", margin=0.5, **where):
@@ -17,7 +17,7 @@ def target(value=93.0, metric="top1_accuracy", unit="percent", margin=0.5, **whe
 
 
 def placed(records, *targets):
-    return place(records, targets, range(len(records.variants)), ("top1_accuracy", "params"))
+    return match_targets(records, targets, range(len(records.variants)), ("top1_accuracy", "params"))
 
 
 def verdicts_on(records, index, stated):
@@ -38,7 +38,7 @@ def study(path, **changes):
     ],
 )
 def test_a_target_stands_at_the_variants_whose_varied_settings_it_states(records, stated, places):
-    found = placed(records, target(**stated)).placed
+    found = placed(records, target(**stated)).matches
 
     assert list(found) == places
     assert [one.reasons for ones in found.values() for one in ones] == [()] * len(places)
@@ -94,7 +94,7 @@ def reference(**changes):
 )
 def test_what_is_not_as_in_the_paper_is_a_reason(tmp_path, changes, reasons):
     records = study(tmp_path / "r", **changes)
-    found = placed(records, target(3.6, "params", "million"), target(train__batch_size=64)).placed
+    found = placed(records, target(3.6, "params", "million"), target(train__batch_size=64)).matches
 
     assert found[0, "top1_accuracy"][0].reasons == reasons
     assert verdicts_on(records, 0, target(train__batch_size=64)) == ("not comparable",)
@@ -110,7 +110,7 @@ def test_a_value_of_no_variant_here_stands_beside_the_namesake_of_the_paper_pres
     for variant in smaller:
         variant["changes"]["train.batch_size"] //= 8
     records = study(tmp_path / "r", variants=smaller, reference=reference())
-    found = placed(records, target(train__batch_size=64)).placed
+    found = placed(records, target(train__batch_size=64)).matches
 
     assert records.variants[0].label == "ViTRM, batch size 64"
     assert [*found] == [(0, "top1_accuracy")]
@@ -131,7 +131,7 @@ def test_a_value_of_another_data_set_or_model_is_not_shown(tmp_path):
 
     placement = placed(records, other_data, other_model, own, count)
 
-    assert [value.target for values in placement.placed.values() for value in values] == [own]
+    assert [value.target for values in placement.matches.values() for value in values] == [own]
     reasons = ("its data set is not run here", "its model is not run here", "its data set is not run here")
     assert placement.unmatched_targets == tuple(zip((other_data, other_model, count), reasons, strict=True))
 
@@ -142,11 +142,11 @@ def test_the_level_of_a_model_axis_names_the_model_too(tmp_path):
         variant["model"] = "ViTRM with another title"
     records = study(tmp_path / "r", variants=named)
 
-    assert list(placed(records, target(train__batch_size=64)).placed) == [(0, "top1_accuracy")]
+    assert list(placed(records, target(train__batch_size=64)).matches) == [(0, "top1_accuracy")]
 
 
 def test_published_fractions_are_compared_in_percent(records):
-    found = placed(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).placed[
+    found = placed(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).matches[
         0, "top1_accuracy"
     ][0]
 
@@ -160,7 +160,7 @@ def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
         variant["changes"]["train.ema_decay"] = 0.0
     records = study(tmp_path / "r", variants=made, base=base(ema_decay=0.999))
 
-    assert list(placed(records, target(model="ViT-Small", train__batch_size=64)).placed) == [
+    assert list(placed(records, target(model="ViT-Small", train__batch_size=64)).matches) == [
         (2, "top1_accuracy")
     ]
 
@@ -180,7 +180,7 @@ def deviating(path, **own):
     records = study(
         path, base=base(**paper | own), reference=reference(base=base(**paper)), deviations=STATED
     )
-    return placed(records, target(train__batch_size=64), target(3.6, "params", "million")).placed
+    return placed(records, target(train__batch_size=64), target(3.6, "params", "million")).matches
 
 
 def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_path):

@@ -19,7 +19,7 @@ from recstudy.records.study_schema import Deviation
 from recstudy.report.audit import audit
 from recstudy.report.registration import statements
 from recstudy.report.study_records import StudyRecords, records_of
-from recstudy.report.targets import place
+from recstudy.report.targets import match_targets
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 
@@ -85,8 +85,8 @@ def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, m
     assert (two.value, two.unit, two.decimals, two.margin) == (0.93, "fraction", 2, 0.005)
     assert two.where == {"model.latent_steps": 2, "train.epochs": 2, "train.learning_rate": 3e-4}
     assert settings(two) == {"train.optimizer": "adamw", "train.batch_size": 256}
-    found = place(records, part.targets, [0, 1], ["top1_accuracy", "params"])
-    (beside,) = found.placed[1, "top1_accuracy"]
+    found = match_targets(records, part.targets, [0, 1], ["top1_accuracy", "params"])
+    (beside,) = found.matches[1, "top1_accuracy"]
     assert (beside.value, beside.margin, beside.text) == (93.0, 0.5, "93.0")
     assert beside.reasons == ("batch_size 128, not 256",)
     blank, count = found.unmatched_targets
@@ -97,7 +97,9 @@ def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, m
 def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
     smaller = Deviation(field="train.batch_size", paper=256, ours=128, why="to fit")
     records = planned(folder, tmp_path / "r", (smaller,))
-    (beside,) = place(records, records.parts[0].targets, [0, 1], ["top1_accuracy"]).placed[1, "top1_accuracy"]
+    (beside,) = match_targets(records, records.parts[0].targets, [0, 1], ["top1_accuracy"]).matches[
+        1, "top1_accuracy"
+    ]
 
     assert beside.reasons == ()
     assert beside.deviations == (smaller,)

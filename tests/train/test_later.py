@@ -27,7 +27,7 @@ from recstudy.records import Measured, Results, read_record
 from recstudy.reevaluate import evaluate
 from recstudy.report import Table
 from recstudy.report.study_records import load_study
-from recstudy.report.summary import failed_metrics, lacking, origins
+from recstudy.report.summary import failed_metrics, missing_metrics, origins
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
@@ -95,7 +95,7 @@ def computed(results: Results, *names: str) -> tuple[bool, list[str]]:
 
 def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
     before = [folder.result.read_bytes() for folder in folders(results)]
-    (told,) = map(str, lacking(load_study(results, "later", "quick")))
+    (told,) = map(str, missing_metrics(load_study(results, "later", "quick")))
     assert told.startswith(
         "not computed yet: Brier score by 2 finished runs. Compute without training: recstudy evaluate "
     )
@@ -111,7 +111,7 @@ def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
         (one,) = read_record(folder.measured, Measured).metrics.values()
         assert row.value("brier") == one.value == METRICS["brier"](unpacked(folder.answers).answers)
         assert (one.how, row.later, "brier" in row.measured) == ("answers", {"brier": "answers"}, True)
-    assert lacking(records) == ()
+    assert missing_metrics(records) == ()
     assert ("Computed later", "Brier score of 2 runs from answers") in origins(records)
     assert computed(results)[1] == [f"[{at}/2] 1 epoch, seed {at - 1}: nothing to compute" for at in (1, 2)]
 

@@ -34,7 +34,7 @@ from recstudy.report.figures.learning_curves import span
 from recstudy.report.look import PALETTE, SCREEN, folded
 from recstudy.report.page import render
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
-from recstudy.report.shown import Shown
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import picture
 
@@ -63,7 +63,7 @@ class Captions(OfVariants):
     most: int = Field(default=12, ge=1)  # images; a run keeps 36
     default_title = "Captions: references and what each model writes"
 
-    def shown(self, records: StudyRecords) -> Shown:
+    def render(self, records: StudyRecords) -> RenderedPart:
         """Return a card for each of the first images, and the numbers: a row per image and variant.
 
         In the numbers `references` is a JSON list, `shared` counts the `words` of the hypothesis that a
@@ -81,7 +81,7 @@ class Captions(OfVariants):
         functions = {"reference_words": reference_words, "marked": marked, "picture": picture}
         body = render("captions.html.jinja", cards=cards, facts=facts, **functions)
         csv = data.reindex(columns=CARDS).to_csv(index=False)
-        return Shown(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
+        return RenderedPart(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
 
     def _read(self, path: Path) -> list[Json]:
         return [
@@ -197,7 +197,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         means = data.groupby("variant")[["before", "after"]].mean()
         return f"mean {span(means['before'], '.2f')} before, {span(means['after'], '.2f')} after"
 
-    def below(self, records: StudyRecords, data: pd.DataFrame) -> str:
+    def html_below(self, records: StudyRecords, data: pd.DataFrame) -> str:
         """Return mean differences with their intervals over pairs, and the first pairs of each variant."""
         if data.empty:
             return ""

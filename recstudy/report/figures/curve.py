@@ -26,10 +26,19 @@ from recstudy.report.look import (
     tint,
     without_common,
 )
-from recstudy.report.names import at_depth, axis_title, level_words, metric, number, plain, plural, registered
+from recstudy.report.names import (
+    at_depth,
+    axis_title,
+    find_metric,
+    level_words,
+    metric,
+    number,
+    plural,
+    value_text,
+)
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import Placed, place
+from recstudy.report.targets import MatchedTarget, match_targets
 
 WITHIN_A_RUN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
 COLUMNS = [
@@ -86,7 +95,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
     @property
     def heading(self) -> str:
-        across = metric(self.x).title.lower() if registered(self.x) else axis_title(self.x)
+        across = metric(self.x).title.lower() if find_metric(self.x) else axis_title(self.x)
         usual = f"{metric(self.y).title} against {across}" + ", as a drop from each line's best" * self.drop
         return self.title or self.default_title or usual
 
@@ -104,7 +113,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         its row.
         """
         points = self.points(records)
-        placement = place(
+        placement = match_targets(
             records, self.targets, sorted({index for pooled in points.values() for index in pooled}), [self.y]
         )
         rows: list[dict[str, Any]] = []
@@ -156,7 +165,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             return ""
         unit = f" {metric(self.y).unit}".rstrip()
         words = ", ".join(
-            f"{number(self.y, end['value'])}{unit} at {plain(end['x'])}" for end in (first, last)
+            f"{number(self.y, end['value'])}{unit} at {value_text(end['x'])}" for end in (first, last)
         )
         return f"{words} ({line})" if ours["line"].nunique() > 1 else words
 
@@ -164,7 +173,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         lines = list(data["line"].unique())
         names = dict(zip(lines, without_common(lines)[0], strict=True))
         data = data.assign(
-            line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else plain(x))
+            line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else value_text(x))
         )
         data = data.astype({"value": float, "low": float, "high": float})
         ours, published = _split(data)
@@ -173,7 +182,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
         title = (
-            metric(self.x).heading if registered(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
+            metric(self.x).heading if find_metric(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
         )
         labels = {
             "x": escape(title),
@@ -207,7 +216,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         """
         if not all(map(is_number, levels)):
             return {"type": "category"}
-        if registered(self.x):
+        if find_metric(self.x):
             return {"rangemode": "nonnegative"}
         if len(levels) > MOST_TICKS:
             return {}
@@ -220,7 +229,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         runs = records.by_variant[index]
         if self.x in WITHIN_A_RUN:
             return self._positions_within(runs) or self._positions_within(records.rows)
-        if not registered(self.x) or self.x in records.variants[index].levels:
+        if not find_metric(self.x) or self.x in records.variants[index].levels:
             return {records.level(index, self.x): self.y}
         costs = [run.number(self.x) for run in runs if run.done and run.value(self.x) is not None]
         return {mean_of(costs) if costs else None: self.y}
@@ -315,7 +324,7 @@ def point_row(point: Cell) -> dict[str, Any]:
 
 def _published_points(point: Cell) -> list[dict[str, Any]]:
     """Return a row per published value, however many tables of the papers state it."""
-    groups: dict[float, list[tuple[Placed, str]]] = {}
+    groups: dict[float, list[tuple[MatchedTarget, str]]] = {}
     for target, answer in published_answers(point):
         groups.setdefault(target.value, []).append((target, answer.verdict))
     return [

@@ -15,7 +15,7 @@ from recstudy.report.fits import spread_notes
 from recstudy.report.names import at_depth, metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import deviation_notes, place, unmatched_notes
+from recstudy.report.targets import deviation_notes, match_targets, unmatched_notes
 
 SEGMENTS, TRAJECTORIES, COPIES, HALTED = (
     "segments",
@@ -100,7 +100,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
         variants = records.chosen(self.where)
         spent = [(index, budget) for index in variants for budget in budgets(records, index)]
         metrics = list(dict.fromkeys(budget.metric for _, budget in spent))
-        placement = place(records, self.targets, variants, metrics)
+        placement = match_targets(records, self.targets, variants, metrics)
         rows = []
         for index, budget in spent:
             label = budget.way if budget.amount is None else f"{budget.way}, {budget.amount}"

@@ -19,7 +19,7 @@ from recstudy.papers.replications import CELLS, replications
 from recstudy.report.look import PALETTE, clipped, tint, whiskers
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import place
+from recstudy.report.targets import match_targets
 
 if TYPE_CHECKING:
     from recstudy.evidence.replications import Combined
@@ -70,7 +70,7 @@ class Forest(FigurePart):
             height=int(height), showlegend=False, margin={"l": 12}, meta={"rows": True}
         )
 
-    def _draw_group(self, figure: go.Figure, rows: pd.DataFrame, place: dict[str, Any]) -> None:
+    def _draw_group(self, figure: go.Figure, rows: pd.DataFrame, subplot: dict[str, Any]) -> None:
         """Draw the rows of one unit, the first on top."""
         numbers = rows[["estimate", *ENDS, *REGION]].replace([inf, -inf], nan).to_numpy()
         left, right = (float(end([self.origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
@@ -83,7 +83,9 @@ class Forest(FigurePart):
             "orientation": "h",
             "width": 0.36,
         }
-        figure.add_bar(base=region["region_low"], x=region.diff(axis=1)["region_high"], y=y, **shade, **place)
+        figure.add_bar(
+            base=region["region_low"], x=region.diff(axis=1)["region_high"], y=y, **shade, **subplot
+        )
         marker = {
             "symbol": rows["mark"].map(SYMBOLS),
             "size": 10,
@@ -94,7 +96,7 @@ class Forest(FigurePart):
         hover = {"text": words, "hovertemplate": "%{x:.6g}, %{text}<extra></extra>"}
         bars = whiskers(rows["estimate"], *(rows[end] for end in ENDS), width=0)
         figure.add_scatter(
-            x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **place
+            x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **subplot
         )
         label = {
             "text": rows["text"],
@@ -102,11 +104,11 @@ class Forest(FigurePart):
             "textfont": {"size": 12},
             "hoverinfo": "skip",
         }
-        figure.add_scatter(x=[left] * len(y), y=y - 0.2, mode="text", cliponaxis=False, **label, **place)
+        figure.add_scatter(x=[left] * len(y), y=y - 0.2, mode="text", cliponaxis=False, **label, **subplot)
         title = clipped(rows["group"].iloc[0], WIDTH, 2)
-        figure.update_xaxes(title=title, range=[left, right], zeroline=True, zerolinecolor="gray", **place)
+        figure.update_xaxes(title=title, range=[left, right], zeroline=True, zerolinecolor="gray", **subplot)
         figure.update_yaxes(
-            range=[len(y) - 0.6, -0.9], showticklabels=False, ticks="", showgrid=False, **place
+            range=[len(y) - 0.6, -0.9], showticklabels=False, ticks="", showgrid=False, **subplot
         )
 
 
@@ -150,9 +152,9 @@ class Replications(Forest):
         number.
         """
         target = _published_target(self.cell)
-        placement = place(records, [target], range(len(records.variants)), [target.metric])
+        placement = match_targets(records, [target], range(len(records.variants)), [target.metric])
         variants = [
-            key for key, targets in placement.placed.items() if not any(placed.reasons for placed in targets)
+            key for key, targets in placement.matches.items() if not any(placed.reasons for placed in targets)
         ]
         runs = [(run, name) for index, name in variants for run in records.by_variant[index] if run.done]
         ours = [

@@ -18,7 +18,7 @@ from recstudy.records.runs import Row
 from recstudy.report.caveats import join_labels
 from recstudy.report.examples import MOST_LINES, add_labels, cut_note, shown_variants
 from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
-from recstudy.report.names import inline, metric, plural, registered
+from recstudy.report.names import find_metric, inline, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
@@ -55,7 +55,7 @@ class LearningCurves(FigurePart):
     default_title = "Learning curves"
 
     @property
-    def of_steps(self) -> bool:
+    def is_per_step(self) -> bool:
         return not self.metrics
 
     def of_metrics(self, metrics: Sequence[str]) -> Self:
@@ -88,7 +88,7 @@ class LearningCurves(FigurePart):
         unknown = [
             name
             for name in self.metrics
-            if len(data) and not registered(name) and name not in set(data["metric"])
+            if len(data) and not find_metric(name) and name not in set(data["metric"])
         ]
         lost = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
         damaged = join_labels([f"{run} ({plural(count, 'epoch')})" for run, count in lost.items() if count])

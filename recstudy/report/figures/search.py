@@ -17,7 +17,7 @@ from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, RangeRecord
 from recstudy.report.caveats import join_labels, leaky_notes
 from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metric_label, panels
-from recstudy.report.names import metric, plain, plural, quantity
+from recstudy.report.names import metric, plural, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.trials import TRIAL, direction_of, front, ranked, search_of, trial_table
@@ -234,7 +234,7 @@ class ParallelCoordinates(FigurePart):
         best = ranked(data, data.attrs["objective"]).iloc[0]
         names = short_names(fields)
         settings = [
-            f"{names[field].replace('_', ' ')} {plain(best[field])}"
+            f"{names[field].replace('_', ' ')} {value_text(best[field])}"
             for field in fields
             if pd.notna(best[field])
         ]
@@ -324,11 +324,11 @@ def _positions(levels: pd.Series, ranges: Sequence[RangeRecord]) -> tuple[Any, d
     """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their
     positions.
     """
-    choices = [escape(plain(choice)) for stated in ranges for choice in stated.choices]
+    choices = [escape(value_text(choice)) for stated in ranges for choice in stated.choices]
     if choices:
-        names = list(dict.fromkeys([*choices, *levels.dropna().map(plain)]))
+        names = list(dict.fromkeys([*choices, *levels.dropna().map(value_text)]))
         labels = dict(zip(names, np.linspace(0, 1, len(names)), strict=True))
-        return levels.map(plain).map(labels), labels
+        return levels.map(value_text).map(labels), labels
     ends = min(stated.low for stated in ranges), max(stated.high for stated in ranges)
     scale = np.log10 if all(stated.log for stated in ranges) else np.asarray
     return np.interp(scale(levels.astype(float)), scale(ends), [0, 1]), dict(

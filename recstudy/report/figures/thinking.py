@@ -26,7 +26,7 @@ from recstudy.report.caveats import warnings
 from recstudy.report.examples import read_examples
 from recstudy.report.page import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
-from recstudy.report.shown import DrawnFigure, Shown
+from recstudy.report.shown import DrawnFigure, RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import Tiles, tile_figure
 
@@ -235,7 +235,7 @@ class Thinking(OfVariants):
     most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
     default_title = "Test puzzles, segment by segment"
 
-    def shown(self, records: StudyRecords) -> Shown:
+    def render(self, records: StudyRecords) -> RenderedPart:
         """Return the viewer, and as files the strip, the animation and a row per puzzle and segment."""
         data, notes = read_examples(records, self.where, THINKING, self._read)
         data = data.reindex(columns=COLUMNS)
@@ -247,7 +247,9 @@ class Thinking(OfVariants):
         runs = {f"{label}, seed {seed}": thoughts.tolist() for (_, label, seed), thoughts in puzzles}
         body = render("thinking.html.jinja", heading=self.heading, caption=drawn.caption, runs=runs)
         files = {"gif": partial(animation, runs, notes)} if runs else {}
-        return Shown(self.name, drawn=drawn if runs else None, body=body, notes=tuple(notes), files=files)
+        return RenderedPart(
+            self.name, drawn_figure=drawn if runs else None, body=body, notes=tuple(notes), files=files
+        )
 
     def _read(self, path: Path) -> list[Json]:
         return [

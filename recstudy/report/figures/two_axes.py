@@ -16,7 +16,7 @@ from recstudy.report.cells import cell, missing_reason
 from recstudy.report.figures.curve import comparable, point_row
 from recstudy.report.fits import weighted_mean
 from recstudy.report.look import SCREEN, SHADES, escape, line_style, metric_label, ordered, panels
-from recstudy.report.names import axis_title, level_words, metric, plain, quantity
+from recstudy.report.names import axis_title, level_words, metric, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
@@ -72,17 +72,17 @@ class HeatMap(FigurePart, OfVariants):
             return ""
         value, x, y = means[["value", "x", "y"]].iloc[-1]
         return (
-            f"best mean {quantity(self.metric, value)} at {axis_title(self.x)} {plain(x)},"
-            f" {axis_title(self.y)} {plain(y)}"
+            f"best mean {quantity(self.metric, value)} at {axis_title(self.x)} {value_text(x)},"
+            f" {axis_title(self.y)} {value_text(y)}"
         )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        columns, rows = (list(map(plain, ordered(data[axis]))) for axis in ("x", "y"))
+        columns, rows = (list(map(value_text, ordered(data[axis]))) for axis in ("x", "y"))
         text = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
         # narrow: a line for each end of the interval
         text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)
         cells = (
-            data.assign(x=data["x"].map(plain), y=data["y"].map(plain), text=text)
+            data.assign(x=data["x"].map(value_text), y=data["y"].map(value_text), text=text)
             .pivot(index="y", columns="x")
             .loc[rows]
         )
@@ -170,7 +170,8 @@ class Interactions(FigurePart, OfVariants):
         axes = [axis for axis in (self.x, self.by) if axis is not None]
         if not axes:
             levels_of = {
-                axis: {plain(records.level(index, axis)) for index in variants} for axis in records.plan.axes
+                axis: {value_text(records.level(index, axis)) for index in variants}
+                for axis in records.plan.axes
             }
             axes = [axis for axis, levels in levels_of.items() if len(levels) > 1]
         if len(axes) < 2:
@@ -197,7 +198,7 @@ class Interactions(FigurePart, OfVariants):
             + " \N{MULTIPLICATION SIGN} "
             + data["by_axis"].map(axis_title),
             line=list(map(level_words, data["by_axis"], data["by"])),
-            level=data["x"].map(plain),
+            level=data["x"].map(value_text),
             above=data["high"] - data["value"],
             below=data["value"] - data["low"],
         )

@@ -11,7 +11,7 @@ from recstudy.lazy import pd
 from recstudy.papers import Target, by_name, published
 from recstudy.report.names import in_own_unit, metric
 from recstudy.report.parts import PARTS, BesidePublished
-from recstudy.report.shown import Shown
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
 
@@ -75,7 +75,7 @@ class Arithmetic(BesidePublished):
                     f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}"
                 )
 
-    def shown(self, records: StudyRecords) -> Shown:
+    def render(self, records: StudyRecords) -> RenderedPart:
         """Return a row per published claim."""
         claims = counted_claims(self)
         verdicts = [claim.verdict for claim in claims]
@@ -89,9 +89,9 @@ class Arithmetic(BesidePublished):
         notes = [f"not counted here: {'; '.join(missing)}"] if missing else []
         lines = [claim.line for claim in claims]
         page = PrintedTable(self.name, self.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
-        return Shown(
+        return RenderedPart(
             self.name,
-            page=page,
+            printed_table=page,
             csv=pd.DataFrame([claim.fields for claim in claims], dtype=object).to_csv(index=False),
         )
 

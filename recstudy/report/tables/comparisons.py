@@ -19,9 +19,9 @@ from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm,
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import NONE, Cell, TableRow, cell
 from recstudy.report.fits import weighted_mean
-from recstudy.report.names import improved, metric, number, plain
+from recstudy.report.names import improved_metric, metric, number, value_text
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import Placement, nearest_placed, place
+from recstudy.report.targets import Placement, match_targets, nearest_matches
 
 if TYPE_CHECKING:
     from recstudy.report.tables.table import Table
@@ -54,7 +54,7 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
     data.
     """
     data = {
-        (records.variants[index].data, plain(records.level(index, axis)) if axis else None)
+        (records.variants[index].data, value_text(records.level(index, axis)) if axis else None)
         for index in variants
     }
     return len(data) == len({level for _, level in data})
@@ -139,7 +139,7 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
     Raises:
         ConfigError: the study has no such axis.
     """
-    source = improved(name)
+    source = improved_metric(name)
     levels = {
         axis: records.level(index, axis)
         for axis in records.variants[index].levels
@@ -160,11 +160,11 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
         sign = float(metric(source).sign)
         prediction = ratio(one_more[0], one_more[1], sign)
         result = replace(row, estimate=ratio(ours, theirs, sign), prediction=prediction, base=base)
-    placed = nearest_placed(placement.placed.get((index, name), ()))
+    placed = nearest_matches(placement.matches.get((index, name), ()))
     doubts = [ALONE]
     if placed and base:
-        values = nearest_placed(
-            place(records, spec.targets, bases, [source]).placed.get((bases[0], source), ())
+        values = nearest_matches(
+            match_targets(records, spec.targets, bases, [source]).matches.get((bases[0], source), ())
         )
         missing = (
             f"no published {metric(source).title} has the settings of {records.variants[bases[0]].label}"
@@ -192,8 +192,8 @@ def _problem(row: Cell, base: Cell | None) -> str:
 
 def improvement_notes(spec: Table) -> tuple[str, ...]:
     """Say what the deltas of a table are, if it has any."""
-    titles = [metric(name).title for name in spec.metrics if improved(name)]
-    ours = ", ".join(map(plain, spec.improvement.values()))
+    titles = [metric(name).title for name in spec.metrics if improved_metric(name)]
+    ours = ", ".join(map(value_text, spec.improvement.values()))
     how = (
         f"by how much {ours} is better than the row, in percent of the row's score; no interval if the score"
         " may be 0"

@@ -16,9 +16,9 @@ from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import DASH, axis_title, metric, plain, plural
+from recstudy.report.names import DASH, axis_title, metric, plural, value_text
 from recstudy.report.questions import Family, QuestionRow
-from recstudy.report.shown import DrawnFigure, Shown
+from recstudy.report.shown import DrawnFigure, RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.tables.render import cell_entry, seeds_text
@@ -138,7 +138,7 @@ def _notes(questions: Family) -> list[str]:
     """Return how to read the table, and which runs leave it undecided."""
     rows, levels = questions.rows, questions.levels or {}
     words = "; ".join(
-        f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, (low, high) in levels.items()
+        f"{axis_title(axis)} {value_text(low)} to {value_text(high)}" for axis, (low, high) in levels.items()
     )
     notes = [SIZE.format(words)] if levels else []
     notes += [DETECTABLE] if any(row.group and row.detectable for row in rows) else []
@@ -263,7 +263,7 @@ def p_words(p: float | None) -> str:
     return DASH if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def questions_shown(records: StudyRecords, part: QuestionPart) -> Shown:
+def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     """Return the table below its forest plot; the finding counts the verdicts."""
     questions = family(records, part)
     short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
@@ -279,7 +279,7 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> Shown:
     drawn = (
         None if data.empty else DrawnFigure(Forest(part.name, title=part.heading), data, warnings(records))
     )
-    return Shown(part.name, finding, drawn, printed(records, part, questions), csv_text(questions))
+    return RenderedPart(part.name, finding, drawn, printed(records, part, questions), csv_text(questions))
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:

@@ -14,9 +14,9 @@ from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS
 from recstudy.report.cells import Cell, TableData, commit_words
 from recstudy.report.family import published_answers
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
-from recstudy.report.shown import Shown
+from recstudy.report.shown import RenderedPart
 from recstudy.report.table import PUBLISHED, Interval, Number, Piece, PrintedTable, TableEntry
-from recstudy.report.targets import Placed, deviation_text
+from recstudy.report.targets import MatchedTarget, deviation_text
 
 LEADERS = 2  # that a heading names
 WIDEST = 9  # columns that a page has room for: published columns beyond that become lines below ours
@@ -153,7 +153,7 @@ def printed(table: TableData) -> PrintedTable:
         ],
         settings=len(table.settings),
     )
-    return page.without_constants()
+    return page.drop_constants()
 
 
 def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
@@ -206,7 +206,7 @@ def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
     return TableEntry(values + verdict, hint="; ".join(filter(None, hints)))
 
 
-def outcome_words(placed: Placed, answer: Answer[str]) -> str:
+def outcome_words(placed: MatchedTarget, answer: Answer[str]) -> str:
     """Return the verdict on a published value: its margin, what it assumes, and what it lacks."""
     name, margin = placed.target.metric, answer.question.within or 0.0
     words: str = answer.verdict
@@ -261,9 +261,9 @@ def _deviations(cell: Cell) -> str:
 # whole
 
 
-def table_shown(table: TableData) -> Shown:
+def table_shown(table: TableData) -> RenderedPart:
     """Return a table with the runs behind each of its numbers."""
-    return Shown(table.name, finding(table), page=printed(table), csv=csv_text(table))
+    return RenderedPart(table.name, finding(table), printed_table=printed(table), csv=csv_text(table))
 
 
 def csv_text(table: TableData) -> str:

@@ -23,19 +23,19 @@ from recstudy.report.names import (
     DASH,
     NAMING,
     axis_title,
-    improved,
+    find_metric,
+    improved_metric,
     inline,
     level_words,
     metric,
     number,
-    plain,
-    registered,
     setting_name,
+    value_text,
 )
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
-from recstudy.report.targets import Placed, Placement, deviation_notes, place, unmatched_notes
+from recstudy.report.targets import MatchedTarget, Placement, deviation_notes, match_targets, unmatched_notes
 
 SECOND_BEST = "underlined: the best of those that are significantly worse than the best"
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
@@ -80,7 +80,7 @@ class Tuned(TablePart, OfVariants):
         """
         fields = (self.rows, self.columns, self.over)
         levels = {
-            index: [plain(records.level(index, axis)) for axis in fields]
+            index: [value_text(records.level(index, axis)) for axis in fields]
             for index in records.chosen(self.where)
         }
         places: dict[str, list[int]] = {}
@@ -187,7 +187,7 @@ class Table(TablePart, OfVariants, BesidePublished):
                 f"table {self.name!r}: published_only goes with group='data', which says where its rows"
                 " belong"
             )
-        if bool(self.improvement) != any(map(improved, self.metrics)):
+        if bool(self.improvement) != any(map(improved_metric, self.metrics)):
             raise ConfigError(
                 f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta"
                 " go together, but only one of them is given"
@@ -211,7 +211,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     if spec.across:
         variants, without = with_any(records, variants, metrics)
         notes += without
-    placement = place(records, spec.targets, variants, metrics)
+    placement = match_targets(records, spec.targets, variants, metrics)
     warned = [*warnings(records), *leaky_notes(records, variants, is_shown=not crossed), *warned]
     if crossed:  # a cell would average over them and their neighbours
         variants = [index for index in variants if not records.leaks(index)]
@@ -231,7 +231,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         )
         rows = (_grouped if spec.group else _listed)(records, spec, variants, placement)
     rows = rows if spec.group else marked(records, spec, variants, rows)
-    if registered(spec.group or ""):
+    if find_metric(spec.group or ""):
         bands = (
             f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a"
             " group"
@@ -325,7 +325,7 @@ def _listed(
         cells = [
             (
                 improvement_cell(records, spec, index, name, placement)
-                if improved(name)
+                if improved_metric(name)
                 else cell(records, [index], name, placement)
             )
             for name in spec.metrics
@@ -343,7 +343,7 @@ def _setting_word(records: StudyRecords, index: int, path: str) -> str:
     it).
     """
     value = records.level(index, path)
-    return plain(value) if value is not None or records.has(index, path) else DASH
+    return value_text(value) if value is not None or records.has(index, path) else DASH
 
 
 def _fields(setting: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -367,7 +367,7 @@ def _grouped(
                 for target in spec.targets
                 if target.model == model and target.where.get("data.name") in data
             ]
-            values = {target.metric: Placed(target, ()) for target in own}
+            values = {target.metric: MatchedTarget(target, ()) for target in own}
             if values:
                 published = tuple(values.get(name) for name in spec.metrics)
                 rows.append(TableRow(f"{model} (published, not run here)", (), published=published))
@@ -391,9 +391,9 @@ def _crossed(
         cells = [cell(records, places.get(column, []), first, placement) for column in columns]
         across = sorted(chain(*places.values()))
         lines.append(
-            TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in others)))
+            TableRow(value_text(row), (*cells, *(cell(records, across, name, placement) for name in others)))
         )
-    return (*map(plain, columns), *(metric(name).heading for name in others)), lines
+    return (*map(value_text, columns), *(metric(name).heading for name in others)), lines
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
@@ -406,13 +406,13 @@ def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tupl
     Raises:
         ConfigError: no axis, field or metric has that name.
     """
-    if registered(by) and not any(by in records.variants[index].levels for index in variants):
+    if find_metric(by) and not any(by in records.variants[index].levels for index in variants):
         return _bands(records, variants, by)
     variants_of: dict[str, list[int]] = {}
     for index in variants:
         level = records.level(index, by)
         variants_of.setdefault(
-            level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", []
+            level if isinstance(level, str) else f"{axis_title(by)} {value_text(level)}", []
         ).append(index)
     return list(variants_of.items())
 
