@@ -32,7 +32,7 @@ def readme(records: StudyRecords, about: About) -> str:
     """Return README.md: the question, the findings, two commands, and what is in the bundle."""
     plan = records.plan
     with records.study_modules():
-        answers = [f"**{md(finding.word)}:** {md(finding.said)}." for finding in findings(records)]
+        answers = [f"**{md(finding.verdict)}:** {md(finding.text)}." for finding in findings(records)]
     checksums = {}
     for index, variant in enumerate(records.variants):
         for checksum in records.data_checksums(index):

@@ -1,9 +1,9 @@
-"""The audit: records that change what a reader should conclude from a study, and known inconsistencies of its
-papers.
+"""The audit of a study: facts in its records that change what a reader should conclude, and known
+inconsistencies of its papers.
 
-`RULES` has a conclusion per rule: when it applies and what would settle it. No rule repeats what the page
-says with the numbers: which claims are post hoc, what changed since the runs, how captions were decoded. None
-repeats a known inconsistency of a paper, such as baselines with the stem of large images.
+`RULES` has each check with its conclusion and a remedy. No rule repeats what the page states beside its
+numbers, such as post hoc claims, changed code, or how captions were decoded. No rule repeats a known
+inconsistency of a paper. `recstudy audit` and the report's page show the result.
 """
 
 import json
@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -35,9 +34,9 @@ from recstudy.report.targets import PAPER
 from recstudy.terminal import flops
 
 TITLE = "What a careful reviewer would ask"
-UNEQUAL = 1.5  # times the least training FLOPs, from which on a reader should know of it
+UNEQUAL = 1.5  # ratio of training FLOPs from which on a reader is told
 COSTS = ("train_pflop", "train_gflops", "gflops")
-SHORT = 12  # characters of a checksum that tell it apart
+SHORT = 12  # characters of a checksum that are printed
 MACHINES = "kinds of machine"
 ORIGINS: dict[str, Callable[[Provenance], str]] = {
     "commits of the code": attrgetter("made_by"),
@@ -45,14 +44,21 @@ ORIGINS: dict[str, Callable[[Provenance], str]] = {
     "sets of package versions": attrgetter("packages"),
     MACHINES: lambda provenance: provenance.hardware.gpu or provenance.hardware.cpu,
 }
-Observation = tuple[str, Collection[int]]  # what was seen, and in which variants
+Observation = tuple[str, Collection[int]]  # a fact, and the variants that it applies to
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A statement of a paper, what contradicts it, and what this project does about it.
+    """A statement of a paper, the fact that contradicts it, and how this project handles it.
 
-    `where` is the paper's section or table. A `quote` is verbatim; `says` is in our words.
+    Args:
+        id: The paper's id and a number.
+        paper: The paper's id.
+        where: The paper's section or table.
+        conflict: The fact that contradicts the statement.
+        handling: What this project does about it.
+        quote: The statement, if it is verbatim.
+        says: The statement in our words, if it is not.
     """
 
     id: str
@@ -65,9 +71,7 @@ class Contradiction:
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """The statement under its name, such as `ViTRM-8`, in quotation marks if it is verbatim; its
-        conflict; our handling.
-        """
+        """The statement with its name, such as `ViTRM-8`; its conflict; our handling."""
         statement = f'"{self.quote}"' if self.quote else self.says
         return f"{by_name(self.id)}: {statement} ({self.where})", self.conflict, self.handling
 
@@ -81,12 +85,13 @@ def contradictions() -> list[Contradiction]:
     return [Contradiction(**entry) for entry in yaml.safe_load(text)]
 
 
-# ------------------------------------------------------------------------------------------------------------------ rules
+# --- rules
 
 
 def check_selection(records: StudyRecords) -> Iterator[Observation]:
-    """Find test scores that were selected. Imported weights are trained nowhere here, whatever their config
-    selects by.
+    """Find scores on the test set that were also selected on it.
+
+    Imported weights are excluded, because their config's selection was never applied.
     """
     planned = {
         index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"
@@ -101,36 +106,33 @@ def check_selection(records: StudyRecords) -> Iterator[Observation]:
 
 
 def check_seeds(records: StudyRecords) -> Iterator[Observation]:
-    """Find variants with one seed. Of a search, the table of the best says which seeds are fresh."""
+    """Find variants with one seed. Searches are excluded: their table of best trials names fresh seeds."""
     single = {index for index, rows in enumerate(records.by_variant) if len({row.seed for row in rows}) == 1}
     if single and records.plan.search is None:
         yield "One seed only", single
 
 
 def check_flops(records: StudyRecords) -> Iterator[Observation]:
-    """Compare variants on the same data, unless the report shows what each row cost."""
-    if records.plan.search is not None or any(
-        name in COSTS for part in records.parts for name in part.shown_metrics
-    ):
+    """Compare variants on the same data, unless the report shows the cost of each row."""
+    shows_costs = any(name in COSTS for part in records.parts for name in part.shown_metrics)
+    if records.plan.search is not None or shows_costs:
         return
     costs: dict[str, dict[int, float]] = {}
-    for index, (variant, rows) in enumerate(zip(records.variants, finished(records), strict=True)):
+    for index, (variant, rows) in enumerate(zip(records.variants, finished_by_variant(records), strict=True)):
         values = [row.number("train_pflop") for row in rows if row.value("train_pflop")]
         if not variant.leaks and (mean := mean_of(values) if values else None):
             costs.setdefault(variant.data, {})[index] = mean
     for data, means in costs.items():
         cheapest, costliest = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
         if means[costliest] >= UNEQUAL * means[cheapest]:
-            yield (
-                f"Unequal training FLOPs on {data}: {flops(means[cheapest])} to {flops(means[costliest])} a run",
-                {cheapest, costliest},
-            )
+            costs_range = f"{flops(means[cheapest])} to {flops(means[costliest])} a run"
+            yield f"Unequal training FLOPs on {data}: {costs_range}", {cheapest, costliest}
 
 
 def check_data(records: StudyRecords) -> Iterator[Observation]:
-    """Find data sets of the same settings, and not the same images. Seeds may have data of their own."""
+    """Find data sets with the same settings but different images. With `per seed`, seeds differ anyway."""
     groups: dict[object, list[Row]] = {}
-    for row in (row for rows in finished(records) for row in rows):
+    for row in finished_runs(records):
         seed = row.seed if records.configs[row.variant].get("data.resample") == "per seed" else None
         groups.setdefault((seed, records.data_settings[row.variant]), []).append(row)
     for rows in groups.values():
@@ -139,50 +141,58 @@ def check_data(records: StudyRecords) -> Iterator[Observation]:
         )
         if len(checksums) > 1:
             data = records.variants[rows[0].variant].data
-            yield (
-                f"{len(checksums)} different data checksums of {data}: {counted(checksums)}",
-                {row.variant for row in rows},
-            )
+            fact = f"{len(checksums)} different data checksums of {data}: {count_words(checksums)}"
+            yield fact, {row.variant for row in rows}
 
 
 def check_repeats(records: StudyRecords) -> Iterator[Observation]:
-    """Find test items that are training items too, and items with several labels, by the notes of the data's
-    readers.
-    """
+    """Find test items that are also training items, and items with several labels, in the data's notes."""
     repeats: dict[tuple[str, str], set[int]] = {}
-    for row in (row for rows in finished(records) for row in rows):
+    for row in finished_runs(records):
         for note in row.provenance.data_notes:
             if note.startswith(REPEATED):
-                repeats.setdefault(
-                    (records.variants[row.variant].data, note.removeprefix(REPEATED)), set()
-                ).add(row.variant)
+                key = (records.variants[row.variant].data, note.removeprefix(REPEATED))
+                repeats.setdefault(key, set()).add(row.variant)
     for (data, note), variants in repeats.items():
         yield f"{data}: {note}", variants
 
 
 def check_origins(records: StudyRecords) -> Iterator[Observation]:
-    """Find variants that differ in what computed them. The machine counts if the report shows times."""
-    timed = any(metric(name).timed for part in records.parts for name in part.shown_metrics)
-    for origin_name, read in ORIGINS.items():
-        origins = [[read(row.provenance) for row in rows] for rows in finished(records) if rows]
+    """Find variants that were computed by different code, packages or machines.
+
+    Machines count only if the report shows times.
+    """
+    has_times = any(metric(name).timed for part in records.parts for name in part.shown_metrics)
+    for noun, read in ORIGINS.items():
+        if noun == MACHINES and not has_times:
+            continue
+        origins = [[read(row.provenance) for row in rows] for rows in finished_by_variant(records) if rows]
         values = Counter(value for variant in origins for value in variant if value)
-        if len(values) > 1 and len(set(map(frozenset, origins))) > 1 and (timed or origin_name != MACHINES):
-            yield f"{len(values)} {origin_name}: {counted(values)}", range(len(records.variants))
+        if len(values) > 1 and len(set(map(frozenset, origins))) > 1:
+            yield f"{len(values)} {noun}: {count_words(values)}", range(len(records.variants))
 
 
-def finished(records: StudyRecords) -> list[list[Row]]:
-    """Return the finished runs of each variant."""
+def finished_by_variant(records: StudyRecords) -> list[list[Row]]:
     return [[row for row in rows if row.done] for rows in records.by_variant]
 
 
-def counted(values: Counter[str]) -> str:
+def finished_runs(records: StudyRecords) -> list[Row]:
+    return [row for rows in finished_by_variant(records) for row in rows]
+
+
+def count_words(values: Counter[str]) -> str:
+    """Return `a (3), b (1)`."""
     return ", ".join(f"{value} ({count})" for value, count in values.items())
 
 
 class Rule(NamedTuple):
-    """A check of the records, what a reader should conclude from what it finds, and what would settle it.
+    """A check of the records with its conclusion and remedy.
 
-    `is_general`: it applies to any program, and not only to the recursive models.
+    Args:
+        check: Yields each fact that it finds, with its variants.
+        conclusion: What a reader should conclude from such a fact.
+        settle: What would settle the question.
+        is_general: Whether the rule applies to every program, and not only to the recursive models.
     """
 
     check: Callable[[StudyRecords], Iterator[Observation]]
@@ -194,51 +204,53 @@ class Rule(NamedTuple):
 RULES = {  # in the order of the report
     "selection on the test set": Rule(
         check_selection,
-        "These scores are optimistic, because the best of many epochs or settings on the test set is partly"
-        " luck.",
-        "Select on a validation split (train.selection=validation; a search by `score`), and score the test"
-        " set once.",
+        "These scores are optimistic: the best of many epochs or settings on the test set is partly luck.",
+        "Select on a validation split (train.selection=validation; a search by `score`), and evaluate the"
+        " test set once.",
     ),
     "the number of seeds": Rule(
         check_seeds,
         "A difference from a single run may be luck, because the variance between seeds is unknown.",
-        "Three seeds or more: the study's command with --seeds 3.",
+        "Run three seeds or more: the study's command with --seeds 3.",
         is_general=True,
     ),
     "equal training FLOPs": Rule(
         check_flops,
         "A better score of the more expensive variant may come from its compute and not from its idea.",
-        "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or a table with the"
+        "Add a variant with the FLOPs of the others, as in studies/vitrm_fairness.py, or a table with the"
         " costs.",
     ),
     "data checksums": Rule(
         check_data,
         "These runs cannot be compared, because they were not trained and scored on the same data.",
-        "Find out which copy is right, and run the others again with another --results.",
+        "Find out which copy is correct, and rerun the other runs in another results folder (--results).",
     ),
     "noted repeats of data": Rule(
         check_repeats,
-        "A network may have memorized a test item that is a training item too. An item with several labels"
-        " has no right answer.",
-        "Remove the copies from one split, and run again with another --results.",
+        "A network may have memorized a test item that is also a training item. An item with several labels"
+        " has no correct answer.",
+        "Remove the copies from one split, and rerun in another results folder (--results).",
     ),
     "commits, versions and machines": Rule(
         check_origins,
-        "A difference between rows may come from another version of the code or packages, and one in time"
-        " from the machine.",
-        "Check that the change does not touch the runs (git diff), or run everything again with another"
-        " --results.",
+        "A difference between rows may come from another version of the code or packages. A difference in"
+        " time may come from the machine.",
+        "Check that the change does not affect the runs (git diff), or rerun everything in another results"
+        " folder (--results).",
         is_general=True,
     ),
 }
 
 
-# ----------------------------------------------------------------------------------------------------------------- report
+# --- report
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found, and the labels of the variants that it is about: without `where` all."""
+    """A fact that a rule found. `where` has the labels of its variants; it is empty if all are meant.
+
+    The field names are the keys of `recstudy audit --json`.
+    """
 
     rule: str
     what: str
@@ -248,14 +260,13 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """Three of the variants, and how many others."""
+        """The first three variants and the number of others, for print."""
         return join_labels(self.where) or "every variant"
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The findings, the names of the rules that were checked, and the contradictions of the study's papers,
-    each paper's under a title."""
+    """The findings, the names of the checked rules, and the contradictions of each paper by a title."""
 
     findings: list[Finding]
     checked: list[str]
@@ -263,45 +274,40 @@ class AuditReport:
 
 
 def audit(records: StudyRecords) -> AuditReport:
-    """Check every rule that applies to a study, and look up its papers."""
+    """Check every rule that applies to a study, and look up the contradictions of its papers."""
     rules = {name: rule for name, rule in RULES.items() if rule.is_general or not records.is_own}
     findings = []
     for name, rule in rules.items():
-        for observation, positions in rule.check(records):
-            labels = [variant.label for index, variant in enumerate(records.variants) if index in positions]
-            named_labels = labels if len(labels) < len(records.variants) else []
-            findings.append(Finding(name, observation, rule.conclusion, rule.settle, named_labels))
-    targets = [
-        target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets
-    ]
-    paper_ids = {target.source.partition(" ")[0] for target in targets}
-    entries_by_paper = groupby(
-        (entry for entry in contradictions() if entry.paper in paper_ids), attrgetter("paper")
-    )
-    titles = {
-        f"Known inconsistencies in the {papers()[paper]['name']} paper": list(entries)
-        for paper, entries in entries_by_paper
-    }
-    return AuditReport(findings, [*rules], titles)
+        for fact, indices in rule.check(records):
+            labels = [variant.label for index, variant in enumerate(records.variants) if index in indices]
+            is_everywhere = len(labels) == len(records.variants)
+            findings.append(
+                Finding(name, fact, rule.conclusion, rule.settle, [] if is_everywhere else labels)
+            )
+    parts = [part for part in records.parts if isinstance(part, BesidePublished)]
+    paper_ids = {target.source.partition(" ")[0] for part in parts for target in part.targets}
+    by_title: dict[str, list[Contradiction]] = {}
+    for entry in contradictions():
+        if entry.paper in paper_ids:
+            title = f"Known inconsistencies in the {papers()[entry.paper]['name']} paper"
+            by_title.setdefault(title, []).append(entry)
+    return AuditReport(findings, [*rules], by_title)
 
 
 def audit_html(records: StudyRecords) -> str:
-    """Show findings in full. The page of the preset `paper` has the contradictions, folded."""
+    """Return the audit as HTML. The page of the preset `paper` also has the contradictions, folded."""
     return markup("audit", audit(records), records.plan.preset == PAPER, template="study")
 
 
 def audit_lines(report: AuditReport) -> Iterator[Text]:
     """Return a paragraph per finding and a line per contradiction, for a terminal."""
     if not report.findings:
-        yield Text(f"Nothing to ask. Checked: {', '.join(report.checked)}.")
+        yield Text(f"No questions. Checked: {', '.join(report.checked)}.")
     for finding in report.findings:
         yield Text(f"Question: {finding.what}", style="bold")
-        for line in (
-            f"Where: {finding.place}",
-            finding.conclusion,
-            f"What would settle it: {finding.settle}",
-        ):
-            yield Text(f"    {line}")
+        yield Text(f"    Variants: {finding.place}")
+        yield Text(f"    {finding.conclusion}")
+        yield Text(f"    What would settle it: {finding.settle}")
     for title, entries in report.contradictions.items():
         yield Text(f"{title}:")
         yield from (Text("    {}; but: {}. Here: {}.".format(*entry.row)) for entry in entries)
@@ -313,7 +319,7 @@ def show_audits(
     """Print the audit of each study (results folder, name, preset).
 
     Raises:
-        StorageError: Some are damaged; the others were printed.
+        StorageError: Some studies are damaged. The others are printed before.
     """
     readable, damages = load_studies(studies, trust)
     entries = []
@@ -325,11 +331,8 @@ def show_audits(
         )
         if not as_json:
             title = f"{name} ({preset}): {plural(len(report.findings), 'question')}"
-            for line in (
-                Text(title, style="bold underline"),
-                *map(Text, records.missing_modules),
-                *audit_lines(report),
-            ):
+            heading = Text(title, style="bold underline")
+            for line in (heading, *map(Text, records.missing_modules), *audit_lines(report)):
                 console.print(line, soft_wrap=True)
     if as_json:
         print(json.dumps(entries, indent=1))

@@ -1,8 +1,9 @@
-"""The cells of a table: each an estimate of a metric with the runs behind it and the published values beside
-it.
+"""The cells of a table: each is the estimate of a metric, with its runs and the published values for it.
 
-Intervals are over seeds and, if the runs kept their answers, also over seeds and test items. The same records
-give the same table: nothing here depends on the time or the machine. Shapes: n runs, M test items.
+Intervals are over seeds. If the runs saved their answers, there are also intervals over seeds and test items.
+The same records give the same table: no cell depends on the time or the machine.
+
+Shapes: n runs, M test items.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ NONE = Estimate(None)
 
 @dataclass(frozen=True)
 class Cell:
-    """One metric of one variant, or of the variants that share a place in the table.
+    """One metric of one variant, or of several variants in the same row of a table.
 
     Args:
-        records: Of the study.
-        variants: Their positions in the plan.
-        metric: Its name.
+        records: The records of the study.
+        variants: The positions of the variants in the plan.
+        metric: The metric's name.
         estimate: The mean over the finished runs with its interval over seeds, in the metric's own unit.
         runs: All planned runs.
-        base: Of a relative improvement, the cell of the variant that is better or worse than `runs`.
-        more_planned: Runs that are not in the plan yet.
-        prediction: Where one more run would be.
+        base: The cell of the baseline, if this cell is a relative improvement.
+        more_planned: The number of runs that are not in the plan yet.
+        prediction: The interval for one more run.
         items: The interval over seeds and test items.
         damages: Why saved answers cannot be read.
-        placed: The published values beside the cell.
+        placed: The published values for the cell.
         problem: Why finished runs give no number.
         best: Whether no other cell is significantly better.
         tied: Whether no difference between compared cells is significant.
@@ -63,7 +64,7 @@ class Cell:
 
     @property
     def value(self) -> float | None:
-        """The mean."""
+        """The mean over the finished runs."""
         return self.estimate.value
 
     @property
@@ -76,7 +77,7 @@ class Cell:
 
     @property
     def source(self) -> str:
-        """The metric of the runs: of a relative improvement, the metric that it improves on."""
+        """The metric of the runs. For a relative improvement, this is the improved metric."""
         return improved_metric(self.metric) or self.metric
 
     @cached_property
@@ -99,12 +100,12 @@ class Cell:
 
     @property
     def n(self) -> int:
-        """The number of runs behind the mean, of an improvement on the side that has fewer."""
+        """The number of runs behind the mean. For an improvement, that of the side with fewer runs."""
         return min(len(self.counted), self.base.n) if self.base else len(self.counted)
 
     @property
     def all_runs(self) -> tuple[Row, ...]:
-        """The planned runs of both sides of an improvement."""
+        """The planned runs, for an improvement those of both sides."""
         return (*self.runs, *(self.base.runs if self.base else ()))
 
     def count(self, *states: str) -> int:
@@ -113,20 +114,18 @@ class Cell:
 
     @property
     def left(self) -> int:
-        """The number of runs that have not ended."""
+        """The number of runs that are still to finish."""
         return self.count("not run", "unfinished")
 
     @property
     def unavailable(self) -> tuple[str, ...]:
         """Why finished runs have no value, such as no Java for METEOR."""
-        reasons = dict.fromkeys(
-            run.unavailable[self.source] for run in self.runs if self.source in run.unavailable
-        )
-        return tuple(reasons) or tuple(filter(None, [self.problem]))
+        reasons = [run.unavailable[self.source] for run in self.runs if self.source in run.unavailable]
+        return tuple(dict.fromkeys(reasons)) or ((self.problem,) if self.problem else ())
 
     @property
     def leaks(self) -> bool:
-        """Whether the model is told the answer, so that the cell is never the best."""
+        """Whether the model is given the answer. Such a cell is never the best."""
         return any(map(self.records.leaks, self.variants))
 
     @property
@@ -137,16 +136,18 @@ class Cell:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the published values are not comparable; empty if they are."""
-        return tuple(dict.fromkeys(reason for placed in self.placed for reason in placed.reasons))
+        return tuple(dict.fromkeys(reason for match in self.placed for reason in match.reasons))
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A label and its cells, in the order of the table's columns; without cells, the heading of the rows
-    below it.
+    """A row of a table. A row without cells is the heading of the rows below it.
 
-    `settings`: the words of each field of each of the table's settings.
-    `published`: of a row without runs, the published value of each column, None where the paper has none.
+    Args:
+        label: The row's label.
+        cells: A cell for each of the table's columns.
+        settings: The words of each field, for each of the table's settings.
+        published: For a row without runs, the published value of each column, or None.
     """
 
     label: str
@@ -157,9 +158,20 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableData:
-    """A table of cells. `beneath`: published values stand in a line below ours, not in columns beside them.
+    """A table of cells.
 
-    `settings`: the config fields of each column that stands before the `columns` of numbers.
+    Args:
+        name: The name of the report's part.
+        title: The title.
+        columns: The titles of the number columns.
+        rows: The rows.
+        corner: The title of the column of labels.
+        beneath: Whether published values are in a line below ours, and not in columns beside them.
+        caption: Facts that only this table needs.
+        study_notes: Facts about the whole study.
+        warnings: What a reader must know before the numbers.
+        notes: Notes below the table.
+        settings: The config fields of each column before the number columns.
     """
 
     name: str
@@ -182,22 +194,17 @@ class TableData:
 def cell(
     records: StudyRecords, variants: Sequence[int], name: str, placement: Placement | None = None
 ) -> Cell:
-    """Return the cell of one metric over all runs of these variants, beside the published values of
-    `placement`.
-    """
+    """Return the cell of one metric over all runs of these variants, with its published values."""
 
     def make() -> Cell:
-        return cell_of(
-            records, variants, name, distinct(run for index in variants for run in records.by_variant[index])
-        )
+        runs = distinct(run for index in variants for run in records.by_variant[index])
+        return cell_of(records, variants, name, runs)
 
     result = records.compute_once(("cell", *variants, name), make)
-    published = (
-        [target for index in variants for target in placement.matches.get((index, name), ())]
-        if placement
-        else ()
-    )
-    return replace(result, placed=nearest_matches(published)) if published else result
+    if placement is None:
+        return result
+    matches = [match for index in variants for match in placement.matches.get((index, name), ())]
+    return replace(result, placed=nearest_matches(matches)) if matches else result
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
@@ -209,13 +216,13 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
 def cell_of_values(
     records: StudyRecords, variants: Sequence[int], name: str, values: Mapping[str, float]
 ) -> Cell:
-    """Return the cell of other numbers: the mean over the runs of these variants.
+    """Return the cell of numbers that are not metrics of the runs, for a user's own table.
 
     Args:
-        records: Of the study.
-        variants: Their positions in the plan.
-        name: The metric, in whose unit and format the mean is printed.
-        values: A value by run id.
+        records: The records of the study.
+        variants: The positions of the variants in the plan.
+        name: The metric whose unit and format the mean has.
+        values: The value of each run, by run id.
     """
     runs = [
         replace(run, added={name: values.get(run.id)})
@@ -226,34 +233,28 @@ def cell_of_values(
 
 
 def commit_words(run: Row) -> str:
-    """Return the code that made a run."""
-    return sys.intern(
-        f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty
-    )
+    """Return the code version of a run: `commit 0123abc with changes`."""
+    changes = " with changes" if run.provenance.dirty else ""
+    return sys.intern(f"commit {run.provenance.made_by or 'unknown'}{changes}")
 
 
 def missing_reason(run: Row | None, name: str) -> str:
     """Return why a run gives no value of this metric; empty if it does."""
-    if run is None or not run.done:
-        return "not planned" if run is None else f"failed: {run.error_class}" if run.failed else run.status
+    if run is None:
+        return "not planned"
+    if not run.done:
+        return f"failed: {run.error_class}" if run.failed else run.status
     return "" if run.value(name) is not None else f"without {metric(name).title}"
 
 
-# ----------------------------------------------------------------------------------------- over seeds and
-# test items
+# --- over seeds and test items
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """Add intervals over seeds and items to a table whose runs have kept their answers and are not too
-    many.
-    """
-    cells = [
-        cell
-        for row in rows
-        for cell in row.cells
-        if cell.metric in METRICS and METRICS[cell.metric].each is not None
-    ]
-    if len({run_id for cell in cells for run_id in cell.run_ids}) > MAX_RUNS:
+    """Add intervals over seeds and items if the runs saved their answers, for at most `MAX_RUNS` runs."""
+    cells = [cell for row in rows for cell in row.cells]
+    scored = [cell for cell in cells if cell.metric in METRICS and METRICS[cell.metric].each is not None]
+    if len({run_id for cell in scored for run_id in cell.run_ids}) > MAX_RUNS:
         return tuple(rows)
     return tuple(replace(row, cells=tuple(map(_with_items, row.cells))) for row in rows)
 
@@ -263,7 +264,7 @@ def _with_items(cell: Cell) -> Cell:
     cell = replace(cell, damages=damages) if damages else cell
     if scores is None or cell.estimate.error is None:
         return cell
-    # the mean of several variants is a contrast, in the metric's unit
+    # the mean of several variants is a contrast, which is in the metric's unit
     is_one_variant = len({run.variant for run in cell.counted}) == 1
     scale = scale_of(cell.metric, cell.counted) if is_one_variant else LINEAR
     return replace(cell, items=over_items(cell.estimate, [scores.scores], [1.0], scores.clusters, scale))
@@ -272,7 +273,7 @@ def _with_items(cell: Cell) -> Cell:
 def damage_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return which saved answers cannot be read."""
     damages = list(dict.fromkeys(damage for cell in cells for damage in cell.damages))
-    rest = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
-    return tuple(
-        f"values as recorded, without intervals over items: {damage}{rest}" for damage in damages[:1]
-    )
+    if not damages:
+        return ()
+    others = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
+    return (f"values as recorded, without intervals over items: {damages[0]}{others}",)

@@ -1,7 +1,7 @@
-"""Which finished runs were made with other user files, or on other data, than the study has now.
+"""Finished runs whose user files or data have changed since.
 
 A run's record has the SHA-256 of each user file and the checksum of its data. The plan has those of the
-study's last command.
+study's last command. Reports, the board and `recstudy status` print the changes.
 """
 
 from collections import Counter
@@ -13,12 +13,12 @@ from recstudy.records.schema import Provenance
 from recstudy.report.names import plural
 
 if TYPE_CHECKING:
-    from recstudy.report.study_records import StudyRecords  # brings pandas, which a plan does without
+    from recstudy.report.study_records import StudyRecords  # imports pandas, which plans do not need
 
 
 @dataclass(frozen=True)
 class Change:
-    """A user file, or a data set, that has changed since a run was made."""
+    """A user file or a data set that has changed since a run was executed."""
 
     run_id: str
     kind: Literal["code", "data"]
@@ -31,22 +31,22 @@ def find_changes(
     data: Mapping[str, tuple[str, str]],
     code: Mapping[str, str],
 ) -> list[Change]:
-    """Compare finished runs with what would compute them now. A file or checksum that either side lacks is no
-    change.
+    """Compare the code and data of finished runs with the current ones.
 
-    Nor is an edit of comments, docstrings or layout.
+    Edits of comments, docstrings or layout are no change. A file or checksum that either side lacks is no
+    change either.
 
     Args:
-        made: run id -> what made the run.
-        files: path -> SHA-256 of each user file now.
-        data: run id -> title of its data set and the checksum now.
-        code: SHA-256 of a file -> of its code.
+        provenances: run id -> code and data of the run.
+        files: path -> current SHA-256 of each user file.
+        data: run id -> title and current checksum of its data set.
+        code: SHA-256 of a file -> SHA-256 of its code alone.
     """
     changes = []
     for run_id, provenance in provenances.items():
         names = []
         for path, current in sorted(files.items()):
-            # of both versions if a run has resumed after an edit
+            # a run that was resumed after an edit has the digests of both versions
             digests = provenance.files.get(path, current).split()
             if {code.get(digest, digest) for digest in digests} != {code.get(current, current)}:
                 names.append(path)
@@ -58,7 +58,7 @@ def find_changes(
 
 
 def study_changes(records: "StudyRecords") -> list[Change]:
-    """Return the changes since a study's runs were made, by its plan."""
+    """Return what has changed since the study's runs, by the plan of its last command."""
     provenances = {row.id: row.provenance for row in records.rows if row.result}
     variants = {row.id: records.variants[row.variant] for row in records.rows}
     data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
@@ -68,8 +68,9 @@ def study_changes(records: "StudyRecords") -> list[Change]:
 def change_lines(changes: Sequence[Change]) -> list[str]:
     """Return a line for each file and data set: `my_study.py changed since 4 finished runs were made`."""
     counts = Counter((change.kind, change.name) for change in changes)
-    return [
-        f"{'The data set ' * (kind == 'data')}{name} changed since {plural(count, 'finished run')} "
-        f"{'were' if count > 1 else 'was'} made"
-        for (kind, name), count in counts.items()
-    ]
+    lines = []
+    for (kind, name), count in counts.items():
+        noun = "The data set " if kind == "data" else ""
+        runs = f"{plural(count, 'finished run')} {'were' if count > 1 else 'was'} made"
+        lines.append(f"{noun}{name} changed since {runs}")
+    return lines

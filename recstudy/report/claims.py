@@ -1,28 +1,29 @@
-"""What a study claims: a sentence as a contrast between its variants, with direction and margin, fixed before
-it runs.
+"""The claims of a study: each is a sentence with a tested contrast between variants, fixed before the runs.
 
     Claim("ViTRM 4.4.1: more supervision hurts", lower={"supervision_steps": 16}, higher={"supervision_steps":
     1}, margin=0.5)
 
-says that accuracy at 16 supervision steps is at least half a point below that at one. `lower` and `higher`
-select variants as the `where` of a table does, a list being any of its levels; one that fits several means
-their mean, or, with `each`, every one by itself ("the largest decline"). With `eval.depth` it is the metric
-after so many supervision steps at test, from the same weights; with `metric`, another metric than the
-claim's; `tuned` names a setting, at the level that is best on the selection split. Without `lower` it is of
-the metric itself ("at least a quarter of the puzzles"). A `Interaction` in place of a selector is a difference of
-two:
+This claim says that accuracy at 16 supervision steps is at least half a point below accuracy at one step.
+
+- `lower` and `higher` select variants like the `where` of a table. A list means any of its levels.
+- A selector that matches several variants means their mean. With `each`, the claim must hold for each variant
+  by itself ("the largest decline").
+- `eval.depth` in a selector means the metric after so many supervision steps at test, from the same weights.
+- `metric` in a selector replaces the claim's metric.
+- `tuned` names a setting. The selector then means the level that is best on the selection split.
+- Without `lower`, the claim is about the metric itself ("at least a quarter of the puzzles").
+- An `Interaction` in place of a selector is a difference of two variants:
 
     Claim("the loop at training matters more than at test", lower=Interaction(of={"eval.depth": 4},
     over={"eval.depth": 1}),
           higher=Interaction(of={"model": "three loops"}, over={"model": "one loop"}))
 
-The claims are the first part of a plan's report. When each was first stated is kept (report/registration.py).
+The claims are the first part of a plan's report. report/registration.py records when each was first stated.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, ConfigDict, Field
@@ -38,45 +39,46 @@ from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
 
 Selector = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
-Tune = Callable[[Sequence[int]], int]  # of several variants, the one that is best on the selection split
-# of a selector: what it says of the number, not of the variant
+Tune = Callable[[Sequence[int]], int]  # returns the variant that is best on the selection split
+# keys of a selector that choose the number, not the variant
 DEPTH, METRIC, TUNED = "eval.depth", "metric", "tuned"
-ROUNDING = 1e-12  # of weights that cancel
+ROUNDING = 1e-12  # rounding error of weights that cancel
 CHECKED = ConfigDict(extra="forbid")
 
 
 @explained
 @dataclass(frozen=True, config=CHECKED)
 class Interaction:
-    """By how much the metric is higher at `of` than at `over`."""
+    """The difference of the metric at `of` minus the metric at `over`."""
 
     of: Selector
     over: Selector
 
 
+LevelWords = Callable[[str, Any], str]  # a setting's name and level -> words
 Side = Annotated[Interaction | Selector, Field(union_mode="left_to_right")]
 
 
 @explained
 @dataclass(frozen=True, config=CHECKED)
 class Claim:
-    """A sentence that a study can test.
+    """A sentence that a study tests.
 
     Args:
-        text: with its place; in quotation marks only where it is verbatim.
-        lower: The variants whose metric is lower, whether that is better or worse. None for a claim about
+        text: The sentence, with the section of its paper. Use quotation marks only for verbatim text.
+        lower: The variants with the lower metric, whether lower is better or worse. None for a claim about
             `higher` alone: its metric is at least `margin`.
-        higher: The variants whose metric is higher.
+        higher: The variants with the higher metric.
         margin: The least difference that is claimed, in the unit of the metric.
-        within: Claims equivalence in place of a direction: the two differ by less than this.
-        metric: by default the one that all selectors name (the first of `higher`, if they name several), else
-            the score of the preset's runs. Name and unit of the difference are its.
-        each: must hold of each variant of `lower` against each of `higher`, and not of their means
-            alone.
+        within: Claims equivalence instead of a direction: the two sides differ by less than this.
+        metric: The metric of the difference. By default, the metric that all selectors name (the first of
+            `higher` if they name several), else the score of the preset's runs.
+        each: Whether the claim must hold for each variant of `lower` against each of `higher`, and not only
+            for their means.
     """
 
     text: str
-    # the other names are those of version 0.1, which its records have
+    # records of version 0.1 have the names `less`, `than` and `by`
     lower: Side | None = Field(default=None, kw_only=True, validation_alias=AliasChoices("lower", "less"))
     higher: Side = Field(validation_alias=AliasChoices("higher", "than"))
     margin: float = Field(default=0.0, ge=0, validation_alias=AliasChoices("margin", "by"))
@@ -86,55 +88,72 @@ class Claim:
 
     def __post_init__(self) -> None:
         metric_names = [selector.get(METRIC) for _, selector in self.selectors]
-        if all(metric_names):  # then the score is in no number of it
+        if all(metric_names):  # then the score of the runs plays no part
             object.__setattr__(self, "metric", metric_names[0])
         if self.within is not None and self.margin:
             raise ConfigError(
-                f"the claim {self.text!r}: margin is for a direction and within for equivalence: give one"
+                f"the claim {self.text!r} has both margin and within: give margin for a direction, or within"
+                " for equivalence"
             )
 
     @property
     def selectors(self) -> tuple[tuple[float, Selector], ...]:
-        """What the contrast adds, with the sign of each: `higher` minus `lower`."""
-        sides = ((1.0, self.higher), *(((-1.0, self.lower),) if self.lower is not None else ()))
-        parts = (
-            ((sign, side.of), (-sign, side.over)) if isinstance(side, Interaction) else ((sign, side),)
-            for sign, side in sides
-        )
-        return tuple(chain.from_iterable(parts))
+        """The selectors of the contrast `higher` minus `lower`, each with its sign."""
+        signed: list[tuple[float, Selector]] = []
+        for sign, side in ((1.0, self.higher), (-1.0, self.lower)):
+            if isinstance(side, Interaction):
+                signed += [(sign, side.of), (-sign, side.over)]
+            elif side is not None:
+                signed.append((sign, side))
+        return tuple(signed)
 
     @property
     def contrast(self) -> str:
         """The contrast with its margin: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
         return self.words(lambda name, level: f"{axis_title(name)}={value_text(level)}")
 
-    def words(self, word: Callable[[str, Any], str]) -> str:
-        """Return the contrast with its margin. `word` returns a setting in words, or nothing to leave it
-        out.
+    def words(self, level_words: LevelWords) -> str:
+        """Return the contrast with its margin in words.
+
+        Args:
+            level_words: Returns a setting in words, or an empty string to leave the setting out.
         """
-        minus = "" if self.lower is None else f" minus {_words(self.lower, word)}"
-        return f"{'each of ' * self.each}{_words(self.higher, word)}{minus}: {self.margin_words}"
+        minus = "" if self.lower is None else f" minus {_words(self.lower, level_words)}"
+        return f"{'each of ' * self.each}{_words(self.higher, level_words)}{minus}: {self.margin_words}"
+
+    def side_words(self, level_words: LevelWords) -> tuple[tuple[str, str], ...]:
+        """Return the metric and the settings in words of `higher` and `lower`.
+
+        The result is empty if a side is an interaction or missing.
+        """
+        sides = [side for side in (self.higher, self.lower) if isinstance(side, dict)]
+        if len(sides) < 2:
+            return ()
+        words = []
+        for side in sides:
+            settings = {name: level for name, level in side.items() if name != METRIC}
+            words.append((side.get(METRIC, self.metric), _words(settings, level_words, every="")))
+        return tuple(words)
 
     @property
     def margin_words(self) -> str:
-        """In words, what the contrast is claimed to be."""
+        """The claimed size of the contrast: `at least 0.5`."""
         if self.within is not None:
             return f"less than {self.within:g} either way"
         return f"at least {self.margin:g}" if self.margin else "above 0"
 
 
 class QuestionPart(Part):
-    """A part that asks questions: a table with a row per question, below a forest plot."""
+    """A part with tested questions: a forest plot and a table with a row per question."""
 
     explained = True
 
 
 @PARTS.add("claims")
 class Claims(QuestionPart):
-    """A row a claim: the contrast with its interval, p by Holm over all of them, a verdict, and the seeds
-    that it needs.
+    """A table with a row per claim: contrast, interval, p value (Holm), verdict, and the seeds needed.
 
-    A study's own claims stand at the head of its report by themselves (`Study(claims=...)`).
+    The claims of a study (`Study(claims=...)`) are the first part of its report without this class.
     """
 
     name: str = "claims"
@@ -143,10 +162,12 @@ class Claims(QuestionPart):
 
     @property
     def required_names(self) -> list[str]:
-        levels = [
-            item for claim in self.claims for _, selector in claim.selectors for item in selector.items()
-        ]
-        return [level if name == TUNED else name for name, level in levels if name != METRIC]
+        needed = []
+        for claim in self.claims:
+            for _, selector in claim.selectors:
+                settings = ((name, level) for name, level in selector.items() if name != METRIC)
+                needed += [level if name == TUNED else name for name, level in settings]
+        return needed
 
     @property
     def shown_metrics(self) -> list[str]:
@@ -157,7 +178,9 @@ class Claims(QuestionPart):
     def of_metrics(self, metrics: Sequence[str]) -> Self:
         for claim in self.claims:
             if any(name in selector for _, selector in claim.selectors for name in (DEPTH, TUNED)):
-                raise ConfigError(f"{_claim_name(claim)}: {DEPTH} and {TUNED} are for the recursive models")
+                raise ConfigError(
+                    f"{_claim_name(claim)} uses {DEPTH} or {TUNED}, which only the recursive models have"
+                )
         return self
 
     def scored_by(self, score: str) -> Self:
@@ -168,12 +191,11 @@ class Claims(QuestionPart):
 
 @PARTS.add("differences")
 class Differences(QuestionPart, OfVariants, BesidePublished):
-    """Each variant minus its base, by the spread of all: interval, Holm-adjusted p, verdict, what could be
-    detected.
+    """A table of each variant's difference from its base: interval, p value (Holm), verdict, detectable size.
 
-    The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a
-    label, that one for all. Beside it stands the difference of the two published numbers, where `targets` has
-    both. A forest plot stands over it.
+    The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`). `base`, a
+    label, sets one base for all variants. If `targets` has the published values of both, their difference is
+    in a column of its own. A forest plot is above the table.
     """
 
     name: str = "differences"
@@ -188,7 +210,7 @@ class Differences(QuestionPart, OfVariants, BesidePublished):
 
 @PARTS.add("effects")
 class Effects(QuestionPart, OfVariants):
-    """Main effects and interactions of a two-level `factorial`, with intervals."""
+    """A table of the main effects and interactions of a two-level `factorial`, with intervals."""
 
     name: str = "effects"
     metric: str = "top1_accuracy"
@@ -200,96 +222,88 @@ class Effects(QuestionPart, OfVariants):
 
 
 def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> Weights:
-    """Give the weights of the claim's contrast. Of what a selector fits each variant counts the same, and a
-    run under two labels once.
+    """Return the weights of the claim's contrast.
+
+    All variants that a selector matches have the same weight. Runs that are planned under two labels count
+    once.
 
     Args:
-        claim: with its metric.
-        variants: of the plan.
-        configs: their config fields by dotted path.
+        claim: A claim with its metric.
+        variants: The variants of the plan.
+        configs: The config fields of each variant by dotted path.
 
     Raises:
-        ConfigError: a selector fits no variant, or one that leaks; both sides are the same; or the metric
+        ConfigError: A selector matches no variant or one that leaks, both sides are the same, or the metric
             needs no test.
     """
-    return _weights(claim, _selected(claim, variants, configs))
+    return _weights(claim, _select(claim, variants, configs))
 
 
 def weights_each(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
 ) -> list[Weights]:
-    """Return the weights of every contrast in which a claim must hold: one, or with `each` one for each pair
-    of variants.
+    """Return the weights of every contrast in which a claim must hold.
+
+    This is one contrast, or with `each` one contrast per pair of variants.
 
     Args:
-        claim: with its metric.
-        variants: of the plan.
-        configs: their config fields by dotted path.
-        tune: which variant a tuned selector means; before there are results all that it fits.
+        claim: A claim with its metric.
+        variants: The variants of the plan.
+        configs: The config fields of each variant by dotted path.
+        tune: Chooses the variant that a tuned selector means. Without results, all matching variants count.
 
     Raises:
-        ConfigError: as `weights`; or the claim is of each of several variants, and its selectors fit one
-            each.
+        ConfigError: As `weights`; or the claim has `each`, and each of its selectors matches one variant.
     """
-    selected = _selected(claim, variants, configs, tune)
+    selected = _select(claim, variants, configs, tune)
     if not claim.each:
         return [_weights(claim, selected)]
     pairs: list[list[Selected]] = [[]]
-    for side in (
-        claim.higher,
-        claim.lower,
-    ):  # each variant of a side alone; a gain stays a difference of means
-        parts, selected = (
-            (selected[:1], selected[1:]) if isinstance(side, dict) else (selected[:2], selected[2:])
-        )
-        choices_of_side = [
-            [(sign, name, [index])] for sign, name, variant_indices in parts for index in variant_indices
-        ]
-        pairs = [
-            [*pair, *part]
-            for pair in pairs
-            for part in (choices_of_side if isinstance(side, dict) else [parts])
-        ]
+    for side in (claim.higher, claim.lower):
+        if isinstance(side, dict):
+            (sign, name, matches), *selected = selected
+            options = [[(sign, name, [index])] for index in matches]
+        else:  # an interaction stays a difference of means
+            options, selected = [selected[:2]], selected[2:]
+        pairs = [[*pair, *option] for pair in pairs for option in options]
     if len(pairs) < 2:
         raise ConfigError(
-            f"{_claim_name(claim)} is of each of several variants, but each side fits one: leave out each"
+            f"{_claim_name(claim)} has each=True, but each side matches one variant: leave out each"
         )
     return [_weights(claim, pair) for pair in pairs]
 
 
-# what a selector adds: sign, metric, variants with different settings
-Selected = tuple[float, str, list[int]]
+Selected = tuple[float, str, list[int]]  # sign, metric and variants of a selector
 
 
-def _selected(
+def _select(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
 ) -> list[Selected]:
-    """Return what `than` and then `less` add."""
+    """Return the variants of each selector of `higher`, then of `lower`."""
     selected: list[Selected] = []
     first: dict[str, int] = {}  # settings -> the first variant that has them
     for sign, selector in claim.selectors:
-        matching_indices = _matching_variants(claim, selector, variants, configs)
         name = selector.get(METRIC, claim.metric)
+        matches = _matching_variants(claim, selector, variants, configs)
         if metric(name).computed:
             raise ConfigError(
-                f"{_claim_name(claim)} is of {name!r}, which follows from the config and needs no test"
+                f"{_claim_name(claim)} is about {name!r}, which follows from the config and needs no test"
             )
-        distinct_variants = list(
-            dict.fromkeys(first.setdefault(canonical(configs[index]), index) for index in matching_indices)
-        )
+        keys = (first.setdefault(canonical(configs[index]), index) for index in matches)
+        distinct_variants = list(dict.fromkeys(keys))
+        if tune and TUNED in selector:
+            distinct_variants = [tune(distinct_variants)]
         measured = at_depth(name, selector[DEPTH]) if DEPTH in selector else name
-        selected.append(
-            (sign, measured, [tune(distinct_variants)] if tune and TUNED in selector else distinct_variants)
-        )
+        selected.append((sign, measured, distinct_variants))
     return selected
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
     result: Weights = {}
-    for sign, name, variant_indices in selected:
-        for index in variant_indices:
+    for sign, name, indices in selected:
+        for index in indices:
             terms = result.setdefault(index, {})
-            terms[name] = terms.get(name, 0.0) + sign / len(variant_indices)
+            terms[name] = terms.get(name, 0.0) + sign / len(indices)
     nonzero = {}
     for index, terms in result.items():
         nonzero[index] = {name: weight for name, weight in terms.items() if abs(weight) > ROUNDING}
@@ -301,26 +315,31 @@ def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
 def _matching_variants(
     claim: Claim, selector: Selector, variants: Sequence[VariantRecord], configs: Sequence[Json]
 ) -> list[int]:
-    """Return the variants that a selector of the claim fits: at least one, and all can be compared."""
+    """Return the variants that a selector of the claim matches.
+
+    Raises:
+        ConfigError: No variant matches, or one that does cannot be compared.
+    """
     levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
-    fixed = {
-        name: level_wanted for name, level_wanted in selector.items() if name not in (DEPTH, METRIC, TUNED)
-    }
-    matches = [index for index, level in enumerate(levels) if is_selected(fixed, level)]
+    settings = {name: level for name, level in selector.items() if name not in (DEPTH, METRIC, TUNED)}
+    matches = [index for index, level in enumerate(levels) if is_selected(settings, level)]
     if not matches:
-        levels_there = (
-            choices(dict.fromkeys(f"{name}={value_text(level(name))}" for level in levels)) for name in fixed
-        )
+        available = []
+        for name in settings:
+            available.append(choices(dict.fromkeys(f"{name}={value_text(level(name))}" for level in levels)))
         raise ConfigError(
-            f"{_claim_name(claim)} names {value_text(selector)}, which no variant has: there are {'; '.join(levels_there)}"
+            f"{_claim_name(claim)} names {value_text(selector)}, which no variant has: there are"
+            f" {'; '.join(available)}"
         )
     for index in matches:
         label, deepest = variants[index].label, configs[index].get("train.evaluation_depths")
         if variants[index].leaks:
-            raise ConfigError(f"{_claim_name(claim)} rests on {label!r}, which leaks: choose other variants")
+            raise ConfigError(f"{_claim_name(claim)} is about {label!r}, which leaks: choose other variants")
         if DEPTH in selector and deepest is not None and selector[DEPTH] not in range(1, deepest + 1):
-            tested = f"{label!r} is tested after 1 to {deepest} steps: set train.evaluation_depths"
-            raise ConfigError(f"{_claim_name(claim)} names {DEPTH}={selector[DEPTH]}, but {tested}")
+            raise ConfigError(
+                f"{_claim_name(claim)} names {DEPTH}={selector[DEPTH]}, but {label!r} is tested after 1 to"
+                f" {deepest} steps: set train.evaluation_depths"
+            )
     return matches
 
 
@@ -328,10 +347,11 @@ def _claim_name(claim: Claim) -> str:
     return f"the claim {claim.text!r}"
 
 
-def _words(side: Side, word: Callable[[str, Any], str]) -> str:
+def _words(side: Side, level_words: LevelWords, every: str = "all") -> str:
+    """Return a side of a contrast in words; `every` if no setting tells its variants from others."""
     if isinstance(side, Interaction):
-        return f"({_words(side.of, word)} minus {_words(side.over, word)})"
-    words = (
-        f"{axis_title(level)} tuned" if name == TUNED else word(name, level) for name, level in side.items()
-    )
-    return ", ".join(filter(None, words)) or "all"
+        return f"({_words(side.of, level_words)} minus {_words(side.over, level_words)})"
+    words = []
+    for name, level in side.items():
+        words.append(f"{axis_title(level)} tuned" if name == TUNED else level_words(name, level))
+    return ", ".join(filter(None, words)) or every

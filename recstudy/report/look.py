@@ -103,7 +103,7 @@ def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
     return go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": pad, **place})
 
 
-# ---------------------------------------------------------------------------------------------------------------- words
+# --- words
 
 
 def escape(text: object) -> str:
@@ -148,7 +148,7 @@ def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
     return short, ", ".join(common)
 
 
-# --------------------------------------------------------------------------------------------------------------- traces
+# --- traces
 
 
 def line_style(column: str, levels: Iterable[object]) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
     return figure.update_yaxes(showgrid=False, ticks="", tickfont={"size": 11}, autorange="reversed")
 
 
-# ----------------------------------------------------------------------------------------------------------------- axes
+# --- axes
 
 
 def is_number(value: Any) -> bool:

@@ -112,6 +112,7 @@ class QuestionRow:
         over_items_alone: McNemar's p.
         marks: What a reader must know of the question, such as that it was stated after the runs.
         words: Of a claim, the contrast without settings that all variants have.
+        side_words: Of a claim with two sides, the metric and the settings of each in words.
         margin: What is claimed, in words.
         apart: Whether a term is a difference itself, so that the sides of the contrast are no means.
     """
@@ -129,6 +130,7 @@ class QuestionRow:
     over_items_alone: float | None = None
     marks: tuple[str, ...] = ()
     words: str = ""
+    side_words: tuple[tuple[str, str], ...] = ()
     margin: str = ""
     apart: bool = False
 
@@ -273,10 +275,19 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     return replace(
         least,
         words=claim.words(partial(_setting_words, records)),
+        side_words=_side_words(records, claim, least),
         margin=claim.margin_words,
         apart=apart,
         marks=marks,
     )
+
+
+def _side_words(records: StudyRecords, claim: Claim, row: QuestionRow) -> tuple[tuple[str, str], ...]:
+    """Return metric and settings of each side; of a claim on each of several variants, the variant's label."""
+    sides = claim.side_words(partial(_setting_words, records))
+    if claim.each and len(row.terms) == len(sides):
+        return tuple((name, term.label) for (name, _), term in zip(sides, row.terms, strict=True))
+    return sides
 
 
 def _setting_words(records: StudyRecords, name: str, level: Any) -> str:

@@ -81,7 +81,7 @@ def show_report(
     with records.study_modules():
         page = write_files(records, results.study(name, preset), export, paper, say, price)
         for finding in findings(records):
-            out.print(Text.assemble((f"{finding.word}: ", "bold"), f"{finding.said}."), soft_wrap=True)
+            out.print(Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}."), soft_wrap=True)
         facts = caption_facts(records, range(len(records.variants)))["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{line[0].upper()}{line[1:]}.")
@@ -251,7 +251,7 @@ def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str]
         title=breakable(f"{plan.study} ({plan.folder})".replace("_", " ")),
         question=breakable(by_name(plan.question)),
         findings=[
-            (breakable(finding.word), breakable(sentence(finding.said))) for finding in findings(records)
+            (breakable(finding.verdict), breakable(sentence(finding.text))) for finding in findings(records)
         ],
         parts=[
             part

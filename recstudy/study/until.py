@@ -79,10 +79,10 @@ def next_block(
     """
 
     def cost(question: OpenQuestion) -> float:
-        seeds_needed = question.more or next_look(question) - min(
+        more = question.more_seeds or next_look(question) - min(
             seeds[variant] for variant in question.variants
         )
-        return seeds_needed * sum(prices[variant] for variant in question.variants)
+        return more * sum(prices[variant] for variant in question.variants)
 
     def next_look(question: OpenQuestion) -> int:
         fewest = min(seeds[variant] for variant in question.variants)
@@ -237,8 +237,6 @@ def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:
         return verdict
     if question.waits:
         return f"{verdict}, and runs of it have not ended"
-    if question.more is None:
+    if question.more_seeds is None:
         return f"{verdict}, {question.why}" if question.why else verdict
-    return (
-        f"{verdict}, would take about {question.more:,} more, {seeds_left(question, seeds, maximum)} are left"
-    )
+    return f"{verdict}, would take about {question.more_seeds:,} more, {seeds_left(question, seeds, maximum)} are left"

@@ -87,7 +87,7 @@ def test_every_run_is_marked_with_the_file_that_it_is_from(judge):
     assert {row.provenance.origin for row in records.rows} == {"imported"}
     assert {row.provenance.source for row in records.rows} == {file.words}
     page = (records.results.study("runs", "imported") / "report/report.html").read_text()
-    assert f"finished runs, imported from {file.words}: recstudy has run none of them" in page
+    assert f"finished runs, imported from {file.words}: recstudy did not run them" in page
     assert not any(str(Path.cwd()) in path.read_text() for path in Path("results").rglob("*.json"))
 
 

@@ -76,9 +76,9 @@ def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
     assert (*beside(rouge), rouge.reasons) == (
         "0.199",
         "not comparable",
-        ("is told the caption it is to write",),
+        ("is given the caption that it must write",),
     )
-    assert "not comparable,is told the caption it is to write" in csv_text(data)
+    assert "not comparable,is given the caption that it must write" in csv_text(data)
 
 
 def test_no_search_ranks_it():

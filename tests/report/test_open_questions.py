@@ -23,13 +23,13 @@ def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path
     _, close = family(records, records.parts[0]).rows
     found = asked(results)
 
-    assert (found[HURTS.text].is_decided, found[HURTS.text].verdict, found[HURTS.text].more) == (
+    assert (found[HURTS.text].is_decided, found[HURTS.text].verdict, found[HURTS.text].more_seeds) == (
         True,
         "supported",
         None,
     )
     assert (found[CLOSE.text].is_decided, found[CLOSE.text].verdict) == (False, "undecided")
-    assert found[CLOSE.text].more == close.answer.seeds_needed[1] > 0
+    assert found[CLOSE.text].more_seeds == close.answer.seeds_needed[1] > 0
     assert sorted(found[CLOSE.text].variants) == [0, 1]
 
 
@@ -91,4 +91,4 @@ def test_how_many_seeds_a_published_value_wants(tmp_path, scores, verdict, is_de
         )
     (one,) = open_questions(load_study(results, *MADE_UP))
 
-    assert (one.verdict, one.is_decided, one.more is not None) == (verdict, is_decided, more)
+    assert (one.verdict, one.is_decided, one.more_seeds is not None) == (verdict, is_decided, more)

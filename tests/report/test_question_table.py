@@ -6,7 +6,7 @@ from asking import HURTS, PLAIN, ablation, by, read, study
 from recstudy.report import Differences
 from recstudy.report.explain import find
 from recstudy.report.family import family
-from recstudy.report.tables.question_table import needed_words, p_words, printed, signed
+from recstudy.report.tables.question_table import needed_words, p_words, printed
 
 COMPONENTS = Differences("components", metric=PLAIN, title="Components")
 
@@ -36,12 +36,7 @@ def test_single_runs_need_a_second_seed(tmp_path):
     assert needed_words(row) == "a second seed"
 
 
-def test_how_numbers_are_printed():
-    assert [signed("top1_accuracy", value) for value in (0.25, -1.0, None)] == [
-        "+0.25",
-        "-1.00",
-        "\N{EN DASH}",
-    ]
+def test_how_p_values_are_printed():
     assert [p_words(p) for p in (None, 0.0004, 0.049)] == ["\N{EN DASH}", "<0.001", "0.049"]
 
 

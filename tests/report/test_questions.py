@@ -266,8 +266,8 @@ def test_a_lower_loss_is_better(tmp_path):
 @pytest.mark.parametrize(
     ("at", "changes", "said"),
     [
-        (1, {"leaks": True}, "not compared: is told the caption it is to write"),
-        (0, {"leaks": True}, "not compared: the base is told the caption it is to write"),
+        (1, {"leaks": True}, "not compared: is given the caption that it must write"),
+        (0, {"leaks": True}, "not compared: the base is given the caption that it must write"),
         (1, {"data": "MNIST"}, "not compared: other data"),
     ],
 )
@@ -395,8 +395,8 @@ def test_claims_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
         ({"lower": {"supervision_steps": 16}}, "names supervision_steps=16, which no variant has: there are supervision_steps=1, "),
         ({"lower": {"supervison_steps": 1}}, "names 'supervison_steps', but the study has .*Did you mean 'supervision_steps'"),
         ({"lower": {"eval.depth": 9}}, "names eval.depth=9, but 'supervision_steps=1' is tested after 1 to 4 steps: set train.eval"),
-        ({"metric": "params"}, "is of 'params', which follows from the config and needs no test"),
-        ({"each": True}, "is of each of several variants, but each side fits one: leave out each"),
+        ({"metric": "params"}, "is about 'params', which follows from the config and needs no test"),
+        ({"each": True}, "has each=True, but each side matches one variant: leave out each"),
     ],
 )  # fmt: skip
 def test_a_claim_that_cannot_be_tested_is_refused_before_it_runs(changes, message):
@@ -412,9 +412,9 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
         0: {"rouge_l": 0.5},
         2: {"rouge_l": -0.5},
     }
-    with pytest.raises(ConfigError, match="rests on 'c', which leaks: choose other variants"):
+    with pytest.raises(ConfigError, match="is about 'c', which leaks: choose other variants"):
         weights(claim, [*variants[:2], replace(variants[2], leaks=True)], [{"at": at} for at in range(3)])
-    with pytest.raises(ConfigError, match="margin is for a direction and within for equivalence: give one"):
+    with pytest.raises(ConfigError, match="has both margin and within: give margin for a direction, or within"):
         Claim("x", lower={}, higher={}, margin=0.5, within=0.5)
 
 

@@ -78,7 +78,7 @@ def test_a_claim_that_was_stated_or_changed_after_its_first_run_is_post_hoc_wher
     records = stated(results, replace(STUDY, claims=[STRICTER]))
 
     assert outcomes(records) == ["supported (post hoc)"]
-    assert next(one.word for one in findings(records)) == "Supported (post hoc)"
+    assert next(finding.verdict for finding in findings(records)) == "Supported (post hoc)"
 
 
 def test_a_threshold_of_learning_of_afterwards_marks_the_verdicts_on_its_metric(results):

@@ -75,7 +75,7 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, cap
     assert "mine.py changed since 2 finished runs were made. Repeat them with --rerun changed." in again
     assert "2 runs: all finished before" in again
     (page,) = tmp_path.glob("r/studies/tiny/*/report/report.html")
-    edit = "mine.py changed since 2 finished runs were made: their numbers are those of the earlier code"
+    edit = "mine.py changed since 2 finished runs were made: their numbers are from the earlier code"
     assert edit in page.read_text().split("<h2", 1)[0]
     assert records() == before
     assert [run["changed"] for run in json.loads(said("--dry-run", "--json"))] == [["code"], ["code"]]

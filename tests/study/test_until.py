@@ -25,9 +25,9 @@ from recstudy.study.until import Ending, Until, ending, next_block, with_maximum
 from recstudy.testing import make_result
 
 DECIDED = OpenQuestion("one is better", (0, 1), "supported", is_decided=True)
-CHEAP = OpenQuestion("two is better", (1, 2), "undecided", False, more=2, chance=0.9)
-DEAR = OpenQuestion("three is better", (3, 4), "undecided", False, more=5, chance=0.6)
-FAR = OpenQuestion("four is better", (4, 5), "undecided", False, more=36, chance=0.3)
+CHEAP = OpenQuestion("two is better", (1, 2), "undecided", False, more_seeds=2, chance=0.9)
+DEAR = OpenQuestion("three is better", (3, 4), "undecided", False, more_seeds=5, chance=0.6)
+FAR = OpenQuestion("four is better", (4, 5), "undecided", False, more_seeds=36, chance=0.3)
 LOST = OpenQuestion("five is better", (4, 5), "undecided", False, why="1 seed failed or diverged")
 BEGUN = OpenQuestion("six is better", (2, 3), "not run", False, waits=True)
 SEEDS = [3] * 6

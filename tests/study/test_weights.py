@@ -118,7 +118,7 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
     answers = unpacked(results.run(only_run(results)).answers).answers
     assert np.array_equal(answers.cells, solved(network, segments=4))
     assert " (imported)" in out
-    assert "Imported weights, judged here and not trained here" in out
+    assert "Imported weights, evaluated here and not trained here" in out
 
 
 def solved(network, segments):
@@ -143,7 +143,7 @@ def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(import
     assert row.label.endswith(", imported")
     assert cell_text(row.cells[0]) == "0.0 (imported) (n=1)"
     assert verdicts(row.cells[0]) == (Verdict.NOT_COMPARABLE,)
-    assert "imported weights, judged here and not trained here" in row.cells[0].reasons
+    assert "imported weights, evaluated here and not trained here" in row.cells[0].reasons
 
 
 def base(imported: Path, **train) -> RunConfig:

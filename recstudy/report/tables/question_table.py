@@ -248,11 +248,6 @@ def difference_form(name: str) -> str:
     return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
 
 
-def signed(name: str, value: float | None) -> str:
-    """Return a difference in words: `+0.42`."""
-    return DASH if value is None else format(value, difference_form(name))
-
-
 def interval_words(row: QuestionRow) -> str:
     """Return `95 % CI [+7.89, +23.20]`; empty if there is no interval."""
     return f"95 % CI {Interval(*row.interval, difference_form(row.metric))}" if row.interval else ""
