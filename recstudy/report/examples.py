@@ -1,8 +1,8 @@
-"""Examples that runs saved: answers, images, captions and traces of single test images; and which variants a
-figure shows.
+"""Examples that runs saved: answers, images, captions and traces of single test images; and the choice of the
+variants that a figure shows.
 
-The file `trace.npz` of a run has where a captioner looked, which experts it used, and what its vision encoder
-saw. It is read with every check.
+The file `trace.npz` of a captioner's run has its attention, its chosen experts and the feature maps of its
+vision encoder for a few captions. `read_trace` checks it completely, because figures rely on its shapes.
 
 Shapes: L layers, H heads, T tokens that were read, P places of the image, E experts, k experts a token, S
 feature maps of h x w.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from recstudy.metrics import Answers
     from recstudy.metrics.kept import Kept
 
-MOST_LINES = 30  # lines that a reader still looks at
+MAX_LINES = 30  # lines of a figure that are still readable
 
 
 def add_labels(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
@@ -55,49 +55,51 @@ def run_columns(records: StudyRecords, run: Row) -> Json:
 
 
 def shown_variants(
-    records: StudyRecords, limit: int = MOST_LINES, among: Iterable[int] | None = None
+    records: StudyRecords, limit: int = MAX_LINES, subset: Iterable[int] | None = None
 ) -> list[int]:
-    """Return the best variants in the study's order; a variant that leaks is the worst.
+    """Return the best variants in the study's order. Variants that leak rank last.
 
     Args:
-        records: of the study.
-        most: the number of variants.
-        among: the variants to choose from; by default all.
+        records: The records of the study.
+        limit: The number of variants.
+        subset: The variants to choose from; by default all.
     """
     name = _ranking_metric(records)
 
     def rank(index: int) -> tuple[bool, float]:
-        scores = [
-            run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None
-        ]
+        runs = [run for run in records.by_variant[index] if run.done and run.value(name) is not None]
+        scores = [run.number(name) for run in runs]
         mean = METRICS[name].sign * sum(scores) / len(scores) if scores else float("-inf")
         return not records.leaks(index), mean
 
-    candidates = range(len(records.variants)) if among is None else among
+    candidates = range(len(records.variants)) if subset is None else subset
     return sorted(sorted(candidates, key=rank, reverse=True)[:limit])
 
 
-def cut_note(records: StudyRecords, count: int, limit: int = MOST_LINES) -> tuple[str, ...]:
-    """Say so where `shown_variants` leaves some of `count` variants out."""
-    return (
-        (f"the {limit} best of {count:,} variants by {inline(_ranking_metric(records))}",)
-        if count > limit
-        else ()
-    )
+def cut_note(records: StudyRecords, count: int, limit: int = MAX_LINES) -> tuple[str, ...]:
+    """Return a note if `shown_variants` leaves out some of `count` variants."""
+    if count <= limit:
+        return ()
+    return (f"the {limit} best of {count:,} variants by {inline(_ranking_metric(records))}",)
 
 
 def _ranking_metric(records: StudyRecords) -> str:
-    scores = [name for name, score in METRICS.items() if score.ranks]
-    return next(
-        (name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy"
-    )
+    """Return the first ranking metric that a run has a value of."""
+    for name, definition in METRICS.items():
+        if definition.ranks and any(run.value(name) is not None for run in records.rows):
+            return name
+    return "top1_accuracy"
 
 
 MAX_VARIANTS = 6  # variants whose images, captions or puzzles fit on a page
 
 
 def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
-    """Return the answers of a run (a row of `records`) on the test split.
+    """Return the answers of a run on the test split.
+
+    Args:
+        records: The records of the study.
+        run: A row of `records`.
 
     Returns:
         The answers, and the number of images if the run saved only some; or None and the reason.
@@ -113,8 +115,9 @@ def kept_answers(program: Program, results: Results, run_id: str) -> tuple[Kept 
     """Return the saved answers of a run; or None and the reason."""
     path = results.fetched(results.run(run_id).answers)
     if not os.path.lexists(path):
-        since = "it kept no answers, which runs do since they can be evaluated later"
-        return None, since if results.run(run_id).finished else "it has not finished"
+        if not results.run(run_id).finished:
+            return None, "it has not finished"
+        return None, "it saved no answers (runs of earlier versions did not)"
     try:
         return program.answers(path), ""
     except StorageError as damage:
@@ -128,14 +131,14 @@ def read_examples(
     read: Callable[[Path], Iterable[Json]],
     limit: int = MAX_VARIANTS,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Read a file of the first finished run of each of the `most` best variants that have it.
+    """Read a file of the first finished run of the best variants that have it.
 
     Args:
-        records: The study's records.
-        where: Levels of the variants to choose from, by axis.
+        records: The records of the study.
+        selector: Levels of the variants to choose from, by axis.
         file: The file's name in a run's folder.
         read: Returns the examples of a file as rows.
-        most: How many variants the page has room for.
+        limit: The greatest number of variants.
 
     Returns:
         A row per example with the columns of its run, and notes on left out variants and damaged files.
@@ -148,15 +151,16 @@ def read_examples(
         path, columns = records.results.run(run.id).path / file, run_columns(records, run)
         try:
             rows += [columns | example for example in read(path)]
-        # a damaged archive raises nearly anything, and the rest of the report is still good
+        # a damaged archive raises nearly any error, and the rest of the report is unaffected
         except Exception as error:
             notes.append(f"{run.label}: {describe_damage(path, error)}")
     return pd.DataFrame(rows), notes
 
 
 def add_images(records: StudyRecords, selector: Json, data: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the data with the `_image` of each test image, None if no run saved it, and notes on damaged
-    files.
+    """Return the data with the `_image` of each test image, and notes on damaged files.
+
+    `_image` is None if no run saved the image.
     """
     images, notes = read_examples(records, selector, "captions.npz", _read_images, len(records.variants))
     images = images.reindex(columns=["data", "row", "_image"]).drop_duplicates(["data", "row"])
@@ -165,25 +169,21 @@ def add_images(records: StudyRecords, selector: Json, data: pd.DataFrame) -> tup
 
 
 def to_images(pixels: Any, rows: Any) -> list[Image]:
-    """Return saved pixels (n, C, H, W) of 0-255 as images.
+    """Return saved pixels (n, C, H, W) of 0 to 255 as images.
 
     Raises:
-        ValueError: The array has another shape or type, or there are not as many images as rows.
+        ValueError: The array has another shape or type, or the number of images differs from that of rows.
     """
     from PIL import Image
 
-    if (
-        pixels.ndim != 4
-        or pixels.shape[1] not in (1, 3)
-        or pixels.dtype != np.uint8
-        or len(rows) != len(pixels)
-    ):
+    is_image = pixels.ndim == 4 and pixels.shape[1] in (1, 3) and pixels.dtype == np.uint8
+    if not is_image or len(rows) != len(pixels):
         raise ValueError(f"{len(rows)} rows with images {pixels.dtype} {pixels.shape}")
     return [Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)) for image in pixels]
 
 
 def describe_damage(path: Path, error: Exception) -> str:
-    """Name the damaged file of a run, the reason and the fix."""
+    """Return an error text with the damaged file of a run, the reason and the fix."""
     if isinstance(error, StorageError):
         return str(error)
     reason = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -203,15 +203,15 @@ def _read_images(path: Path) -> list[Json]:
 TRACE = "trace.npz"
 SHARES = ("cross_attention", "self_attention", "router")
 NAMES = {"cross_attention": "attention", "router": "experts", "features": "feature maps"}
-ROUNDING = 0.05  # of half-precision shares that sum to one
+ROUNDING = 0.05  # error of a sum of half-precision shares
 
 
 @dataclass(frozen=True)
 class CaptionTrace:
-    """What a run kept of one generated caption, with the columns that name the run and its test image."""
+    """The trace of one generated caption, with the columns that name the run and its test image."""
 
     row: int  # in the test set
-    words: list[str]  # T + 1: the tokens that were read, then the last one that was written
+    words: list[str]  # T + 1: the tokens that were read, then the last token that was written
     cross_attention: np.ndarray  # (L, H, T, P)
     self_attention: np.ndarray | None = None  # (L, H, T, T)
     router: np.ndarray | None = None  # (L, T, E)
@@ -226,7 +226,7 @@ class CaptionTrace:
 
     @property
     def side(self) -> int:
-        """Return the places in a row of the image."""
+        """The number of places in a row of the image."""
         return math.isqrt(self.cross_attention.shape[-1])
 
 
@@ -236,10 +236,10 @@ def first_trace(
     """Return a caption's trace of the first variant that has one, and notes on missing and damaged traces.
 
     Args:
-        records: The study's records.
-        where: Levels of the variants to look at, by axis.
-        example: Which of the captions that a run keeps, from 0.
-        array: Which array the trace must have, of `NAMES`.
+        records: The records of the study.
+        selector: Levels of the variants to choose from, by axis.
+        example: The number of the caption in the file, from 0.
+        array: The array that the trace must have, a key of `NAMES`.
     """
 
     def read(path: Path) -> list[Json]:
@@ -255,7 +255,7 @@ def first_trace(
         return replace(columns.pop("trace"), image=columns.pop("_image"), columns=columns), notes
     place = f" (example {example})" if example else ""
     labels = join_labels([records.variants[index].label for index in records.chosen(selector)])
-    return None, [*notes, f"no finished run has kept the {NAMES[array]} of a caption{place}: {labels}"]
+    return None, [*notes, f"no finished run saved the {NAMES[array]} of a caption{place}: {labels}"]
 
 
 def read_trace(path: Path, example: int) -> CaptionTrace | None:
@@ -287,7 +287,7 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
         is_whole = is_whole and np.allclose(array.sum(-1), 1, atol=ROUNDING)
     if trace.router is not None:
         chosen = archive["chosen"][example][:, :length].astype(int)
-        np.take_along_axis(trace.router, chosen, -1)  # which raises an error unless each choice is an expert
+        np.take_along_axis(trace.router, chosen, -1)  # raises an error unless each choice is an expert
         trace = replace(trace, chosen=chosen)
         is_whole = is_whole and chosen.shape[:2] == (layers, length) and chosen.min() >= 0
     if "features" in archive:

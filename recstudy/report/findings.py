@@ -148,7 +148,7 @@ def claim_text(row: QuestionRow) -> str:
     else:
         difference = f"difference {_estimate(row, _difference_unit(row))}, {count}"
         result = f"{' against '.join(values)} ({difference})" if values else difference
-    claimed = f"; the claim: {row.margin}" if row.verdict in AGAINST else ""
+    claimed = f"; claimed: {row.margin}" if row.verdict in AGAINST else ""
     return f"{row.label}: {result}{claimed}"
 
 

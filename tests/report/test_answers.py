@@ -22,7 +22,7 @@ def test_a_run_has_its_answers_or_a_reason(results, records):
     assert kept.class_names == ("cat", "dog")
     reasons = [answers_of(records, row(records, variant, seed)) for variant, seed in ((0, 2), (1, 2))]
     assert reasons == [
-        (None, "it kept no answers, which runs do since they can be evaluated later"),
+        (None, "it saved no answers (runs of earlier versions did not)"),
         (None, "it has not finished"),
     ]
     assert "answers.npz is damaged" in answers_of(records, row(records, 0, 1))[1]

@@ -16,7 +16,7 @@ from recstudy.lazy import go, np, pd
 from recstudy.records import Json, LossLine, read_log
 from recstudy.records.runs import Row
 from recstudy.report.caveats import join_labels
-from recstudy.report.examples import MOST_LINES, add_labels, cut_note, shown_variants
+from recstudy.report.examples import MAX_LINES, add_labels, cut_note, shown_variants
 from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
 from recstudy.report.names import find_metric, inline, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
@@ -224,7 +224,7 @@ class LossTrace(FigurePart, OfVariants):
             if run:
                 runs[index] = run
         rows = []
-        for index in shown_variants(records, MOST_LINES, runs):
+        for index in shown_variants(records, MAX_LINES, runs):
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)
             # the last line of an epoch that was run again
             for line in {line.epoch: line for line in lines}.values():
