@@ -327,7 +327,7 @@ def show_audits(
         with records.study_modules():
             report = audit(records)
         entries.append(
-            {"study": name, "preset": preset, **asdict(report), "missing_modules": records.missing_modules}
+            {"study": name, "preset": preset, **asdict(report), "not_here": records.missing_modules}
         )
         if not as_json:
             title = f"{name} ({preset}): {plural(len(report.findings), 'question')}"
