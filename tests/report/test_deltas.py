@@ -187,7 +187,10 @@ def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_pa
     leaky = table(results).rows[0].cells[1]
     missing = table(results, improvement={"model": "Micar"}, targets=SOTA).rows[1].cells[1]
 
-    assert (leaky.value, cell_text(leaky)) == (None, "not available (it is given the caption that it must write)")
+    assert (leaky.value, cell_text(leaky)) == (
+        None,
+        "not available (it is given the caption that it must write)",
+    )
     assert (beside(missing)[0], missing.reasons) == ("1.11", ("no variant to compare it with",))
 
 

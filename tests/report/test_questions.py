@@ -414,7 +414,9 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
     }
     with pytest.raises(ConfigError, match="is about 'c', which leaks: choose other variants"):
         weights(claim, [*variants[:2], replace(variants[2], leaks=True)], [{"at": at} for at in range(3)])
-    with pytest.raises(ConfigError, match="has both margin and within: give margin for a direction, or within"):
+    with pytest.raises(
+        ConfigError, match="has both margin and within: give margin for a direction, or within"
+    ):
         Claim("x", lower={}, higher={}, margin=0.5, within=0.5)
 
 
