@@ -29,7 +29,7 @@ from recstudy.programs.table import (
     SETTING,
     Column,
     RunTable,
-    Table,
+    TableProgram,
     assign,
     finished_runs,
     name_of,
@@ -110,7 +110,7 @@ class Judge:
         described = described or claims_file.metrics
         table = read_table(self.file)
         assign(table, _list(self.settings), list(described), self.seed)
-        metrics = {column.name: _metric(column, described) for column in table.of(METRIC)}
+        metrics = {column.name: _metric(column, described) for column in table.with_role(METRIC)}
         runs, lines = finished_runs(table, PROGRAM + name)
         say(_assignment(table, metrics, len(runs)), *lines)
         results = Results(self.results).pull()
@@ -120,7 +120,7 @@ class Judge:
             say(*import_changes(earlier_imports, imported, runs))
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
-            program = Table(name, metrics, claims_file.title, claims_file.data, imported.files)
+            program = TableProgram(name, metrics, claims_file.title, claims_file.data, imported.files)
             plan = finished_plan(name, program, imported.runs, claims_file, targets)
             with results.changing(folder / IMPORTED):
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
@@ -174,7 +174,7 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> str:
     """Return the first line: which columns were taken as settings, seed and metrics."""
     parts = []
-    for column in table.of(METRIC):
+    for column in table.with_role(METRIC):
         metric = metrics[column.name]
         items = f"{metric.items:,} test items" if metric.items else ""
         parts.append(
@@ -182,12 +182,12 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> st
         )
     seed = (
         table.heads(SEED)
-        if table.of(SEED)
+        if table.with_role(SEED)
         else "none, so runs of the same settings are numbered in their order"
     )
     return (
         f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}; seed: {seed}; metrics:"
-        f" {', '.join(parts)}; left out: {table.heads(NEITHER, most=6)}. Other columns: --settings A,B"
+        f" {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}. Other columns: --settings A,B"
         " --metrics C,D --seed S"
     )
 
@@ -343,7 +343,7 @@ class FinishedPlan(Plan):
 
 def finished_plan(
     name: str,
-    program: Table,
+    program: TableProgram,
     runs: Mapping[str, ImportedRun],
     claims_file: ClaimsFile,
     targets: tuple[Target, ...],
@@ -387,7 +387,7 @@ def finished_plan(
 
 
 def _report(
-    program: Table,
+    program: TableProgram,
     runs: Iterable[ImportedRun],
     variants: Mapping[str, Variant],
     levels: Mapping[str, Sequence[Any]],

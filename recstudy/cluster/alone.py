@@ -20,7 +20,7 @@ from recstudy.cluster.view import Outcome
 from recstudy.errors import ClusterError
 from recstudy.programs.base import Program
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import warning
+from recstudy.programs.trial import with_warnings
 from recstudy.records.locks import POLL
 from recstudy.study.plan import Run
 
@@ -90,7 +90,7 @@ class Alone(Running):
                 raise _Enough
 
         self.started(run)
-        with warning(report) as tell:
+        with with_warnings(report) as tell:
             try:
                 tell(self.work(self.trial(run), tell, lambda: self.leaving.is_requested))
             except _Enough:

@@ -26,7 +26,7 @@ from recstudy.plugins import sent_files
 from recstudy.programs.base import Program
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Trial, failed
+from recstudy.programs.trial import Trial, failed_outcome
 from recstudy.records import Failure
 from recstudy.records.locks import temporary
 from recstudy.study.plan import Run
@@ -202,7 +202,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
             if not folder.finished:
                 with self.sweep.results.changing(folder.failure):
                     folder.fail(failure)
-        self.sweep.heard(run, failed(failure))
+        self.sweep.heard(run, failed_outcome(failure))
 
     def _forget(self, trial: TuneTrial) -> None:
         """Free what Tune keeps of trials that have ended, once it has let go of them.

@@ -30,7 +30,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from recstudy.cluster.messages import ALL, Messages
 from recstudy.programs.base import Group
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Report, Trial, Work, warning, worker_group
+from recstudy.programs.trial import Report, Trial, Work, with_warnings, worker_group
 from recstudy.records import Json
 from recstudy.terminal import Draining
 
@@ -67,7 +67,7 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
 
 def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
     """Do the work of a run; `report` gets its lines, and then its outcome."""
-    with warning(report) as tell:
+    with with_warnings(report) as tell:
         tell(work(trial, throttled(tell, worker_group(trial)), leave))
 
 
@@ -82,7 +82,7 @@ def throttled(report: Report, group: Group) -> Report:
     def report_some(line: dict[str, Any]) -> None:
         nonlocal reported
         last = line["epochs_done"] == line["epochs"]
-        if group.first_says(last or time.monotonic() - reported >= REPORT_S):
+        if group.broadcast_flag(last or time.monotonic() - reported >= REPORT_S):
             report(line)
             reported = time.monotonic()
 
@@ -193,11 +193,11 @@ def work_in_group(settings: dict[str, Any]) -> None:
     group, leave = worker_group(trial), Leave(messages)
 
     def report(line: Json) -> None:
-        if not group.first_gives(lambda: bool(ray.get(messages.put.remote(settings["attempt"], line)))):
+        if not group.broadcast_result(lambda: bool(ray.get(messages.put.remote(settings["attempt"], line)))):
             raise Stopped
 
     with suppress(Stopped):
-        if group.any_says(leave()):
+        if group.any_true(leave()):
             report({"status": "drained"})
         else:
             execute(trial, work, report, leave)

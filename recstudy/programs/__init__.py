@@ -1,5 +1,5 @@
-"""Programs: what the runs of a study execute. Each makes metrics of settings and a seed.
+"""Programs, which compute the metrics of a run from its settings and its seed.
 
-The recursive models are one program. A user's training function, an existing script and a table of finished
-runs are others.
+The recursive models are one program. A training function, an existing script and a table of finished runs
+are the others.
 """

@@ -1,9 +1,8 @@
-"""What the platform knows of a program: it makes metrics of settings and a seed. Everything else about it is
-optional.
+"""The interface of a program: it computes metrics from settings and a seed. All other methods are optional.
 
-The recursive models are one program (`recstudy.programs.recursive`, the only module of the platform that
-imports them). A user's function, command or table is another one (`recstudy.programs.own`), registered under
-its name.
+The recursive models are one program. `recstudy.programs.recursive` is the only module of the platform that
+imports them. A user's function, command or table is another program (`recstudy.programs.own`), which is
+registered under its name.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,27 +34,27 @@ RECURSIVE = "recursive"
 class Cost:
     """Parameters and FLOPs of one run's settings."""
 
-    params: int  # of everything that takes part
+    params: int  # of all networks in the run
     trained_params: int  # without a frozen backbone
-    gflops: float  # forward pass in evaluation, an image
-    train_gflops: float  # forward and backward passes of all supervision steps on a batch, an image of it
+    gflops: float  # forward pass in evaluation, per image
+    train_gflops: float  # forward and backward passes of all supervision steps, per image
 
 
 class Group:
-    """The workers that share one run: by default this process alone."""
+    """The workers that share one run. By default, this process is the only one."""
 
     rank, world = 0, 1
 
-    def first_says(self, value: bool) -> bool:
-        """Return what the first worker says, on each of them."""
+    def broadcast_flag(self, value: bool) -> bool:
+        """Return the first worker's value on every worker."""
         return value
 
-    def first_gives(self, value: Callable[[], Any]) -> Any:
-        """Return what the first worker's `value` gives, on each of them; it is not called on the others."""
+    def broadcast_result(self, value: Callable[[], Any]) -> Any:
+        """Call `value` on the first worker only, and return its result on every worker."""
         return value()
 
-    def any_says(self, value: bool) -> bool:
-        """Return whether any worker says so, on each of them."""
+    def any_true(self, value: bool) -> bool:
+        """Return on every worker whether `value` is true on any of them."""
         return value
 
 
@@ -64,11 +63,11 @@ class Execution:
     """One attempt at a run.
 
     Args:
-        trial: What the worker was given.
+        trial: The worker's input.
         settings: The settings of the run.
         records: The run's folder.
-        report: Takes a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
-        leave: Whether the run is to save its state and end early.
+        report: Receives a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
+        leave: Returns whether the run should save its state and end early.
         group: The workers that share the run.
     """
 
@@ -86,42 +85,49 @@ class Execution:
 
 
 class Program:
-    """What a run executes. By itself it is a program that is not imported here: records are read, and nothing
-    is run.
+    """A program that runs execute.
 
-    Args:
+    The base class stands for a program that is not imported in this process: its records can be read, but it
+    cannot run.
+
+    Attributes:
         name: Part of the id of a run, except for the recursive models.
+        imported: The files from which its runs were imported; empty if the program itself runs.
+        packages: Packages whose versions are recorded in the results.
     """
 
     name: str = RECURSIVE
-    # the files that its runs were imported from; none where they are run
     imported: tuple[ImportedFile, ...] = ()
-    packages: tuple[str, ...] = ()  # whose versions the results of its runs have
+    packages: tuple[str, ...] = ()
 
     def read(self, values: Json) -> RunSettings:
-        """Return settings of plain JSON values, as a record has them (ConfigError)."""
-        raise ConfigError(f"the settings of {self.name} cannot be checked: the program is not imported here")
+        """Parse the settings of a record.
+
+        Raises:
+            ConfigError: The settings are invalid, or the program is not imported in this process.
+        """
+        raise ConfigError(f"The settings of {self.name} cannot be checked: the program is not imported")
 
     def run(self, execution: Execution) -> Json:
         """Execute a run and return its outcome.
 
         Returns:
-            `status`: `done`, `diverged` or `drained` (it left early, to resume later). Of the first two also
-            what `result.json` has: `metrics`, `cost`, parts of `provenance` and `error`.
+            `status`: `done`, `diverged` or `drained` (the run left early and can resume). If the run is done
+            or diverged, also fields of `result.json`: `metrics`, `cost`, parts of `provenance` and `error`.
 
         Raises:
-            ConfigError: The program is not imported here, or its runs were finished elsewhere.
+            ConfigError: The program is not imported in this process, or its runs were imported from a table.
         """
         raise ConfigError(
-            f"{self.name} cannot run here: it is not imported, or its runs were finished elsewhere"
+            f"{self.name} cannot run: it is not imported, or its runs were imported from a table"
         )
 
     def explain(self, error: Exception) -> str:
-        """Return an exception that ended a run, in one line."""
+        """Describe an exception that ended a run in one line."""
         return raised_at(error)
 
     def group(self) -> Group:
-        """Return the workers that share a run, as seen by one of them."""
+        """Return the group of workers to which this process belongs."""
         return Group()
 
     def check(
@@ -132,25 +138,34 @@ class Program:
         download: bool,
         begin: "Weights | None",
     ) -> None:
-        """Refuse (ConfigError, DataError) runs that could not start, before anything is written."""
+        """Check that runs can start, before any record is written.
+
+        Raises:
+            ConfigError, DataError: A run cannot start.
+        """
 
     def check_device(self, device: str) -> None:
-        """Refuse (ClusterError) a device that this machine does not have."""
+        """Raise a ClusterError if this machine lacks the device."""
 
     def sees_gpu(self) -> bool:
         """Whether this process sees a GPU."""
         return Path("/dev/nvidiactl").exists()
 
     def weights(self, place: str, results: "Results") -> "Weights":
-        """Return the weights that `--init-from` names."""
+        """Return the weights at the path of `--init-from`."""
         raise ConfigError(f"--init-from is for the recursive models. Let {self.name} load its own weights")
 
     def cost(self, settings: RunSettings) -> Cost | None:
-        """Return parameters and FLOPs; None if they are unknown."""
+        """Return the number of parameters and FLOPs; None if they are unknown."""
         return None
 
     def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
-        """Return the PFLOP of a run; None if unknown. `only_counted`: do not load torch to count them."""
+        """Return the PFLOP of a run; None if unknown.
+
+        Args:
+            settings: The settings of the run.
+            only_counted: Use FLOPs counted earlier only, so that torch is not loaded.
+        """
         return None
 
     def memory(self, settings: RunSettings) -> int | None:
@@ -162,35 +177,32 @@ class Program:
         return None
 
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
-        """Return what a user should know before the runs start, a line each."""
+        """Return notes to print before the runs start, one line each."""
         return []
 
     def reads_data(self, settings: Iterable[RunSettings], folder: Path) -> bool:
-        """Return whether runs of these settings read a data set below `folder`, which `--data` names."""
+        """Return whether runs with these settings read a data set below `folder` (`--data`)."""
         return False
 
     def user_files(self) -> dict[str, str]:
-        """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study,
-        by its path.
-        """
+        """Return the SHA-256 of each user file that runs execute, by path, without the study's modules."""
         return {}
 
     def checksums(self, settings: Sequence[RunSettings], folder: Path, read: bool = False) -> list[str]:
-        """Return for each of these settings the checksum of its data below `folder`; empty if it is not
-        known.
+        """Return the checksum of the data of each run; an empty string if it is unknown.
 
         Args:
-            settings: Of runs.
+            settings: The settings of the runs.
             folder: The folder with the data sets.
-            read: Read the data sets that are there, so that their checksums are known.
+            read: Read data sets without a known checksum to compute it.
         """
         return [""] * len(settings)
 
     def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        """Check the data sets that the user defines: type, shape and labels of what their readers give.
+        """Check the type, shape and labels of the items that user-defined readers return.
 
         Returns:
-            A line for each data set that is not below `folder`.
+            A line for each data set that is missing in `folder`.
 
         Raises:
             DataError, ConfigError: The data cannot be used.
@@ -202,46 +214,47 @@ class Program:
         return []
 
     def deciding(self, values: Json, changes: Json) -> Json:
-        """Return what run ids are made of, but for the seed: a record's settings with these changes.
+        """Return the values that a run id is the digest of, without the seed.
 
-        A user's program is not imported for this, because its records have every setting as it decided the
-        id.
+        A user's program need not be imported, because its records contain every setting that decides the id.
+
+        Args:
+            values: The settings of a record.
+            changes: Changes of these settings by path.
 
         Raises:
-            ConfigError: the settings cannot be read here.
+            ConfigError: The settings cannot be read.
         """
-        decided = {name: value for name, value in values.items() if name not in ("resources", "place")}
+        # `place` is the name of `resources` in records of version 0.1
+        id_values = {name: value for name, value in values.items() if name not in ("resources", "place")}
         for path, value in changes.items():
-            set_at(decided, path, value)
-        return decided
+            set_at(id_values, path, value)
+        return id_values
 
     def answers(self, file: Path) -> "Kept | None":
-        """Return a run's answers on the test items, from its `answers.npz`; None if runs of this program keep
-        none.
+        """Read a run's answers on the test items from `answers.npz`; None if the program saves none.
 
         Raises:
-            StorageError: the file is damaged.
+            StorageError: The file is damaged.
         """
         return None
 
     def recompute(self, file: Path, result: "Result") -> dict[str, tuple[float, float] | str]:
-        """Compute a result's metrics again from the answers in the run's folder.
+        """Recompute a result's metrics from the answers in the run's folder.
 
         Returns:
-            Of each metric its value, and by how much it may differ because the answers were kept in half
-            precision; or why it cannot be computed.
+            For each metric its value and the possible rounding error, since answers are saved in half
+            precision; or the reason why it cannot be computed.
 
         Raises:
-            StorageError: the file is damaged.
+            StorageError: The file is damaged.
         """
         return dict.fromkeys(
-            result.metrics, "its program keeps no answers, so that metrics are as it returned them"
+            result.metrics, "its program saves no answers, so its metrics cannot be recomputed"
         )
 
     def published_fields(self) -> "Mapping[str, Sequence[FieldInfo]]":
-        """Return the settings that a published table may name, by path, with the field of each class that has
-        it.
-        """
+        """Return the settings that a published table may name, by path, with the field of each class."""
         return {}
 
 
@@ -249,8 +262,10 @@ PROGRAMS: Registry[Program] = Registry("program")
 
 
 def load_program(name: str = RECURSIVE) -> Program:
-    """Return the program of this name (ConfigError: it is not here; the message names the file that defines
-    it).
+    """Return the program with this name.
+
+    Raises:
+        ConfigError: It is not imported. The message names the file that defines it.
     """
     if name == RECURSIVE:
         program: Program = import_module("recstudy.programs.recursive").RECURSIVE_MODELS
@@ -259,17 +274,15 @@ def load_program(name: str = RECURSIVE) -> Program:
 
 
 def reader_of(values: Json) -> Program:
-    """Return the program of a record as readers need it: a user's own program is not imported, and has the
-    defaults.
-    """
+    """Return the program of a record for reading. A user's program is not imported; `Program` replaces it."""
     return Program() if values.get("program") else load_program()
 
 
 def program_of(values: Json) -> Program:
-    """Return the program whose settings a record has."""
+    """Return the program of a record."""
     return load_program(str(values.get("program") or RECURSIVE))
 
 
 def read_settings(values: Json) -> RunSettings:
-    """Return the settings of plain JSON values, as a record has them (ConfigError)."""
+    """Parse the settings of a record with its program (ConfigError if they are invalid)."""
     return program_of(values).read(values)

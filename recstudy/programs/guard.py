@@ -1,10 +1,10 @@
-"""Runs a command and leaves none of its processes behind. `recstudy.programs.process` starts this file as a
-program.
+"""Run a command and kill all of its processes at the end. `recstudy.programs.process` starts this file.
 
     python -I -S guard.py LIFELINE STATUS GRACE WORD...
 
-The guard is no child of the worker: Ray kills the children of a worker that it ends, and the guard must
-outlive it. It adopts the orphans of the command (Linux), so that no process escapes by a session of its own.
+The guard is not a child of the worker, because Ray kills the children of a worker that it ends and the guard
+must outlive it. On Linux, it adopts the orphans of the command, so that a process in a new session cannot
+escape.
 """
 
 import ctypes
@@ -22,12 +22,12 @@ STOP = b"s"
 
 
 def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> None:
-    """Run the command, and write as JSON how it ended.
+    """Run the command, and write its exit status and cost as JSON.
 
     Args:
-        lifeline: A pipe from the worker. `STOP` asks for SIGTERM and, after the grace period, SIGKILL. Its
-            end means that the worker is gone: then SIGKILL follows at once, because another worker may start
-            the same run.
+        lifeline: A pipe from the worker. On `STOP`, the guard sends SIGTERM and, after the grace period,
+            SIGKILL. If the pipe closes, the worker is gone and the guard sends SIGKILL at once, because
+            another worker may start the same run.
         status: A pipe to the worker.
         grace_seconds: The grace period.
         words: The command and its arguments.
@@ -38,7 +38,7 @@ def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> N
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        reset = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and a command would inherit that
+        reset = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and a command would inherit it
         command = os.posix_spawnp(words[0], words, os.environ, setsid=True, setsigdef=reset)
     except OSError as error:
         os.write(status, json.dumps({"error": str(error)}).encode())
@@ -48,34 +48,32 @@ def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> N
         if is_ending:
             _kill(command)
         try:
-            process, ended = os.waitpid(-1, 0 if is_ending else os.WNOHANG)
-        except ChildProcessError:  # none is left
+            process, wait_status = os.waitpid(-1, 0 if is_ending else os.WNOHANG)
+        except ChildProcessError:  # all have ended
             break
         if process == command:
-            code = os.waitstatus_to_exitcode(ended)
-            # after SIGTERM, its children have the grace period too
+            code = os.waitstatus_to_exitcode(wait_status)
+            # after SIGTERM, its children also get the grace period
             is_ending = is_ending or deadline == float("inf")
         elif not process:
             patience = None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([child_ended, lifeline], [], [], patience)
-            if child_ended in ready:
+            ready_files, _, _ = select.select([child_ended, lifeline], [], [], patience)
+            if child_ended in ready_files:
                 os.read(child_ended, 4096)
-            if lifeline in ready and os.read(lifeline, 1) == STOP:
+            if lifeline in ready_files and os.read(lifeline, 1) == STOP:
                 deadline = time.monotonic() + grace_seconds
                 _signal(os.killpg, command, signal.SIGTERM)
-            elif lifeline in ready or time.monotonic() >= deadline:
+            elif lifeline in ready_files or time.monotonic() >= deadline:
                 is_ending = True
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    peak_mb = used.ru_maxrss / (2**10 if sys.platform == "linux" else 2**20)
-    cost = {"code": code, "peak_memory_mb": peak_mb, "cpu_seconds": used.ru_utime + used.ru_stime}
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    peak_mb = usage.ru_maxrss / (2**10 if sys.platform == "linux" else 2**20)
+    cost = {"code": code, "peak_memory_mb": peak_mb, "cpu_seconds": usage.ru_utime + usage.ru_stime}
     with suppress(BrokenPipeError):  # the worker is gone
         os.write(status, json.dumps(cost).encode())
 
 
 def _watch_signals() -> int:
-    """Return a file that can be read when a child has ended, and outlive signals that a batch system sends to
-    all processes.
-    """
+    """Return a pipe that is readable when a child has ended. Catch signals that batch systems send to all."""
     child_ended, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -85,9 +83,7 @@ def _watch_signals() -> int:
 
 
 def _kill(command: int) -> None:
-    """Kill the process group and the children. Orphans become children, so that repeating this reaches every
-    process.
-    """
+    """Kill the process group and all children. Orphans become children, so repeated calls reach all."""
     _signal(os.killpg, command, signal.SIGKILL)
     with (
         suppress(FileNotFoundError),

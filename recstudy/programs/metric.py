@@ -1,9 +1,7 @@
-"""How metrics and costs are read: unit, direction, share, number of test items. Every program describes its
-own.
+"""The description of a metric or a cost: unit, direction, bounds and number of test items.
 
-`METRICS` has the costs of all programs; the recursive models' metrics are added by `recstudy.metrics`, and a
-user's program states its own beside its settings. `using_metrics` puts those into the registry while a block
-runs.
+`METRICS` contains the costs of all programs. `recstudy.metrics` adds the metrics of the recursive models. A
+user's program declares its metrics, which `using_metrics` adds to the registry inside a block.
 """
 
 from collections.abc import Callable
@@ -19,37 +17,41 @@ PERCENT = (0.0, 100.0)
 
 
 class NotAvailable(Exception):
-    """Why a score cannot be computed on this machine, in words for a table's note."""
+    """A score cannot be computed on this machine. The message becomes a note below the table."""
 
 
 class NotInstalled(NotAvailable):
-    """The program, package or model that a score needs and this machine lacks."""
+    """A program, package or model that a score needs is not installed on this machine."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a run measures, and how it is read.
+    """The description of a metric.
 
     Args:
-        unit: Such as `%` or `s`; empty for a plain number.
-        better: `higher`, `lower`, or None where neither is.
-        items: Number of test items, if the metric is a share of them: intervals then know how fine it can be.
-        title: Its name in tables. By default the name under which it is stated.
-        form: How it is printed, such as `.1f`. By default one decimal for percent, else four digits.
-        bounds: Least and largest value that it can have.
-        share: It is a share of right answers, which spreads less near its bounds. `items` implies it.
-        computed: It follows from the settings alone.
-        timed: It depends on the machine, so that no published value is comparable.
-        ranks: If a figure cannot show all variants, it says which are the best.
-        by_finding, of_text, of_words, of_levels: It has a value for each class; depends on how captions are
-        cut into tokens; also
-            on how they are decoded and cut into words; has a value for each level of difficulty.
+        unit: The unit, such as `%` or `s`; empty for a plain number.
+        better: `higher` or `lower`; None if neither is better.
+        items: Number of test items, if the metric is a share of them. Intervals then take its resolution
+            into account.
+        title: Name in tables. By default the name under which the metric is declared.
+        form: Format of the number, such as `.1f`. By default one decimal for percent, else four digits.
+        bounds: Smallest and largest possible value.
+        share: Whether it is a share of correct answers, whose variance is smaller near the bounds. `items`
+            implies it.
+        computed: Whether it depends on the settings only.
+        timed: Whether it depends on the machine, so that it cannot be compared with published values.
+        ranks: Whether it selects the best variants if a figure cannot show all of them.
+        by_finding: Whether it has a value for each class.
+        of_text: Whether it depends on the tokenization of captions.
+        of_words: Whether it depends on the decoding of captions and on their split into words.
+        of_levels: Whether it has a value for each level of difficulty.
         short: A short name for a line in the terminal.
-        tasks: The tasks of the recursive models that it is for; a task may name further metrics.
-        of: A function of a run's answers, or its `module:name`, that computes it: a number, or one for each
-            class by its name, whose mean is the metric (`auroc.Effusion` is that of one class). It raises
-            `NotAvailable`, or gives NaN, if there is none.
-        each: The value of every test item, whose mean it is.
+        tasks: The tasks of the recursive models that have it. A task may name additional metrics.
+        of: A function of a run's answers, or its `module:name`. It returns a number, or a number for each
+            class by name, whose mean is the metric (`auroc.Effusion` is the value of one class). It raises
+            `NotAvailable` or returns NaN if the metric cannot be computed.
+        each: A function of a run's answers that returns the value of each test item; their mean is the
+            metric.
 
     Example:
         >>> Metric("%", items=10_000).bounds
@@ -84,15 +86,14 @@ class Metric:
                 raise ConfigError(
                     f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}"
                 )
-            self.__dict__.update(
-                share=True, bounds=self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0))
-            )
+            limits = PERCENT if self.unit == "%" else (0.0, 1.0)
+            self.__dict__.update(share=True, bounds=self.bounds or limits)
         self.__dict__.update(form=self.form or (".1f" if self.unit == "%" else ".4g"))
         try:
             format(0.5, self.form)
         except (TypeError, ValueError):
             raise ConfigError(
-                f"{name}: form must print a number, as .1f does, but got {self.form!r}"
+                f"{name}: form must be a format of a number, such as .1f, but got {self.form!r}"
             ) from None
 
     @property
@@ -105,13 +106,14 @@ class Metric:
         return -1 if self.better == "lower" else 1
 
     def __call__(self, answers: Any) -> Any:
-        """Compute it from a run's answers (NotAvailable: it does not follow from them)."""
+        """Compute the metric from a run's answers (NotAvailable if that is impossible)."""
         if self.of is None:
-            raise NotAvailable(f"{self.title} does not follow from answers")
+            raise NotAvailable(f"{self.title} cannot be computed from answers")
         return (named(self.of) if isinstance(self.of, str) else self.of)(answers)
 
 
-METRICS: Registry[Metric] = Registry("metric", marks="_-")  # NAME@DEPTH and NAME.CLASS have further ones
+# `marks`: characters allowed in names; `@` and `.` are reserved for NAME@DEPTH and NAME.CLASS
+METRICS: Registry[Metric] = Registry("metric", marks="_-")
 
 METRICS.update(
     {
@@ -133,6 +135,6 @@ METRICS.update(
     }
 )
 
-# Has a program's own metrics in `METRICS`, before others of the same names, while a block runs. A reader does
-# so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
+# Adds a program's metrics to `METRICS` inside a block, where they hide metrics with the same names. Readers
+# call it inside `recstudy.plugins.reading`, whose lock separates the studies of several threads.
 using_metrics = METRICS.in_front

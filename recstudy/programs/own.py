@@ -1,7 +1,7 @@
-"""Programs of a user's own: their settings, and what they have in common.
+"""Base classes of user-defined programs (function, command, table) and of their settings.
 
-A program is registered under its name when a study is made of it, in each process that imports the study's
-file.
+A program is registered under its name when a study is created from it, in each process that imports the
+study file.
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ from recstudy.programs.settings import (
 )
 from recstudy.records.files import Json
 
-STEPS = ("epochs", "steps")  # settings that say how many steps a run reports; a smoke run makes two
+STEPS = ("epochs", "steps")  # settings with the number of steps that a run reports; two in a smoke run
 RESERVED = {
-    "seed": "run.seed has the seed of a run; --seeds sets how many there are",
-    "resources": "resources.cpus and its neighbors are the resources of a run",
+    "seed": "a run reads its seed from run.seed, and --seeds sets the number of seeds",
+    "resources": "resources.cpus and similar fields set the resources of a run",
 }
 
 
@@ -50,7 +50,7 @@ class OwnSettings(RunSettings):
     @model_validator(mode="after")
     def _runs_in_one_process(self) -> Self:
         if self.resources.uses_train:
-            raise ValueError(f"{self.program_name} runs in one process: leave --trainer train out")
+            raise ValueError(f"{self.program_name} runs in one process. Remove --trainer train")
         return self
 
     @property
@@ -61,7 +61,7 @@ class OwnSettings(RunSettings):
 
     @property
     def description(self) -> Description:
-        """A setting called `model` or `data` is the title of that."""
+        # settings named `model` or `data` are titles
         program, model, data = self.program, self.settings.get("model"), self.settings.get("data")
         return Description(
             model if isinstance(model, str) else program.title,
@@ -87,7 +87,7 @@ class OwnSettings(RunSettings):
 
     @property
     def counts(self) -> dict[str, int]:
-        """The settings that say how many steps a run reports."""
+        """The settings with the number of steps that a run reports."""
         return {name: self.settings[name] for name in STEPS if type(self.settings.get(name)) is int}
 
     @property
@@ -110,12 +110,9 @@ class OwnSettings(RunSettings):
             path = self.path(name)
             part, _, rest = path.partition(".")
             if path == "resources.workers" and value != 1:
-                raise ConfigError(f"{self.program_name} runs in one process: leave --workers out")
-            set_at(
-                resources if part == "resources" else settings,
-                rest,
-                json_value(value, f"the setting {rest!r}"),
-            )
+                raise ConfigError(f"{self.program_name} runs in one process. Remove --workers")
+            fields = resources if part == "resources" else settings
+            set_at(fields, rest, json_value(value, f"the setting {rest!r}"))
         return self.program.read(
             {"program": self.program_name, "settings": settings, "seed": self.seed, "resources": resources}
         )
@@ -125,17 +122,17 @@ class OwnProgram(Program):
     """A user's program.
 
     Args:
-        name: Identifies it in run ids, so that renaming it gives its runs new ids.
-        settings: Names and defaults; or a dataclass or pydantic model, whose types and bounds are then
-            checked.
-        metrics: Name -> how it is read. The first one is the score.
-        title: What tables call it.
-        data: What tables call its data set.
-        is_synthetic: Whether its data are generated.
+        name: Part of the run ids, so renaming the program gives its runs new ids.
+        settings: Names and defaults; or a dataclass or pydantic model, whose types and bounds are checked.
+        metrics: Description of each metric by name. The first metric is the score.
+        title: Name of the program in tables.
+        data: Name of the data set in tables.
+        is_synthetic: Whether the data are generated.
     """
 
-    spec: Any = None  # what was bound to settings and metrics
-    # relative to the study file, of which a worker imports a copy: the driver's program counts
+    spec: Any = None  # the Function or Command that the user gave
+    # Whether it has paths relative to the study file. Workers import a copy of that file elsewhere, so they
+    # use the program that the driver sends.
     has_paths = False
 
     def __init__(
@@ -147,32 +144,33 @@ class OwnProgram(Program):
         data: str = "",
         is_synthetic: bool = False,
     ) -> None:
-        self.name, self.stated = name, settings
+        self.name, self.settings_spec = name, settings
         self.metrics = _titled(name, metrics)
         self.title, self.data, self.is_synthetic = title or name.rpartition(".")[2], data, is_synthetic
         self.schema, defaults = _schema(name, settings)
-        self.typed = not isinstance(settings, Mapping)  # then a run gets an object, else a dictionary
+        self.typed = not isinstance(settings, Mapping)  # a run gets an object instead of a dictionary
         self.defaults = self.complete(defaults)
         is_model = issubclass(self.schema, BaseModel)
         self.ranges = tunable(self.schema.model_validate(self.defaults), PREFIX) if is_model else {}
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings with defaults, as plain JSON values.
+        """Add the defaults to the settings and convert them to JSON values.
 
         Raises:
-            ConfigError: A name is unknown or a value does not fit. The message names the field.
+            ConfigError: A name is unknown or a value is invalid. The message names the field.
         """
         return dict(json_value(self.parse(settings), f"a setting of {self.title}"))
 
     def parse(self, settings: Mapping[str, Any]) -> Any:
-        """Return settings as the schema's object."""
-        known = _fields(self.schema)
+        """Return the settings as an instance of the schema."""
+        field_names = _fields(self.schema)
         for name in settings:
             if name in RESERVED:
                 raise ConfigError(f"{name!r} is not a setting of {self.title}: {RESERVED[name]}")
-            if name not in known:
+            if name not in field_names:
+                near = nearest(name, field_names)
                 raise ConfigError(
-                    f"no setting {name!r}: {self.title} has {choices(known) or 'none'}.{nearest(name, known)}"
+                    f"Unknown setting {name!r}: {self.title} has {choices(field_names) or 'none'}.{near}"
                 )
         try:
             return TypeAdapter(self.schema).validate_python(dict(settings))
@@ -183,44 +181,47 @@ class OwnProgram(Program):
         return configure(OwnSettings, {**values, "settings": self.complete(values.get("settings", {}))})
 
     def base(self, changes: Mapping[str, Any]) -> OwnSettings:
-        """Return the settings of a run by default, with these changes."""
+        """Return the default settings with these changes."""
         return self.read({"program": self.name, "settings": self.defaults}).with_changes(changes)
 
     def explain(self, error: Exception) -> str:
         return str(error) if isinstance(error, RecstudyError) else raised_at(error)
 
     def register(self, module: str) -> None:
-        """Make the program known under its name; `module` is the user's, which other processes import.
+        """Register the program under its name.
 
-        At a prompt and in a notebook it takes the place of the one before.
+        At a prompt and in a notebook, it replaces a program with the same name.
+
+        Args:
+            module: The user's module, which other processes import.
 
         Raises:
-            ConfigError: another program has the name, or the same one with other settings or metrics.
+            ConfigError: Another program has the name, or the same program has other settings or metrics.
         """
-        known, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
-        if not isinstance(known, OwnProgram) or is_typed:
-            # at a prompt it is sent by value
+        previous, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
+        if not isinstance(previous, OwnProgram) or is_typed:
+            # a program defined at a prompt is sent to workers by value
             PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)
-        elif not self.same_as(known):
-            raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
-        elif (known.defaults, known.metrics) != (self.defaults, self.metrics):
+        elif not self.same_as(previous):
+            raise ConfigError(f"Two programs are named {self.name!r}. Rename one of them")
+        elif (previous.defaults, previous.metrics) != (self.defaults, self.metrics):
             raise ConfigError(
-                f"two studies give {self.name} other settings or metrics. Give one of the programs another"
+                f"Two studies give {self.name} different settings or metrics. Give one of the programs another"
                 f" name, such as {type(self.spec).__name__}(..., name={self.title + '2'!r})"
             )
 
-    def same_as(self, other: Program) -> bool:
-        """Whether another program does the same, so that both may have one name."""
-        return self is other
+    def same_as(self, program: Program) -> bool:
+        """Whether the other program is equivalent, so that both may have the same name."""
+        return self is program
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _bind, (self.spec, self.stated, self.metrics, self.name)
+        return _bind, (self.spec, self.settings_spec, self.metrics, self.name)
 
 
 def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) -> OwnProgram:
-    """Make a program anew, in the process to which it was sent, where its module may have another name."""
+    """Unpickle a program. The name is passed, because its module may have another name in this process."""
     schema = settings if isinstance(settings, type) else type(settings)
-    # a class that is sent by value has a copy of MISSING
+    # dataclasses compare with `is MISSING`, but a class pickled by value has a copy of MISSING
     for field in getattr(schema, "__dataclass_fields__", {}).values():
         for default in ("default", "default_factory"):
             if type(getattr(field, default)).__name__ == type(dataclasses.MISSING).__name__:
@@ -230,36 +231,36 @@ def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) ->
     return program
 
 
-def receive(sent: str) -> None:
-    """Register the program that a driver has sent, unless a module imported here has registered the same."""
-    program: OwnProgram = pickle.loads(sent.encode("latin-1"))
+def receive(pickled: str) -> None:
+    """Register the program that a driver has sent, unless an imported module has registered it."""
+    program: OwnProgram = pickle.loads(pickled.encode("latin-1"))
     if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
         PROGRAMS.put(program.name, program, "recstudy")
 
 
-def measured(name: str, given: Any, metrics: Iterable[str]) -> dict[str, float]:
-    """Return the stated metrics of what a program returned.
+def read_metrics(name: str, output: Any, metrics: Iterable[str]) -> dict[str, float]:
+    """Return the declared metrics from the output of a program.
 
     Raises:
-        ConfigError: a stated metric is missing, or is not a number.
+        ConfigError: A metric is missing, or it is not a number.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(output, Mapping):
         raise ConfigError(
             f"{name} must return its metrics, such as {{{next(iter(metrics))!r}: 91.3}}, but it returned"
-            f" {given!r}"
+            f" {output!r}"
         )
     values: dict[str, float] = {}
     for metric in metrics:
-        if metric not in given:
+        if metric not in output:
             raise ConfigError(
-                f"{name} returned no {metric!r}: it returned {choices(map(str, given)) or 'nothing'}"
+                f"{name} must return {metric!r}, but it returned {choices(map(str, output)) or 'nothing'}"
             )
-        values[metric] = number(name, metric, given[metric])
+        values[metric] = number(name, metric, output[metric])
     return values
 
 
 def number(name: str, metric: str, value: Any) -> float:
-    """Return a number of numpy's, torch's or Python's as a float (ConfigError)."""
+    """Convert a number of NumPy, torch or Python to a float (ConfigError if it is not a number)."""
     value = python_scalar(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name}: {metric} must be a number, but it is {value!r}")
@@ -267,59 +268,60 @@ def number(name: str, metric: str, value: Any) -> float:
 
 
 def python_scalar(value: Any) -> Any:
-    """Return the number in an array of NumPy or torch that has one; any other value as it is."""
+    """Return the number in a one-element array of NumPy or torch; other values unchanged."""
     return value.item() if hasattr(value, "item") else value
 
 
 def not_finite(values: Mapping[str, float]) -> str:
-    """Return the first value that is not finite, in words; empty if all are."""
+    """Describe the first value that is not finite; empty if all values are finite."""
     return next((f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)), "")
 
 
 def _titled(name: str, metrics: Any) -> dict[str, Metric]:
     if not isinstance(metrics, Mapping) or not metrics:
         example = 'metrics={"accuracy": Metric("%", items=10_000)}'
-        raise ConfigError(f"{name} needs its metrics, such as {example}, but got {metrics!r}")
+        raise ConfigError(f"{name} needs metrics, such as {example}, but got {metrics!r}")
     titled = {}
-    for metric, given in metrics.items():
+    for metric, spec in metrics.items():
         METRICS.check_name(metric)
-        if not isinstance(given, Metric):
+        if not isinstance(spec, Metric):
             raise ConfigError(
-                f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {given!r}'
+                f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {spec!r}'
             )
-        titled[metric] = (
-            given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
-        )
+        title = spec.title or metric.replace("_", " ").capitalize()
+        titled[metric] = dataclasses.replace(spec, title=title)
     return titled
 
 
-def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the class that checks settings, and the values that the user has given."""
-    schema: Any = given if isinstance(given, type) else type(given)
-    if isinstance(given, Mapping):
-        for field in given:
+def _schema(name: str, settings: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the class that validates settings, and the user's defaults."""
+    schema: Any = settings if isinstance(settings, type) else type(settings)
+    if isinstance(settings, Mapping):
+        for field in settings:
             if not isinstance(field, str) or not field.isidentifier():
                 raise ConfigError(
-                    f"a setting of {name} needs a name like a Python variable's, but got {field!r}"
+                    f"The name of a setting of {name} must be a Python identifier, but got {field!r}"
                 )
         defaults = {
-            field: json_value(value, f"the setting {field!r} of {name}") for field, value in given.items()
+            field: json_value(value, f"the setting {field!r} of {name}") for field, value in settings.items()
         }
-        fields: Any = {  # a number may be any number if the default is a real one
-            field: (type(value) if isinstance(value, bool | int | float | str) else Any, value)
-            for field, value in defaults.items()
-        }
+        fields: Any = {}
+        for field, value in defaults.items():  # pydantic also accepts an int for a float default
+            field_type = type(value) if isinstance(value, bool | int | float | str) else Any
+            fields[field] = (field_type, value)
         schema = create_model("Settings", __config__=ConfigDict(protected_namespaces=()), **fields)
     elif dataclasses.is_dataclass(schema) or issubclass(schema, BaseModel):
-        defaults = {} if schema is given else {field: getattr(given, field) for field in _fields(schema)}
+        defaults = (
+            {} if schema is settings else {field: getattr(settings, field) for field in _fields(schema)}
+        )
     else:
         raise ConfigError(
-            f"the settings of {name} must be a dictionary with defaults, a dataclass or a pydantic model, but"
-            f" got {given!r}"
+            f"settings of {name} must be a dictionary with defaults, a dataclass or a pydantic model, but got"
+            f" {settings!r}"
         )
     for field in _fields(schema):
         if field in RESERVED:
-            raise ConfigError(f"the settings of {name} must not have {field!r}: {RESERVED[field]}")
+            raise ConfigError(f"settings of {name} must not have {field!r}: {RESERVED[field]}")
     return schema, defaults
 
 

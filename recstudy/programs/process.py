@@ -1,6 +1,4 @@
-"""A command as a process group of its own, of which nothing is left once it has ended or its worker is
-gone.
-"""
+"""Run a command in a process group that is killed when the command ends or its worker is gone."""
 
 import json
 import os
@@ -18,28 +16,29 @@ from typing import Any, Self
 
 from recstudy.programs import guard
 
-TICK_S = 0.2
-LINE_BYTES = 2**14
-LOG_BYTES = 2**20
+TICK_S = 0.2  # longest time between two lines, so that the caller can check its limits
+LINE_BYTES = 2**14  # longer lines are cut
+LOG_BYTES = 2**20  # the log is cut to this size when it is twice as large
 LINES = re.compile(rb"[\r\n]+")  # progress bars end their lines with \r
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colors and cursor movements of a terminal
 
 
 class Process:
-    """A running command. When its block ends, none of its processes is left.
+    """A running command, as a context manager. At the end of the block, all of its processes have ended.
 
     Args:
-        words: The command and its arguments; no shell reads them.
+        words: The command and its arguments; no shell is used.
         folder: The working directory.
         environment: The environment variables.
-        log: Gets what the command prints. At least the last MB is kept.
-        grace_seconds: Time between SIGTERM and SIGKILL.
+        log: The file for the output. At least the last MB is kept.
+        grace_seconds: Seconds between SIGTERM and SIGKILL.
 
     Attributes:
-        began, printed: When the process began and when it last printed, by the monotonic clock.
-        status: Once the block has ended: `code` (minus a signal's number), `peak_memory_mb` of the largest
-            process and `cpu_seconds` of all processes; or `error`, if the command could not be started.
-        output: Then also the lines that it printed, as far as they are kept.
+        start_time: Start of the process, on the monotonic clock.
+        last_output_time: Time of the last output, on the monotonic clock.
+        status: After the block: `code` (negative for a signal), `peak_memory_mb` of the largest process and
+            `cpu_seconds` of all processes; or `error` if the command could not be started.
+        output: After the block: the lines of the output that were kept.
     """
 
     output: list[str]
@@ -52,7 +51,7 @@ class Process:
         log: Path,
         grace_seconds: float,
     ) -> None:
-        self.began = self.printed = time.monotonic()
+        self.start_time = self.last_output_time = time.monotonic()
         self.status: dict[str, Any] = {"error": "its guard was killed"}
         self._is_stopping = False
         (lifeline, self._lifeline), (self._output, output), (self._status, status) = (
@@ -106,20 +105,20 @@ class Process:
             self._close()
 
     def _close(self) -> None:
-        """Close the pipes: if the guard is still there, it kills the command."""
+        """Close the pipes. If the guard is still running, it kills the command."""
         for end in (self._lifeline, self._output, self._status):
             os.close(end)
         self._log.close()
 
     def stop(self) -> None:
-        """Send SIGTERM to the process group and, after the grace period, SIGKILL to what is left."""
+        """Send SIGTERM to the process group and, after the grace period, SIGKILL."""
         if not self._is_stopping:
             self._is_stopping = True
             with suppress(BrokenPipeError):  # it has ended
                 os.write(self._lifeline, guard.STOP)
 
     def ending(self) -> str:
-        """Return how it ended, in words; empty if it exited with code 0."""
+        """Describe how the command ended; empty if it exited with code 0."""
         code = self.status.get("code", 0)
         last = f": {self.output[-1]}" if self.output else ""
         if "error" in self.status:
@@ -129,27 +128,28 @@ class Process:
         return f"exited with code {code}{last}" if code else ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the output until all processes have ended, and an empty line at least every
-        `TICK_S`.
+        """Yield the lines of the output until all processes have ended.
+
+        If the command prints nothing, an empty line is yielded every `TICK_S` seconds.
         """
         output, rest = select.poll(), b""
         output.register(self._output)
         while True:
             yield ""
-            printed = os.read(self._output, 2**16) if output.poll(1000 * TICK_S) else None
-            if printed is None:
+            chunk = os.read(self._output, 2**16) if output.poll(1000 * TICK_S) else None
+            if chunk is None:
                 continue
-            self._keep(printed)
-            self.printed = time.monotonic()
-            *lines, rest = LINES.split(rest + printed)
-            if not printed or len(rest) > LINE_BYTES:
+            self._keep(chunk)
+            self.last_output_time = time.monotonic()
+            *lines, rest = LINES.split(rest + chunk)
+            if not chunk or len(rest) > LINE_BYTES:
                 lines, rest = [*lines, rest], b""
             yield from map(_text, lines)
-            if not printed:
+            if not chunk:
                 return
 
-    def _keep(self, printed: bytes) -> None:
-        self._log.write(printed)
+    def _keep(self, chunk: bytes) -> None:
+        self._log.write(chunk)
         if self._log.tell() > 2 * LOG_BYTES:
             self._log.seek(-LOG_BYTES, os.SEEK_END)
             end = self._log.read()
@@ -159,7 +159,7 @@ class Process:
 
 
 def _text(line: bytes) -> str:
-    """Return a line, of which a part may be binary, as text that any terminal and file takes."""
+    """Decode a line, and replace characters that are not printable."""
     text = ESCAPES.sub("", line[:LINE_BYTES].decode(errors="replace"))
     if text.isprintable():
         return text

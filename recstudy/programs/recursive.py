@@ -1,11 +1,11 @@
-"""The recursive models as a program. No other module of the platform imports their configs, data, tasks,
-metrics or training.
+"""The recursive models as a program.
 
-torch is loaded by what computes, so that a driver and a reader do without it.
+No other module of the platform imports their configs, data, tasks, metrics or training. torch is imported
+inside the methods that compute, so that a driver and a reader need not load it.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 import recstudy.data
 import recstudy.models
-import recstudy.tasks  # noqa: F401  they fill the registries
+import recstudy.tasks  # noqa: F401  these imports fill the registries
 from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
 from recstudy.data.cache import DataSet, known_checksum, load, unread
 from recstudy.errors import ConfigError, DataError, RecstudyError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from recstudy.train.initial import Weights
 
 
-LEAST_ITEMS = 2  # of each split: one item has no spread, and batch norm cannot train on it
+MIN_ITEMS = 2  # per split: one item has no variance, and batch norm cannot train on it
 
 
 class RecursiveModels(Program):
@@ -61,15 +61,15 @@ class RecursiveModels(Program):
         download: bool,
         begin: "Weights | None",
     ) -> None:
-        configs = [_config(one) for one in settings]
+        configs = [_config(run) for run in settings]
         for same_data in _by_data(configs):
-            known = load(same_data[0].drawn.data, data, download=download)
+            dataset = load(same_data[0].drawn.data, data, download=download)
             for config in {config.model: config for config in same_data}.values():
                 if begin and config.train.init_from == begin.digest:
                     from recstudy.train.initial import check_rows
 
-                    check_rows(begin, config, known.group_count)
-            _check_loaded(same_data, known)
+                    check_rows(begin, config, dataset.group_count)
+            _check_loaded(same_data, dataset)
         if started := [config for config in configs if config.train.init_from]:
             from recstudy.train.initial import check_initial
 
@@ -81,8 +81,8 @@ class RecursiveModels(Program):
             data = same_data[0].drawn.data
             if not is_users(type(data)):
                 continue
-            if missing := data.reader().missing(folder):
-                lines.append(f"Not checked: {data.reader().not_found(folder, missing)}")
+            if missing_files := data.reader().missing(folder):
+                lines.append(f"Not checked: {data.reader().not_found(folder, missing_files)}")
             else:
                 _check_loaded(same_data, load(data, folder))
         return lines
@@ -118,27 +118,30 @@ class RecursiveModels(Program):
         return torch.cuda.mem_get_info()[0]
 
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
-        return list(dict.fromkeys(line for one in settings for line in _hints(_config(one))))[:1]
+        for run in settings:
+            if hint := _ema_hint(_config(run)):
+                return [hint]
+        return []
 
     def reads_data(self, settings: Iterable[RunSettings], folder: Path) -> bool:
         for data in dict.fromkeys(_config(run).data for run in settings):
             try:
                 sources = data.reader().sources(folder)
-            except RecstudyError:  # a set whose files alone tell its sources, and they are not there
+            except RecstudyError:  # the sources are listed in the files of the data set, which are missing
                 return True
             if sources:
                 return True
         return False
 
     def checksums(self, settings: Sequence[RunSettings], folder: Path, read: bool = False) -> list[str]:
-        configs = [_config(one) for one in settings]
-        known = {}
+        configs = [_config(run) for run in settings]
+        checksums = {}
         for data in _fixed_data(configs):
             if read:
-                with suppress(DataError):  # data that are not here: nothing can be said of them
+                with suppress(DataError):  # missing data have no checksum
                     load(data, folder)
-            known[data] = known_checksum(data, folder)
-        return [known.get(config.data, "") for config in configs]
+            checksums[data] = known_checksum(data, folder)
+        return [checksums.get(config.data, "") for config in configs]
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         return [data.title for data in _fixed_data(map(_config, settings)) if unread(data, folder)]
@@ -150,50 +153,50 @@ class RecursiveModels(Program):
         return unpacked(file) if os.path.lexists(file) else None
 
     def recompute(self, file: Path, result: Result) -> dict[str, tuple[float, float] | str]:
-        kept = self.answers(file)
-        if kept is None or kept.cut:
-            return dict.fromkeys(result.metrics, "not all answers are in the bundle")
-        if kept.answers.task not in TASKS:
-            why = "answers of a task that the study defines (what a study defines itself is not imported)"
-            return dict.fromkeys(result.metrics, why)
-        reasons = dict.fromkeys(result.metrics, "it does not follow from answers on the test set")
-        # it loads torch, too
-        reasons["rate_score"] = "a network computes it, whose last digits depend on the machine"
+        saved = self.answers(file)
+        if saved is None or saved.cut:
+            return dict.fromkeys(result.metrics, "the bundle does not contain all answers")
+        if saved.answers.task not in TASKS:
+            reason = "the study defines the task itself, and its module is not imported"
+            return dict.fromkeys(result.metrics, reason)
+        reasons = dict.fromkeys(result.metrics, "it cannot be computed from answers on the test set")
+        # not recomputed: it would also load torch
+        reasons["rate_score"] = "a network computes it, so its last digits depend on the machine"
         names = [
             name for name in result.metrics if name in METRICS and METRICS[name].of and name != "rate_score"
         ]
-        values, _, unavailable, _ = measured(kept.answers, names)
+        values, _, unavailable, _ = measured(saved.answers, names)
         cutter = result.tokenizer.get("metrics")
         for name in [name for name in values if name in METRICS and METRICS[name].of_words]:
-            if words(kept.answers).tokenizer != cutter:
-                unavailable[name] = f"its words were cut by {cutter}, which is not here"
+            if words(saved.answers).tokenizer != cutter:
+                unavailable[name] = f"its words were split by {cutter}, which is not installed"
                 del values[name]
         reasons |= unavailable
-        errors = rounding_errors(kept.answers, values)
+        errors = rounding_errors(saved.answers, values)
         return {
             name: (values[name], errors.get(name, 0.0)) if name in values else reasons[name]
             for name in result.metrics
         }
 
     def published_fields(self) -> dict[str, list[FieldInfo]]:
-        found: dict[str, list[FieldInfo]] = {}
+        fields: dict[str, list[FieldInfo]] = {}
 
         def walk(kind: type[Config], prefix: str) -> None:
             for name, field in kind.model_fields.items():
                 if isinstance(field.annotation, type) and issubclass(field.annotation, Config):
                     walk(field.annotation, f"{prefix}{name}.")
                 else:
-                    found.setdefault(prefix + name, []).append(field)
+                    fields.setdefault(prefix + name, []).append(field)
 
         walk(TrainConfig, "train.")
         for prefix, kinds in (("data.", DATASETS), ("model.", FAMILIES)):
             for kind in kinds.complete().values():
                 walk(kind, prefix)
-        return found
+        return fields
 
 
 def _by_data(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
-    """Return the configs of each data set; of data drawn per seed, one seed's stand for all."""
+    """Group the configs by data set."""
     groups: dict[DataConfig, list[RunConfig]] = {}
     for config in configs:
         groups.setdefault(config.data, []).append(config)
@@ -201,36 +204,37 @@ def _by_data(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
 
 
 def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:
-    """Refuse (DataError, ConfigError) data that are too few, or that a model or an augmentation cannot
-    read.
+    """Check that the data set is large enough, and that models and augmentations can read its images.
+
+    Raises:
+        DataError, ConfigError: They cannot.
     """
     title = configs[0].data.title
     for split, images in (("training", data.train), ("test", data.test)):
-        if len(images) < LEAST_ITEMS:
+        if len(images) < MIN_ITEMS:
             items = f"{len(images)} {split} item{'s' * (len(images) != 1)}"
-            validation = " besides those held out for validation" * (split == "training")
+            validation = " without the validation split" * (split == "training")
             raise DataError(
-                f"{title} has {items}{validation}, but a run needs at least {LEAST_ITEMS}. Add others."
+                f"{title} has {items}{validation}, but a run needs at least {MIN_ITEMS}. Add more items"
             )
     is_8_bit = str(data.train.images.dtype) == "uint8"
     for config in {(config.model, config.train.augment): config for config in configs}.values():
         config.model.check_groups(data.group_count, title)
         if is_users(type(config.model)):
-            cost(config)  # counting it checks its outputs
+            cost(config)  # counting FLOPs runs the model and checks its outputs
         if config.model.reads_pixels and not is_8_bit:
             raise ConfigError(
-                f"{config.model.title} reads 8-bit grey levels, but the images of {title} are float32 or"
-                " uint16"
+                f"{config.model.title} needs 8-bit images, but the images of {title} are float32 or uint16"
             )
         if config.train.augment.randaugment_ops and not is_8_bit:
             raise ConfigError(
-                "train.augment.randaugment_ops must be 0: its operations are for 8-bit images, but those of"
-                f" {title} are not"
+                "train.augment.randaugment_ops must be 0, because its operations need 8-bit images and the"
+                f" images of {title} are float32 or uint16"
             )
 
 
 def _fixed_data(configs: Iterable[RunConfig]) -> list[DataConfig]:
-    """Return the data sets that are the same for every seed, each once."""
+    """Return the distinct data sets that do not depend on the seed."""
     return list(dict.fromkeys(config.data for config in configs if not config.data.redrawn))
 
 
@@ -239,26 +243,25 @@ def _config(settings: RunSettings) -> RunConfig:
     return settings
 
 
-def _hints(config: RunConfig) -> Iterator[str]:
+def _ema_hint(config: RunConfig) -> str:
     steps, span = optimizer_steps(config), averaged_steps(config.train.ema_decay)
-    # A run of ten spans ends with an average that has forgotten its initial weights to exp(-10).
-    if steps is not None and steps < 10 * span and not config.train.imported:
-        yield (
-            f"Note: train.ema_decay={config.train.ema_decay:g} averages the weights over {span:,.0f} of the"
-            f" run's {steps:,} updates. The average lags behind the trained weights. Set train.ema_decay=0 to"
-            " evaluate these."
-        )
+    # After ten spans, the initial weights have a share of exp(-10) in the average.
+    if steps is None or steps >= 10 * span or config.train.imported:
+        return ""
+    return (
+        f"Note: train.ema_decay={config.train.ema_decay:g} averages the weights over {span:,.0f} of the"
+        f" run's {steps:,} updates. The average lags behind the trained weights. Set train.ema_decay=0 to"
+        " evaluate these."
+    )
 
 
 def optimizer_steps(config: RunConfig) -> int | None:
-    """Count the optimizer steps of a whole run that never halts; None if only the files tell how many images
-    there are.
-    """
-    images = config.training_images
+    """Count the optimizer steps of a run without early halting; None if the number of images is unknown."""
+    images, batch_size = config.training_images, config.train.batch_size
     if images is None:
         return None
-    whole = config.train.halting == "sample"  # which leaves out a short last batch
-    batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
+    drops_last = config.train.halting == "sample"  # it skips a smaller last batch
+    batches = max(1, images // batch_size) if drops_last else ceil(images / batch_size)
     return batches * config.updates_a_batch * config.train.epochs
 
 

@@ -1,5 +1,6 @@
-"""Where a worker writes a run's records: the run's own folder, or a copy of one on an object store that is
-sent back.
+"""Open the folder of a run on a worker: the folder itself, or a local copy of one on an object store.
+
+Changes of a local copy are sent to the store.
 """
 
 import logging
@@ -19,17 +20,16 @@ CHECKPOINTS = ("checkpoint-*.pt",)
 
 @contextmanager
 def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[RunFolder]:
-    """Yield the run's folder, for one worker at a time; what is written there has reached the store when the
-    block ends.
+    """Lock the run's folder and yield it. At the end of the block, all changes have reached the store.
 
     Args:
-        folder: the run's, named by its id.
-        store: the URI of the results it belongs to; empty where `folder` itself holds the records.
-        wait: for whoever works on it now; else say at once who that is.
+        folder: The run's folder, named by its id.
+        store: The URI of the results; empty if they are in a folder.
+        wait: Wait for the lock. If false, raise `Held` at once if another process has it.
 
     Raises:
-        Held: somebody else holds the run, and we do not wait.
-        StorageError: somebody else holds the run and is silent, or the store fails.
+        Held: Another process has locked the run and `wait` is false.
+        StorageError: The process with the lock gives no sign of life, or the store fails.
     """
     if not store:
         run = RunFolder(Path(folder))
@@ -42,41 +42,39 @@ def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[Ru
         mirror.pull(("*",))
         try:
             yield RunFolder(mirror.root, lambda: _send_some(mirror))
-        finally:  # also where Tune ends the run
+        finally:  # also if Tune stops the run with SystemExit
             _send(mirror)
-        discard(mirror.root)  # before another worker here has the lock
+        discard(mirror.root)  # before another worker on this machine takes the lock
 
 
 @contextmanager
-def beside(folder: str, store: str) -> Iterator[RunFolder]:
-    """Yield the run's folder for the other workers of a group, with the checkpoints that the first has
-    found.
-    """
+def follower_run_folder(folder: str, store: str) -> Iterator[RunFolder]:
+    """Yield the run's folder for the other workers of a group, with the checkpoints of the first worker."""
     if not store:
         yield RunFolder(Path(folder))
         return
     mirror = _mirror(folder, store)
     mirror.pull(CHECKPOINTS)
     yield RunFolder(mirror.root)
-    # unless the first is on this node, and goes on
+    # fails if the first worker is on this node and still running
     with suppress(StorageError), locked(mirror.root / "lock"):
         discard(mirror.root)
 
 
 def is_free(folder: str, store: str) -> bool:
-    """Return whether no process works on the run; if it is on a store, no process of this machine."""
+    """Return whether no process has locked the run. On a store, only this machine is checked."""
     return not held(RunFolder(_local(folder, store) if store else Path(folder)).lock)
 
 
 def _local(folder: str, store: str) -> Path:
-    """Return the run's folder on this machine, apart from the driver's copy of all records, which other
-    processes renew.
+    """Return the run's folder on this machine, separate from the driver's copy of all records.
+
+    Other processes update the driver's copy.
     """
     return scratch(store).with_suffix(".work") / Path(folder).name
 
 
 def _mirror(folder: str, store: str) -> Mirror:
-    """Return the mirror of the run alone."""
     local = _local(folder, store)
     local.mkdir(parents=True, exist_ok=True)
     return Mirror(store, local, f"runs/{local.name}")
@@ -88,8 +86,8 @@ def _send(mirror: Mirror) -> None:
 
 
 def _send_some(mirror: Mirror) -> None:
-    """Send what there is; the run can do without, as without a checkpoint."""
+    """Send the changes so far. A failure is only logged, because the run can continue without."""
     try:
         _send(mirror)
     except StorageError as error:
-        log.warning("resuming, but the store lags behind: %s", error)
+        log.warning("The run continues, but its latest records are not on the store: %s", error)

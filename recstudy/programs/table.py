@@ -1,8 +1,8 @@
-"""A table of finished runs as a program: its columns are settings, a seed and metrics. Nothing is run.
+"""Import a CSV file of finished runs as a program. Its columns are settings, a seed and metrics.
 
-Exports of W&B, MLflow, Optuna and pandas are read as they come. The role of a column follows from its name,
-where a tracker's prefix or a usual name tells it, and else from its cells (`_role`). Text and numbers with
-few levels are settings. Numbers with a point that differ in nearly every row are metrics.
+Exports of W&B, MLflow, Optuna and pandas are read without changes. The role of a column follows from its
+name, if it has a tracker's prefix or a common name, else from its cells (`_role`). Text and numbers with few
+levels are settings. Decimal numbers that differ in nearly every row are metrics.
 """
 
 import ast
@@ -27,12 +27,11 @@ from recstudy.programs.settings import canonical, flatten, run_ids
 from recstudy.records.schema import MOST, now
 from recstudy.records.study_schema import ImportedFile, ImportedRun
 
-PROGRAM = "table."  # begins the names of such programs
+PROGRAM = "table."  # prefix of the names of these programs
 # roles of columns
 SETTING, METRIC, SEED, STATE, UNCLEAR, NEITHER = "setting", "metric", "seed", "state", "unclear", "neither"
 PREFIX = re.compile(r"^(?:(?P<setting>config|params|hparams|settings)|(?P<metric>summary|metrics))[./](?=.)")
-# Columns that trackers add to settings and metrics: by their heads, and by the names of those without a
-# tracker's prefix.
+# Columns that trackers add: recognized by the head, and by the name if the column has no tracker's prefix.
 TRACKED = re.compile(r"_|unnamed:|tags\.|system[./]|gradients/|parameters/|user_attrs|system_attrs")
 BOOKKEEPING = re.compile(
     """(run_|display_|experiment_)?name|(run_|trial_|experiment_)?id|artifact_uri|lifecycle_stage|state|status|number|created(_at)?
@@ -41,7 +40,7 @@ BOOKKEEPING = re.compile(
     |epoch|(trainer_)?(global_)?step|(.*_)?(std|stdev|stddev|stderr|sem)""",
     re.VERBOSE,
 )
-STATES = {  # by W&B, MLflow, Optuna and Ray; a run without a state is done
+STATES = {  # names in W&B, MLflow, Optuna and Ray; a run without a state counts as done
     "done": ",finished,complete,completed,done,success,succeeded,terminated",
     "failed": "crashed,failed,fail,failure,error,killed,canceled,cancelled,preempted",
     "unfinished": "running,pending,queued,scheduled,waiting,paused,pruned,preempting",
@@ -51,25 +50,25 @@ SEEDS = re.compile("(random_|rng_)?seed|random_state")
 ERROR = "loss|error|err|perplexity|ppl|mae|mse|rmse|fid|wer|cer|nll|bpc|ece|brier|regret"
 SCORE = "accuracy|acc|f1|auc|auroc|auprc|iou|miou|dice|bleu|rouge|psnr|ssim|score|reward|return|top1|top5|r2"
 AROUND = "val|valid|validation|test|eval|train|dev|mean|avg|best|final|max|min|at|[0-9]+"
-LOWER = re.compile(rf"(.*_)?({ERROR})(_.*)?")  # names of metrics of which lower is better
+LOWER = re.compile(rf"(.*_)?({ERROR})(_.*)?")  # names of metrics for which lower is better
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*({ERROR}|{SCORE})(_({AROUND}|{ERROR}|{SCORE}))*")
 USUAL_SETTINGS = {
     name for field, names in ALIASES.items() for name in (field.partition(".")[2], *names.split())
 }
 EMPTY = ("", "nan", "none", "null", "na", "n/a", "<na>")
-# with separators, a decimal comma or a percent sign
+# numbers with thousands separators, a decimal comma or a percent sign
 GROUPED = re.compile(r"[+-]?(\d{1,3}([ '.,]\d{3})+|\d+)([.,]\d*)?\s*%?")
 
 
-class Table(OwnProgram):
-    """The runs of a table.
+class TableProgram(OwnProgram):
+    """A program whose finished runs are imported from a table.
 
     Args:
-        name: Of the study, and part of the run ids.
-        metrics: Name -> how it is read.
-        title: What tables call the program.
-        data: What tables call its data set.
-        imported: The files that the runs were imported from.
+        name: Name of the study, and part of the run ids.
+        metrics: Description of each metric by name.
+        title: Name of the program in tables.
+        data: Name of the data set in tables.
+        imported: The imported files.
     """
 
     def __init__(
@@ -87,20 +86,29 @@ class Table(OwnProgram):
         return dict(settings)
 
     def register(self, module: str) -> None:
-        """Make the table known in place of one that was read before."""
+        """Register the table. It replaces an earlier one with the same name."""
         PROGRAMS.put(self.name, self, __name__)
 
 
 class Column:
-    """A column of a table: its head, its name without a tracker's prefix, its role, its cells, and those that
-    are not empty.
+    """A column of a table.
+
+    Attributes:
+        head: The head in the file.
+        name: The name without a tracker's prefix.
+        kind: The role given by a tracker's prefix; empty without one.
+        role: The assigned role.
+        cells: All cells.
+        texts: The cells that are not empty.
+        numbers: The cells that are numbers.
+        levels: The number of different texts.
     """
 
     def __init__(self, head: str, cells: Sequence[str]) -> None:
         prefix = PREFIX.match(head)
         self.head, self.name, self.cells = head, name_of(head), cells
         self.role = ""
-        self.kind = str(prefix.lastgroup) if prefix else ""  # the role that the prefix states
+        self.kind = str(prefix.lastgroup) if prefix else ""
         self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
         self.numbers = [number for cell in self.texts if (number := number_of(cell)) is not None]
         self.levels = len(set(self.texts))
@@ -110,51 +118,53 @@ class RunTable:
     """A file of finished runs.
 
     Args:
-        file: Its name and digest.
+        file: Name and digest of the file.
         lines: The line of the file where each row begins.
-        columns: Those with a head.
+        columns: The columns that have a head.
     """
 
     def __init__(self, file: ImportedFile, lines: Sequence[int], columns: list[Column]) -> None:
         self.file, self.lines, self.columns = file, lines, columns
 
-    def of(self, role: str) -> list[Column]:
+    def with_role(self, role: str) -> list[Column]:
         return [column for column in self.columns if column.role == role]
 
-    def heads(self, role: str, most: int = 20) -> str:
-        return choices((column.head for column in self.of(role)), most) or "none"
+    def heads(self, role: str, limit: int = 20) -> str:
+        return choices((column.head for column in self.with_role(role)), limit) or "none"
 
     def find(self, name: str) -> Column:
-        """Return the column of this head, or else of this name."""
+        """Return the column with this head, or else with this name."""
         heads = {column.head: column for column in self.columns}
         names = {column.name: column for column in reversed(self.columns)}
-        if found := heads.get(name) or names.get(name_of(name)):
-            return found
+        if column := heads.get(name) or names.get(name_of(name)):
+            return column
         raise ConfigError(
-            f"{self.file.name} has no column {name!r}: it has {choices(heads)}.{nearest(name, heads)}"
+            f"{self.file.name} has no column {name!r}. Its columns: {choices(heads)}.{nearest(name, heads)}"
         )
 
     def refuse(self, row: int, column: Column, problem: str) -> NoReturn:
         raise ConfigError(f"{self.file.name}, line {self.lines[row]}, column {column.head!r}: {problem}")
 
     def refuse_number(self, column: Column, cell: str) -> NoReturn:
-        *whole, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
-        such = f", such as {''.join(whole)}{'.' * bool(whole)}{rest}" if GROUPED.fullmatch(cell) else ""
-        if such and len(whole) == 1 and len(rest) == 3:  # 1,234 may be either
-            such = f", such as {whole[0]}{rest} or {whole[0]}.{rest}"
-        fix = f"Write numbers with a decimal point and without separators or units{such}"
-        self.refuse(column.cells.index(cell), column, f"{cell!r} is no number. {fix}")
+        *groups, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
+        example = f", such as {''.join(groups)}{'.' * bool(groups)}{rest}" if GROUPED.fullmatch(cell) else ""
+        if example and len(groups) == 1 and len(rest) == 3:  # 1,234 may be 1234 or 1.234
+            example = f", such as {groups[0]}{rest} or {groups[0]}.{rest}"
+        fix = f"Write numbers with a decimal point and without separators or units{example}"
+        self.refuse(column.cells.index(cell), column, f"{cell!r} is not a number. {fix}")
 
 
 def name_of(head: str) -> str:
-    """Return a column's name without a tracker's prefix, like a Python variable's: `val_acc_1` of
-    `metrics.val/acc@1`.
+    """Return a column's name as an identifier without a tracker's prefix.
+
+    >>> name_of("metrics.val/acc@1")
+    'val_acc_1'
     """
     return re.sub(r"\W+", "_", PREFIX.sub("", head, count=1)).rstrip("_")
 
 
 def number_of(cell: str) -> float | None:
-    """Return the number in a cell, which may be infinite or NaN; None if there is none."""
+    """Return the number in a cell, which may be infinite or NaN; None if it is not a number."""
     try:
         return None if "_" in cell else float(cell)
     except ValueError:
@@ -163,8 +173,9 @@ def number_of(cell: str) -> float | None:
 
 @cache
 def value_of(cell: str) -> Any:
-    """Return a setting of a cell: None, a truth value, a number or a text. 64.0 is 64: pandas writes integers
-    as floats.
+    """Return the value of a setting: None, a bool, a number or a text.
+
+    64.0 becomes 64, because pandas writes integers as floats if a cell of the column is empty.
     """
     if cell.lower() in EMPTY:
         return None
@@ -181,23 +192,23 @@ def value_of(cell: str) -> Any:
 
 
 def read_table(path: Path) -> RunTable:
-    """Read a CSV file with a head. Cells are separated by commas, semicolons or tabs.
+    """Read a CSV file with a header line. Cells are separated by commas, semicolons or tabs.
 
     Raises:
-        ConfigError: It cannot be read. The message names the file and the line.
+        ConfigError: The file cannot be read. The message names the file and the line.
     """
     name = path.name.encode(errors="replace").decode()
     try:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
-        # before any claim is stated that this import brings
+        # before the date of any claim that this import registers
         changed = min(path.stat().st_mtime, time.time() - 1)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigError(f"Cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(
-            f"{name}, line {line}: it is no text in UTF-8. Export it again as CSV in UTF-8"
+            f"{name}, line {line}: the text is not UTF-8. Export the file as CSV in UTF-8"
         ) from None
     lines, rows = _cells(name, text)
     date = datetime.fromtimestamp(int(changed), UTC).isoformat()
@@ -209,7 +220,7 @@ def read_table(path: Path) -> RunTable:
 
 
 def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
-    """Return the line where each row begins, and the rows, of which the first is the head."""
+    """Return the line where each row begins, and the rows. The first row is the header."""
     first, line = text.partition("\n")[0], 1
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     lines: list[int] = []
@@ -220,33 +231,33 @@ def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
                 lines.append(line)
                 rows.append([cell.strip() for cell in cells])
                 if len(cells) != len(rows[0]):
-                    problem = (
-                        f"it has {len(cells)} cells, but the head has {len(rows[0])}. Put a cell with the"
-                        " separator in quotes"
+                    raise ConfigError(
+                        f"{name}, line {line}: it has {len(cells)} cells, but the header has {len(rows[0])}."
+                        " Put cells that contain the separator in quotes"
                     )
-                    raise ConfigError(f"{name}, line {line}: {problem}")
             line = reader.line_num + 1
     except csv.Error as error:
         raise ConfigError(
-            f"{name}, line {line}: {error}. A quote that opens a cell must be closed, and be doubled in it"
+            f"{name}, line {line}: {error}. Close the quote of a cell, and double quotes inside it"
         ) from None
     if len(rows) < 2:
-        what = "has a head and no run" if rows else "is empty"
+        state = "has a header but no runs" if rows else "is empty"
         raise ConfigError(
-            f"{name} {what}. It needs a line with the names of settings, seed and metrics, and a line for"
+            f"{name} {state}. It needs a header with the names of settings, seed and metrics, and a line for"
             " each run"
         )
     for head, count in Counter(filter(None, rows[0])).items():
         if count > 1:
             raise ConfigError(
-                f"{name}, line 1, column {head!r}: {count} columns are called so. Rename or remove one"
+                f"{name}, line 1, column {head!r}: {count} columns have this name. Rename or remove one"
             )
     return lines, rows
 
 
 def _parts(table: RunTable, column: Column) -> list[Column]:
-    """Return a column for each key of dictionaries, which W&B's own example of an export writes as text; else
-    the column.
+    """Split a column of dictionaries into a column for each key; return other columns unchanged.
+
+    W&B's example of an export writes the columns `config` and `summary` as texts of dictionaries.
     """
     if column.head not in ("config", "summary") or not all(cell.startswith("{") for cell in column.texts):
         return [column]
@@ -256,48 +267,49 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
             rows.append(flatten(ast.literal_eval(cell or "{}")))
         except (ValueError, SyntaxError):
             table.refuse(
-                row, column, "it is no dictionary. Export a column for each key, by pandas.json_normalize"
+                row, column, "it is not a dictionary. Export a column for each key with pandas.json_normalize"
             )
     heads = dict.fromkeys(head for row in rows for head in row)
     return [Column(f"{column.head}.{head}", [str(row.get(head, "")) for row in rows]) for head in heads]
 
 
-# -------------------------------------------------------------------------------------------------------------- roles
+# ------------------------------------------------------------------------------------------------------------
+# roles
 
 
 def assign(
     table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str] = (), seed: str = ""
 ) -> None:
-    """Give each column its role: as stated, else by its name or its cells. Stated columns come first, in
-    their order.
+    """Assign a role to each column: the given one, else a role based on its name and its cells.
+
+    Columns with given roles come first, in the given order.
 
     Raises:
-        ConfigError: A column is not there or has no clear role. The message names the assignment and the
-            options that state it.
+        ConfigError: A column is missing or its role is unclear. The message contains the assigned roles and
+            the options that set them.
     """
-    stated = []
+    stated_columns = []
     for role, names in ((METRIC, metrics), (SETTING, settings), (SEED, [seed] if seed else [])):
         for column in map(table.find, names):
             column.role = role
-            stated.append(column)
-    table.columns = [*stated, *(column for column in table.columns if column not in stated)]
-    closed = {SETTING: settings, METRIC: metrics, UNCLEAR: settings or metrics}
-    for column in table.columns[len(stated) :]:
+            stated_columns.append(column)
+    table.columns = [*stated_columns, *(column for column in table.columns if column not in stated_columns)]
+    stated_names = {SETTING: settings, METRIC: metrics, UNCLEAR: settings or metrics}
+    for column in table.columns[len(stated_columns) :]:
         name = column.name.lower()
         if name in ("state", "status") and all(cell.lower() in STATUS for cell in column.cells):
             column.role = STATE
-        elif SEEDS.fullmatch(name) and not table.of(SEED):
+        elif SEEDS.fullmatch(name) and not table.with_role(SEED):
             column.role = SEED
         else:
             role = NEITHER if settings and metrics else _role(table, column)
-            column.role = NEITHER if closed.get(role) else role
+            column.role = NEITHER if stated_names.get(role) else role
     if not settings:
         _leave_out(table)
     if problem := _problem(table, bool(settings or metrics)):
-        taken = f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
+        roles = f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
         raise ConfigError(
-            f"{table.file.name}: {taken}; {problem}. Say which columns are which: --settings A,B --metrics"
-            " C,D --seed S"
+            f"{table.file.name}: {roles}; {problem}. Name the columns: --settings A,B --metrics C,D --seed S"
         )
 
 
@@ -315,7 +327,7 @@ def _role(table: RunTable, column: Column) -> str:
         table.refuse_number(column, wrong[0])
     if column.kind == METRIC:
         return METRIC if column.numbers else NEITHER
-    # as Optuna calls them
+    # `params_` is Optuna's prefix
     if column.kind or wrong or column.name in USUAL_SETTINGS or name.startswith("params_"):
         return SETTING
     if USUAL_METRIC.fullmatch(name):
@@ -327,37 +339,34 @@ def _role(table: RunTable, column: Column) -> str:
 
 
 def _count(columns: Iterable[Column]) -> int:
-    """Return how many different rows these columns have."""
+    """Count the different rows of these columns."""
     return len(set(zip(*(column.cells for column in columns), strict=True)))
 
 
 def _leave_out(table: RunTable) -> None:
-    """Leave out further columns of seeds, and names of single runs, such as output folders, that are no
-    settings.
-    """
-    runs, seed = len(table.lines), table.of(SEED)
-    for column in table.of(SETTING) if seed else ():
+    """Exclude columns that are not settings: further seeds, and names of single runs, such as folders."""
+    runs, seed = len(table.lines), table.with_role(SEED)
+    for column in table.with_role(SETTING) if seed else ():
         if _count([column, *seed]) == _count([column]) == _count(seed) > 1:
             column.role = NEITHER
     names = [
-        column for column in table.of(SETTING) if not column.numbers and column.levels == len(column.texts)
+        column
+        for column in table.with_role(SETTING)
+        if not column.numbers and column.levels == len(column.texts)
     ]
-    others = [column for column in table.of(SETTING) if column not in names]
-    if _count(others) < runs and (not seed or _count([*others, *seed]) == runs):
-        for column in names if others else ():
+    other_settings = [column for column in table.with_role(SETTING) if column not in names]
+    if _count(other_settings) < runs and (not seed or _count([*other_settings, *seed]) == runs):
+        for column in names if other_settings else ():
             column.role = NEITHER
 
 
 def _problem(table: RunTable, is_stated: bool) -> str:
-    """Return why the roles of the columns cannot be right; empty if they can."""
-    settings, metrics, unclear = table.of(SETTING), table.of(METRIC), table.of(UNCLEAR)
+    """Return why the roles of the columns are wrong or unclear; empty if they are plausible."""
+    settings, metrics, unclear = table.with_role(SETTING), table.with_role(METRIC), table.with_role(UNCLEAR)
     if sum(column.name.isdigit() for column in metrics) > 1:
-        return (
-            "columns called by numbers look like seeds, but each run needs a line of its own, as pandas.melt"
-            " makes it"
-        )
+        return "columns named by numbers look like seeds, but each run needs its own line. Use pandas.melt"
     are_unique = not is_stated and bool(settings) and _count(settings) == len(table.lines)
-    if are_unique and len(metrics) > 1:  # a number that differs from row to row may then be a setting
+    if are_unique and len(metrics) > 1:  # then a number that differs in each row may be a setting
         unclear += [
             column
             for column in metrics
@@ -367,30 +376,31 @@ def _problem(table: RunTable, is_stated: bool) -> str:
         return f"unclear: {choices(column.head for column in unclear)}"
     if not settings or not metrics:
         return f"no column is a {METRIC if settings else SETTING}"
-    if are_unique and any(column.levels > 1 for column in table.of(SEED)):
-        return "there are several seeds, but no two runs have the same settings"
+    if are_unique and any(column.levels > 1 for column in table.with_role(SEED)):
+        return "there are several seeds, but all runs have different settings"
     for name, count in Counter(column.name for column in (*settings, *metrics)).items():
         if count > 1:
-            return f"{count} of these columns would be called {name!r}"
+            return f"{count} of these columns would be named {name!r}"
     return ""
 
 
-# --------------------------------------------------------------------------------------------------------------- runs
+# ------------------------------------------------------------------------------------------------------------
+# runs
 
 
 def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun], list[str]]:
-    """Return the runs of a table by their ids, and lines on what was left out.
+    """Return the runs of a table by run id, and a line for each reason why runs were excluded.
 
     Raises:
-        ConfigError: A seed or a metric is no number, or two rows have the same settings and seed.
+        ConfigError: A seed or a metric is not a number, or two rows have the same settings and seed.
     """
     runs: dict[str, ImportedRun] = {}
     left_out: Counter[str] = Counter()
-    repeats: Counter[str] = Counter()  # settings -> runs so far, which number them where there is no seed
-    columns, seeds = table.of(SETTING), table.of(SEED)
-    states = table.of(STATE)[0].cells if table.of(STATE) else [""] * len(table.lines)
+    repeats: Counter[str] = Counter()  # settings -> runs so far; the count replaces a missing seed
+    columns, seeds = table.with_role(SETTING), table.with_role(SEED)
+    states = table.with_role(STATE)[0].cells if table.with_role(STATE) else [""] * len(table.lines)
     statuses = [STATUS[state.lower()] for state in states]
-    shared = {}  # settings that all other runs have, for those that failed before they logged them
+    shared = {}  # settings of all other runs, for runs that failed before they logged their settings
     for column in columns:
         cells = {cell for cell, status in zip(column.cells, statuses, strict=True) if status != "failed"}
         if len(cells) == 1 and (value := value_of(cells.pop())) is not None:
@@ -411,33 +421,34 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
                 table.refuse(
                     row,
                     seeds[0],
-                    f"{seeds[0].cells[row]!r} is no seed. A seed is a whole number of at least 0",
+                    f"{seeds[0].cells[row]!r} is not a seed. A seed is an integer of at least 0",
                 )
             left_out["failed, without a seed"] += 1
             continue
         run = _run(table, row, settings, int(seed), states[row] if status == "failed" else "")
         run_id = run_ids({"program": program, "settings": settings, "seed": 0}, [run.seed])[0]
-        before = runs.get(run_id)
-        if before and "failed" not in (before.status, run.status):
-            same = ", ".join(f"{name}={value}" for name, value in settings.items())
+        earlier_run = runs.get(run_id)
+        if earlier_run and "failed" not in (earlier_run.status, run.status):
+            repeated = ", ".join(f"{name}={value}" for name, value in settings.items())
             raise ConfigError(
-                f"{table.file.name}, lines {before.line} and {line}: the same settings and seed ({same}, seed"
-                f" {run.seed}). Remove one, such as all but the last epoch of a run. If another column tells"
-                f" them apart, name it too: --settings {','.join(column.name for column in columns)},COLUMN"
+                f"{table.file.name}, lines {earlier_run.line} and {line}: the same settings and seed"
+                f" ({repeated}, seed {run.seed}). Remove one of them, such as all but the last epoch of a run."
+                " If another column distinguishes them, add it:"
+                f" --settings {','.join(column.name for column in columns)},COLUMN"
             )
-        left_out["failed, and repeated"] += before is not None
-        runs[run_id] = before if before and run.status == "failed" else run
+        left_out["failed, and repeated"] += earlier_run is not None
+        runs[run_id] = earlier_run if earlier_run and run.status == "failed" else run
     return runs, [
         f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in left_out.items() if count
     ]
 
 
 def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure: str) -> ImportedRun:
-    """Return the run of a row; `failure` is its tracker's state if it failed."""
+    """Return the run of a row; `failure` is the tracker's state of a failed run."""
     metrics: dict[str, float | None] = {}
     status: Literal["done", "diverged", "failed"] = "done"
     error = ""
-    for column in table.of(METRIC):
+    for column in table.with_role(METRIC):
         number = number_of(cell := column.cells[row])
         if number is None and cell.lower() not in EMPTY:
             table.refuse_number(column, cell)

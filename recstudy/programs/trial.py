@@ -1,8 +1,8 @@
-"""One trial: lock the run's folder, run its program, write its result or its failure. Loads neither torch nor
-Ray.
+"""Execute a trial: lock the run's folder, run the program, and write the result or the failure.
 
-A run's folder is written by the worker that holds its lock, so that a killed driver loses nothing: a finished
-run has its result, another one resumes from what its program has saved.
+Only the worker with the lock writes to a run's folder, so no result is lost if the driver is killed. A
+finished run has its result; an unfinished run resumes from the checkpoint of its program. This module imports
+neither torch nor Ray.
 """
 
 import errno
@@ -27,9 +27,9 @@ from typing import Any
 from recstudy.errors import ConfigError, DataError, RunError, StorageError, user_calls
 from recstudy.plugins import import_sent
 from recstudy.programs.base import Execution, Group, load_program, program_of
-from recstudy.programs.run_folder import beside, locked_run_folder
+from recstudy.programs.run_folder import follower_run_folder, locked_run_folder
 from recstudy.programs.settings import Resources
-from recstudy.programs.watchdog import watched
+from recstudy.programs.watchdog import hang_watchdog
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, read_log, write_json
 from recstudy.records.locks import Held
 from recstudy.records.reading import record_of
@@ -37,12 +37,13 @@ from recstudy.records.schema import now
 
 Report = Callable[[dict[str, Any]], None]
 
-LOADING = 8  # times the silence allowed in training: fetching records or decoding data gives no sign of life
+# Factor on hang_timeout_minutes before training starts, since reading data and records gives no heartbeat.
+LOADING = 8
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a worker is given: plain values, so that they travel to any process."""
+    """The input of a worker: plain values that can be sent to any process."""
 
     study: str
     label: str
@@ -51,83 +52,91 @@ class Trial:
     folder: str
     data: str
     download: bool
-    scratch: str  # for what Ray Train itself writes; thrown away
-    commit: str | None  # of the study's repository
+    scratch: str  # temporary folder for Ray Train's files
+    commit: str | None  # commit of the study's repository
     dirty: bool
-    recstudy: str = ""  # its commit, where that is of another repository
-    store: str = ""  # the URI of the results, where they are no folder
-    modules: tuple[str, ...] = ()  # what the study defines itself, for a worker to import
-    code: str = ""  # the folder that it imports them from
-    files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
-    program: str = ""  # the user's own, pickled by the driver, a character for each byte
+    recstudy: str = ""  # commit of recstudy if it is in another repository
+    store: str = ""  # URI of the results if they are on an object store
+    modules: tuple[str, ...] = ()  # the study's modules, which a worker imports
+    code: str = ""  # the folder of these modules
+    files: dict[str, str] = field(default_factory=dict)  # SHA-256 of each user file by path
+    program: str = ""  # the user's program, pickled by the driver, one character for each byte
 
 
-# How a trial becomes an outcome: reports each step's line, and ends early once the last argument says so. See
-# `run_trial`.
+# A function that executes a trial, such as `run_trial`.
 Work = Callable[[Trial, Report, Callable[[], bool]], Json]
 
 
-def never() -> bool:
+def never_leave() -> bool:
     return False
 
 
-def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -> Json:
-    """Run one trial and return its outcome: `{"status": "done" | "diverged" | "failed" | "drained" | "held",
-    ...}`.
+def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_leave) -> Json:
+    """Run a trial on each worker of its group. The first worker writes the records.
 
-    Every worker of a group calls this; the first one writes the records. Once `leave` is true on any of them,
-    the run ends early as `drained` and can resume elsewhere. A run that another process works on is `held`;
-    this function does not wait for it.
+    Args:
+        trial: The trial.
+        report: Receives a line for each step.
+        leave: If it returns true on any worker, the run ends early as `drained` and can resume on another
+            node.
+
+    Returns:
+        The outcome: `status` is `done`, `diverged`, `failed`, `drained` or `held` (another process has locked
+        the run; this function does not wait for it).
     """
-    group = worker_group(trial)  # asked now: Ray Train takes the group apart as soon as one worker is lost
+    group = worker_group(trial)  # early, because Ray Train dissolves the group when a worker is lost
     minutes = trial.config["resources"]["hang_timeout_minutes"]
-    # Training, and a user's program that has reported a step, set their own watchdogs.
+    # Training, and a user's program after its first step, start their own watchdogs.
     silence = 0 if trial.config.get("program") else LOADING * 60 * minutes
     if group.rank > 0:
-        if not group.first_says(False):
+        if not group.broadcast_flag(False):
             return {"status": "done"}
-        with beside(trial.folder, trial.store) as folder, watched(silence, folder.hang_log(group.rank)):
+        with (
+            follower_run_folder(trial.folder, trial.store) as folder,
+            hang_watchdog(silence, folder.hang_log(group.rank)),
+        ):
             return _execute(trial, folder, report, leave, group)
     try:
         with (
             locked_run_folder(trial.folder, trial.store, wait=False) as folder,
-            watched(silence, folder.hang_log(0)),
+            hang_watchdog(silence, folder.hang_log(0)),
         ):
             try:
                 folder.sweep()
                 hang = "" if folder.finished else folder.take_hang()
-                # another study, or an earlier driver, has finished it
-                if not group.first_says(not folder.finished and not hang):
+                # false if another study or an earlier driver has finished the run
+                if not group.broadcast_flag(not folder.finished and not hang):
                     if not hang:
                         return {"status": "done"}
-                    error = f"no sign of life for {minutes:g} minutes (resources.hang_timeout_minutes); it was stopped"
+                    limit = f"{minutes:g} minutes (resources.hang_timeout_minutes)"
+                    error = f"no sign of life for {limit}; it was stopped"
                     folder.fail(failure := Failure(error_class="hung", error=error, traceback=hang))
-                    return failed(failure)
-                here = Attempt(started=now(), host=socket.gethostname(), process=os.getpid())
-                folder.begin(replace(here, commit=trial.commit, dirty=trial.dirty, recstudy=trial.recstudy))
+                    return failed_outcome(failure)
+                attempt = Attempt(started=now(), host=socket.gethostname(), process=os.getpid())
+                folder.begin(
+                    replace(attempt, commit=trial.commit, dirty=trial.dirty, recstudy=trial.recstudy)
+                )
                 write_json(folder.config, trial.config)
-                folder.send()  # a worker that is killed early has tried, too
+                folder.send()  # so that the attempt counts even if the worker is killed early
                 return _execute(trial, folder, report, leave, group)
             except Exception as error:
-                return _failed(error, trial, group, folder)
+                return _record_failure(error, trial, group, folder)
     except Held as held:
-        group.first_says(False)
+        group.broadcast_flag(False)
         return {"status": "held", "by": held.holder}
     except StorageError as error:
-        return _failed(error, trial, group)
+        return _record_failure(error, trial, group)
 
 
 def worker_group(trial: Trial) -> Group:
-    """Return the workers that share the run. Only the recursive models have several."""
+    """Return the group of workers of the run. Only the recursive models have several workers."""
     return Group() if trial.config.get("program") else load_program().group()
 
 
 def _execute(
     trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], group: Group
 ) -> Json:
-    """Run the program and, on the worker that writes, record the result: the last file, so that there is all
-    of a run or none.
-    """
+    """Run the program. The first worker then records the result, which is always the last file written."""
     started = now()
     import_sent(trial.code, trial.modules)
     if trial.program:
@@ -159,47 +168,48 @@ def _execute(
 
 
 def record_user_files(trial: Trial, folder: RunFolder, resumes: bool) -> None:
-    """Record the SHA-256 of each user file; of a run that resumes after a file has changed, both versions
-    count.
+    """Record the SHA-256 of each user file.
+
+    If a file has changed since the last attempt of a resumed run, both versions are recorded.
     """
-    before = folder.user_files if resumes else {}
+    earlier_files = folder.user_files if resumes else {}
     versions = {
-        path: " ".join(dict.fromkeys([*before.get(path, "").split(), sha]))
+        path: " ".join(dict.fromkeys([*earlier_files.get(path, "").split(), sha]))
         for path, sha in trial.files.items()
     }
-    if before or versions:
-        write_json(folder.files, before | versions)
+    if earlier_files or versions:
+        write_json(folder.files, earlier_files | versions)
 
 
-def failed(failure: Failure) -> Json:
+def failed_outcome(failure: Failure) -> Json:
     """Return the outcome of a run that failed."""
     outcome: Json = {"status": "failed", "class": failure.error_class, "error": failure.error}
     return outcome | ({"calls": list(failure.calls)} if failure.calls else {})
 
 
-def _failed(error: Exception, trial: Trial, group: Group, folder: RunFolder | None = None) -> Json:
-    """Record why a run failed, if its folder is there, and return that outcome."""
+def _record_failure(error: Exception, trial: Trial, group: Group, folder: RunFolder | None = None) -> Json:
+    """Write the failure of a run to its folder, if it exists, and return the outcome."""
     line = f"{type(error).__name__}: {error}"
-    with suppress(ConfigError):  # a program that cannot be imported explains nothing
+    with suppress(ConfigError):  # the program cannot be imported
         line = program_of(trial.config).explain(error)
     output = error.output if isinstance(error, RunError) else traceback.format_exc()
     failure = Failure(error_class=failure_class(error), error=line, traceback=output, calls=user_calls(error))
-    with suppress(StorageError):  # then only the outcome says so
+    with suppress(StorageError):  # the outcome still contains the failure
         if folder is not None and folder.path.exists():
             folder.fail(failure)
     if group.world > 1:
-        raise error  # the other workers wait for a message that will not come: let Ray Train end the group
-    return failed(failure)
+        raise error  # the other workers wait for a collective operation: let Ray Train end the group
+    return failed_outcome(failure)
 
 
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
-# What Python, torch and CUDA say if there is no memory, also in the output of a command.
+# Messages of Python, torch and CUDA about missing memory, also searched in the output of a command.
 NO_MEMORY = re.compile("out ?of ?memory|MemoryError|not enough memory|can't allocate memory", re.IGNORECASE)
 
 
 def failure_class(error: BaseException) -> str:
-    """Return the class of an exception that ended a run."""
+    """Return the failure class of an exception, such as `data`, `storage` or `out of memory`."""
     if isinstance(error, RunError):
         return error.failure_class
     if isinstance(error, DataError):
@@ -213,8 +223,8 @@ def failure_class(error: BaseException) -> str:
 
 @cache
 def versions_of(*packages: str) -> dict[str, str]:
-    """Return the versions of these packages as far as they are installed here."""
-    # to a node of a cluster that may have the packages alone
+    """Return the versions of the installed packages."""
+    # a node of a cluster may have the packages but not recstudy
     versions = {"recstudy": "sent along by the driver"}
     for package in ("recstudy", *packages):
         with suppress(PackageNotFoundError):
@@ -223,8 +233,8 @@ def versions_of(*packages: str) -> dict[str, str]:
 
 
 def hardware(resources: Resources) -> Json:
-    """Return the machine of a run, as a record has it."""
-    torch = sys.modules.get("torch")  # loaded by the program, if at all
+    """Describe the machine of a run for its record."""
+    torch = sys.modules.get("torch")  # None if the program does not use it
     gpu = "Apple (MPS)" if resources.device == "mps" else None
     if resources.gpus and torch is not None and torch.cuda.is_available():
         gpu = torch.cuda.get_device_name()
@@ -237,17 +247,15 @@ def _cpu_name() -> str:
 
 
 def _line_of(file: str, name: str) -> str:
-    """Return what a file of the Linux kernel says under a name, the first time; empty if it is not there."""
+    """Return the first value of a name in a file of `/proc`; empty if it is missing."""
     with suppress(OSError), open(file, encoding="utf-8") as lines:
         return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
     return ""
 
 
 def reset_process(seed: int, cpus: int) -> None:
-    """Seed the generators that are loaded, and let nothing of the run before remain: numbers do not depend on
-    it.
-    """
-    with suppress(OSError):  # the peak of memory begins anew where the kernel allows it (Linux)
+    """Seed the imported random generators and reset global state, so that runs do not affect each other."""
+    with suppress(OSError):  # resets the peak of the memory (Linux)
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     random.seed(seed)
     if numpy := sys.modules.get("numpy"):
@@ -260,26 +268,22 @@ def reset_process(seed: int, cpus: int) -> None:
 
 
 def peak_memory_mb() -> float | None:
-    """Return the most memory that this process had in use since `reset_process`; None if the system does not
-    say.
-    """
-    # On other systems the figure is of the process's whole life, which may be that of a run before.
+    """Return the peak memory of this process since `reset_process` in MB; None if it is unknown."""
+    # Other systems report the peak since the start of the process, which may be that of an earlier run.
     peak = _line_of("/proc/self/status", "VmHWM")
     return int(peak.split()[0]) / 2**10 if peak else None
 
 
 @contextmanager
-def warning(report: Report) -> Iterator[Report]:
-    """Yield `report`, which takes along what our code has warned of in this process since the report
-    before.
-    """
+def with_warnings(report: Report) -> Iterator[Report]:
+    """Yield a `report` that adds the warnings that recstudy has logged since the last report."""
     handler, logger = BufferingHandler(sys.maxsize), logging.getLogger("recstudy")
     handler.setLevel(logging.WARNING)
 
     def report_and_warn(line: dict[str, Any]) -> None:
         warnings = [record.getMessage() for record in handler.buffer]
         report({**line, "warnings": warnings} if warnings else line)
-        handler.flush()  # which empties the buffer
+        handler.flush()  # empties the buffer
 
     logger.addHandler(handler)
     try:

@@ -195,13 +195,13 @@ class Space:
 
     def combinations(self) -> Iterator[Params] | None:
         """Return all settings; None if a field takes real numbers, or if they are too many to go through."""
-        counts = [prod(len(range.every) for range in ranges.values()) for ranges in self.ranges.values()]
+        counts = [prod(len(range.all_values) for range in ranges.values()) for ranges in self.ranges.values()]
         if not all(counts) or sum(counts) > MOST_COMBINATIONS:
             return None
         cells = (
             self.settings(family, dict(zip(ranges, values, strict=True)).__getitem__)
             for family, ranges in self.ranges.items()
-            for values in itertools.product(*(range.every for range in ranges.values()))
+            for values in itertools.product(*(range.all_values for range in ranges.values()))
         )
         return iter({repr(params): params for params in cells}.values())
 

@@ -212,6 +212,6 @@ def intervals(
 def _suggest(trial: Trial, path: str, range: Range) -> Any:
     if range.values:
         return trial.suggest_categorical(path, range.values)
-    if range.whole:
+    if range.is_integer:
         return trial.suggest_int(path, int(range.low), int(range.high), log=range.log)
     return trial.suggest_float(path, range.low, range.high, log=range.log)

@@ -32,8 +32,8 @@ from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Labels
 from recstudy.models.networks.contract import Carry, Network
 from recstudy.models.networks.layers import in_float64
-from recstudy.programs.settings import doubled
-from recstudy.programs.watchdog import alive
+from recstudy.programs.settings import doubling_counts
+from recstudy.programs.watchdog import heartbeat
 from recstudy.train.evaluate import autocast, own_batch
 from recstudy.train.process import draw
 
@@ -70,7 +70,7 @@ def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Ite
     noise = torch.Generator(device).manual_seed(draw(config.seed, "trajectories", number))
     thought = [think(network, batch.images, batch, config, noise) for _ in range(count)]
     solved = [exact(cells, batch.labels) for cells, _ in thought]
-    for many in doubled(count):
+    for many in doubling_counts(count):
         right_BK, sure_BK = (
             torch.stack(solved[:many], 1),
             torch.stack([halt for _, halt in thought[:many]], 1),
@@ -78,7 +78,7 @@ def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Ite
         yield f"noisy_exact_accuracy.{many}", right_BK.gather(1, sure_BK.argmax(1, keepdim=True))[:, 0]
         yield f"any_exact_accuracy.{many}", right_BK.any(1)
     right_B = torch.stack(solved, 1).sum(1).tolist() if solved else []
-    for many in doubled(count):
+    for many in doubling_counts(count):
         yield f"pass_at.{many}", torch.tensor([pass_at(many, right, count) for right in right_B])
 
 
@@ -95,7 +95,7 @@ def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> It
         cells, halt = think(network, turned.to(batch.images.dtype).view_as(batch.images), batch, config)
         answers.append(config.data.turned_back(cells, draws) if turn else cells)
         sure.append(halt)
-    for many in doubled(count):
+    for many in doubling_counts(count):
         answer = elected(torch.stack(answers[:many], 1), torch.stack(sure[:many], 1))
         yield f"voted_exact_accuracy.{many}", exact(answer, batch.labels)
         if many > 1:
@@ -110,7 +110,7 @@ def think(
     """Answers (B, S) uint8 and how sure the halting head is of them (B,), after D segments."""
     carry = network.start(images, batch.context)
     for _ in range(config.train.at_test.segments):
-        alive()
+        heartbeat()
         carry = carry if noise is None else shaken(carry, config.train.at_test, noise)
         with autocast(images.device, config.train):
             output, carry = network(images, carry)

@@ -22,7 +22,7 @@ from recstudy.data.puzzles import Puzzles
 from recstudy.metrics import Answers
 from recstudy.metrics.registry import score, selection_score
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.tasks.at_test import at_test
 from recstudy.train.evaluate import Diverged, answers, autocast, defined, filled, own_batch, stated
 from recstudy.train.losses import token_hits
@@ -104,7 +104,7 @@ def solve(
     for batch in batches.plain(size):
         if most is not None and seen >= most:
             break
-        alive()
+        heartbeat()
         count, seen, batch = len(batch.images), seen + batch.total, filled(batch)
         carry = network.start(batch.images, batch.context)
         hits = torch.zeros(len(batch.images), segments, dtype=torch.int32, device=batch.images.device)

@@ -25,7 +25,7 @@ from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score, selection_score
 from recstudy.models.networks.contract import Network, Output
 from recstudy.programs.metric import METRICS
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.train.losses import item_loss
 from recstudy.train.parallel import concatenated, rank_and_world
 
@@ -66,7 +66,7 @@ def read(network: Network, batches: Batches, config: RunConfig, depths: Sequence
     """
     network.eval()
     for whole in batches.plain(own_batch(config) * batches.world):
-        alive()
+        heartbeat()
         batch = filled(whole)
         carry = network.start(batch.images, batch.context)
         for depth in range(1, max(depths) + 1):

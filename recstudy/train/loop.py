@@ -31,7 +31,7 @@ from recstudy.data.cache import DataSet, Split
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, TASKS
 from recstudy.models.networks.contract import Carry, Network, Output, build
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.initial import Weights, check_state
@@ -139,7 +139,7 @@ class Training:
         with solo():
             training = Training(config, self.data, self.device)
             for _ in training.epochs():
-                alive()
+                heartbeat()
         return training.state.network.state_dict()
 
     def _batches(self, split: Split, shared: bool = True) -> Batches:
@@ -181,7 +181,7 @@ class Training:
         ended = torch.zeros(2, device=self.device)
         image_steps = 0
         for batch in self._train.epoch(self.state.epoch):
-            alive()
+            heartbeat()
             if self._by_sample and batch.total < self._full_batch:
                 # every slot needs its sample; the next epoch's order gives these images another place
                 continue

@@ -96,16 +96,16 @@ class Workers(Group):
     def __init__(self) -> None:
         self.rank, self.world = rank_and_world()
 
-    def first_says(self, value: bool) -> bool:
-        return self.any_says(value and rank_and_world()[0] == 0)
+    def broadcast_flag(self, value: bool) -> bool:
+        return self.any_true(value and rank_and_world()[0] == 0)
 
-    def first_gives(self, value: Callable[[], Any]) -> Any:
+    def broadcast_result(self, value: Callable[[], Any]) -> Any:
         given = [value() if rank_and_world()[0] == 0 else None]
         if _several():
             dist.broadcast_object_list(given, device=torch.device("cpu"))
         return given[0]
 
-    def any_says(self, value: bool) -> bool:
+    def any_true(self, value: bool) -> bool:
         return bool(total(torch.tensor(int(value))))
 
 

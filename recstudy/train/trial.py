@@ -14,7 +14,7 @@ from recstudy.metrics.kept import archived
 from recstudy.models.costs import cost, steps_a_batch
 from recstudy.programs.base import Execution
 from recstudy.programs.trial import record_user_files
-from recstudy.programs.watchdog import waiting, watched
+from recstudy.programs.watchdog import hang_watchdog, paused_watchdog
 from recstudy.records import Json, Results, RunFolder, append_line, write_json, write_whole
 from recstudy.records.reading import dumped
 from recstudy.train.evaluate import Diverged
@@ -43,7 +43,7 @@ def train_run(execution: Execution) -> Json:
     begin = initial(config, Results(trial.store or Path(trial.folder).parents[1]))
     # may compute features of every image
     training = Training(config, data, device, config.resources.compiles, begin)
-    with watched(60 * config.resources.hang_timeout_minutes, folder.hang_log(execution.group.rank)):
+    with hang_watchdog(60 * config.resources.hang_timeout_minutes, folder.hang_log(execution.group.rank)):
         load_checkpoint(training, folder.path)
         if writes:
             folder.keep_epochs(below=training.state.epoch)
@@ -94,14 +94,14 @@ def _train(training: Training, execution: Execution) -> bool:
         if writes:
             append_line(folder.losses, training.trace)
             append_line(folder.epochs, line)
-        leaving = execution.group.any_says(execution.leave())
-        if execution.group.first_says(
+        leaving = execution.group.any_true(execution.leave())
+        if execution.group.broadcast_flag(
             leaving or time.monotonic() - saved >= training.config.resources.checkpoint_seconds
         ):
             save_checkpoint(training, folder.path, writes)
             folder.send()
             saved = time.monotonic()
-        with waiting():  # for a driver that may be busy, or stopped, and then goes on
+        with paused_watchdog():  # for a driver that may be busy, or stopped, and then goes on
             execution.report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
         if leaving:
             return False

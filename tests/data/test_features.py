@@ -28,7 +28,7 @@ def test_cached_features_equal_fresh_ones(monkeypatch):
     """Of all images of the official split, whatever the rows; the second time no image is looked at. Each
     batch is reported, which a watchdog takes for a sign of life; training may not write into the cache."""
     (backbone, seen), signs = network(), []
-    monkeypatch.setattr(encoders, "alive", lambda: signs.append(1))
+    monkeypatch.setattr(encoders, "heartbeat", lambda: signs.append(1))
     first = features(split_of("a/train"), backbone, "small", CPU)
     with torch.no_grad():
         fresh = torch.cat([backbone(torch.from_numpy(part).float()) for part in (IMAGES[:64], IMAGES[64:])])

@@ -9,7 +9,16 @@ import pytest
 from recstudy.errors import ConfigError
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnSettings
-from recstudy.programs.table import METRIC, PROGRAM, SEED, SETTING, Table, assign, finished_runs, read_table
+from recstudy.programs.table import (
+    METRIC,
+    PROGRAM,
+    SEED,
+    SETTING,
+    TableProgram,
+    assign,
+    finished_runs,
+    read_table,
+)
 
 GRID = "lr,depth,seed,accuracy\n0.1,1,0,90.1\n0.1,1,1,90.4\n0.1,2,0,91.1\n0.1,2,1,91.8\n"
 WANDB = """"Name","State","Notes","User","Tags","Created","Runtime","Sweep","GPU Type","ID","lr","optimizer","seed","accuracy","val/loss","_step","_runtime","_timestamp"
@@ -47,7 +56,7 @@ def table(tmp_path):
 
 def named(table, **stated) -> tuple[list[str], str, list[str]]:
     assign(table, **stated)
-    settings, metrics = ([column.name for column in table.of(role)] for role in (SETTING, METRIC))
+    settings, metrics = ([column.name for column in table.with_role(role)] for role in (SETTING, METRIC))
     return settings, table.heads(SEED), metrics
 
 
@@ -115,7 +124,7 @@ def test_a_failed_run_has_the_settings_that_all_others_share(table):
 
 
 def test_the_ids_are_those_of_own_settings(table):
-    program = Table("runs", {"accuracy": Metric()})
+    program = TableProgram("runs", {"accuracy": Metric()})
     program.register("")
     for run_id, run in imported(table(GRID))[0].items():
         settings = OwnSettings(program=program.name, settings=run.settings, seed=run.seed)

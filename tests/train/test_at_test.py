@@ -17,7 +17,7 @@ from recstudy.data.puzzles import numbers
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
-from recstudy.programs.settings import doubled
+from recstudy.programs.settings import doubling_counts
 from recstudy.report.targets import AT_TEST
 from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
 from recstudy.testing import make_training, trained
@@ -187,7 +187,7 @@ def test_a_part_of_the_puzzles_is_spread_over_all():
 
 
 def test_counts_are_doubled_up_to_the_last():
-    assert [doubled(most) for most in (0, 1, 5, 8)] == [[], [1], [1, 2, 4, 5], [1, 2, 4, 8]]
+    assert [doubling_counts(most) for most in (0, 1, 5, 8)] == [[], [1], [1, 2, 4, 5], [1, 2, 4, 8]]
 
 
 @pytest.mark.parametrize("bias", [-5.0, 1.0])

@@ -8,12 +8,12 @@ import pytest
 from test_loop import training
 
 from recstudy.programs import watchdog
-from recstudy.programs.watchdog import watched
+from recstudy.programs.watchdog import hang_watchdog
 
 HANGS = {
     "sleep": "time.sleep(60)",
     "in C, with the interpreter's lock held": "import re; re.match('(a+)+$', 'a' * 60 + 'b')",
-    "in an inner block that allows more": "with watched(100, log): pass\n    time.sleep(60)",
+    "in an inner block that allows more": "with hang_watchdog(100, log): pass\n    time.sleep(60)",
 }
 
 
@@ -22,8 +22,8 @@ def watched_process(
 ) -> subprocess.CompletedProcess[str]:
     """`body` within the block, `after` behind it."""
     code = (
-        "import pathlib, time\nfrom recstudy.programs.watchdog import alive, waiting, watched\n"
-        f"log = pathlib.Path({str(log)!r})\nwith watched({silence}, log):\n    {body}\n{after}\nprint('over')"
+        "import pathlib, time\nfrom recstudy.programs.watchdog import heartbeat, paused_watchdog, hang_watchdog\n"
+        f"log = pathlib.Path({str(log)!r})\nwith hang_watchdog({silence}, log):\n    {body}\n{after}\nprint('over')"
     )
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False
@@ -42,9 +42,9 @@ def test_a_process_that_hangs_ends_and_leaves_its_stack(tmp_path, body):
 @pytest.mark.parametrize(
     ("body", "silence", "after"),
     [
-        ("[(alive(), time.sleep(0.1)) for _ in range(40)]", 3, ""),
-        ("with waiting(): time.sleep(4)", 0.5, ""),
-        ("alive()", 2, "time.sleep(3)"),
+        ("[(heartbeat(), time.sleep(0.1)) for _ in range(40)]", 3, ""),
+        ("with paused_watchdog(): time.sleep(4)", 0.5, ""),
+        ("heartbeat()", 2, "time.sleep(3)"),
     ],
     ids=["at work", "waiting for others", "after the block"],
 )
@@ -59,7 +59,7 @@ def test_a_process_that_shows_signs_or_waits_for_others_goes_on(tmp_path, body, 
 
 
 def test_nothing_is_watched_without_a_limit(tmp_path):
-    with watched(0, tmp_path / "none.log"):
+    with hang_watchdog(0, tmp_path / "none.log"):
         assert not list(tmp_path.iterdir())
 
 
@@ -67,8 +67,8 @@ def test_training_and_evaluation_show_a_sign_each_batch(monkeypatch, tmp_path):
     """58 images to train on and 6 to select by, in batches of 16 and of 32: four signs and one."""
     signs = []
     run = training(train__epochs=1)
-    with watched(3600, tmp_path / "hang-0.log"):
-        monkeypatch.setattr(watchdog, "RENEWED_S", 0.0)
+    with hang_watchdog(3600, tmp_path / "hang-0.log"):
+        monkeypatch.setattr(watchdog, "RENEWAL_S", 0.0)
         monkeypatch.setattr(watchdog.faulthandler, "dump_traceback_later", lambda *_, **__: signs.append(1))
         run.one_epoch()
         assert len(signs) == 4

@@ -7,7 +7,7 @@ from math import nan
 from typing import NamedTuple
 
 from recstudy.lazy import go, pd
-from recstudy.programs.settings import doubled
+from recstudy.programs.settings import doubling_counts
 from recstudy.report.caveats import caption_facts, leaky_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, cell_of_values
 from recstudy.report.figures.curve import Curve, Points, comparable
@@ -43,13 +43,13 @@ def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
     segment = done[0].number("gflops") / last if done else nan
     wide = segment * config.get("train.at_test.segments", 0)
     trajectories, copies = (
-        doubled(config.get(f"train.at_test.{name}", 0)) for name in ("trajectories", "copies")
+        doubling_counts(config.get(f"train.at_test.{name}", 0)) for name in ("trajectories", "copies")
     )
     halted = sum(run.number("halted_steps") for run in done) / len(done) if done else nan
     return [
         *(
             TestBudget(SEGMENTS, depth, segment * depth, SCORE if depth == last else at_depth(SCORE, depth))
-            for depth in sorted({*doubled(config["train.evaluation_depths"]), last})
+            for depth in sorted({*doubling_counts(config["train.evaluation_depths"]), last})
         ),
         *(
             TestBudget(TRAJECTORIES, count, wide * count, f"noisy_exact_accuracy.{count}")

@@ -33,7 +33,7 @@ from recstudy.models.networks.caption import frozen
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.fuselip_weights import load_public, public_hash
 from recstudy.programs.settings import digest
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 
 FORMAT = 1  # of a file of features; raise it when the same backbone gives other numbers
@@ -115,7 +115,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
         """Write a batch after the other: a grid of all images may be larger than memory."""
         with making(path) as temporary:
             for start in range(0, len(split.images), BATCH):
-                alive()
+                heartbeat()
                 with torch.inference_mode():
                     part = (
                         backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())

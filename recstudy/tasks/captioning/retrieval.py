@@ -25,7 +25,7 @@ from recstudy.models.networks.contract import Network, build
 from recstudy.models.networks.fuselip import AlignerNetwork, siglip_loss
 from recstudy.models.networks.layers import in_float64
 from recstudy.programs.metric import NotAvailable
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.tasks.captioning.encoders import begin
 from recstudy.tasks.captioning.writing import EXAMPLES
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
@@ -55,7 +55,7 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
     network.eval()
     parts = []
     for batch in batches.plain(own_batch(config) * batches.world):
-        alive()
+        heartbeat()
         with autocast(batch.images.device, config.train):
             left, right = network.features(some(batch.images), some(batch.labels))
         count = len(batch.images)

@@ -28,7 +28,7 @@ from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.layers import in_float64
 from recstudy.models.networks.lstm_captioners import ShowAttendTellNetwork
 from recstudy.models.networks.micar import MicarNetwork
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.train.evaluate import autocast, own_batch
 
 # At 003's largest (80 tokens, 3 layers, 8 heads, 49 places, 8 experts) 6 captions take 1.80 MB for
@@ -97,7 +97,7 @@ def expert_use(
         return {}, {}
     load, entropy, dropped, tokens = [], [], [], 0
     for batch in test.plain(max(1, min(own_batch(config), PAIRS // test.labels.shape[1] ** 2))):
-        alive()
+        heartbeat()
         read = batch.labels[:, :-1]
         with autocast(read.device, config.train):
             trace = network.trace(batch.images, read)

@@ -44,7 +44,7 @@ from recstudy.models.networks.vq import (
     vq_loss,
 )
 from recstudy.programs.settings import digest
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.records import Json
 from recstudy.records.files import write_whole
 
@@ -118,7 +118,7 @@ def _fit(network: VQNetwork, images: Tensor, epochs: int, generator: torch.Gener
             optimizer.step()
             schedule.step()
             network.tokenizer.quantiser.count_and_restart(codes, generator)
-        alive()
+        heartbeat()
 
 
 def _rate(step: int, steps: int) -> float:
@@ -209,7 +209,7 @@ def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, de
     def compute(file: Path) -> None:
         parts = []
         for start in range(0, len(split.images), CODED):
-            alive()
+            heartbeat()
             images = torch.from_numpy(np.asarray(split.images[start : start + CODED])).to(device)
             with torch.no_grad():
                 parts.append(tokenizer(unit(images)).ids.cpu())

@@ -26,7 +26,7 @@ from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.layers import in_float64
-from recstudy.programs.watchdog import alive
+from recstudy.programs.watchdog import heartbeat
 from recstudy.tasks.captioning.decode import decode
 from recstudy.tasks.captioning.rate_score import made_by
 from recstudy.tasks.captioning.routing import expert_use, kept
@@ -169,7 +169,7 @@ def captions(
     length = batches.labels.shape[1] + (model.decode == "official_quirk")
     written = [batches.labels.new_empty(0, length, dtype=torch.int64)]
     for batch in islice(batches.plain(size), count * rank // world, count * (rank + 1) // world):
-        alive()
+        heartbeat()
         with autocast(batch.images.device, config.train):
             ids = decode(
                 network,
