@@ -286,7 +286,7 @@ def complete(
     with these.
     """
     from recstudy.cluster.driver import lock_and_record, run_plan
-    from recstudy.cluster.sources import Where
+    from recstudy.cluster.sources import RunOptions
     from recstudy.cluster.view import View
 
     outdated = _outdated(plan, runs, results, options)
@@ -304,7 +304,7 @@ def complete(
     program = plan.base.program
     if not plan.smoke:
         say(*program.hints(plan.space.bases.values() if plan.is_search else [run.config for run in runs]))
-    driver_options = Where(
+    driver_options = RunOptions(
         options.address,
         data_folder(options.data),
         options.download,
@@ -321,7 +321,7 @@ def complete(
             driver_options,
             view,
             runs,
-            again=outdated.rerun_ids,
+            rerun_ids=outdated.rerun_ids,
             until=until,
             begin=begin,
             storage=storage,

@@ -1,4 +1,4 @@
-"""Where a study meets Ray: the cluster, the driver and its runs, the workers. Nothing else imports Ray."""
+"""Execution of studies on Ray: cluster, driver, runs and workers. No other package imports Ray."""
 
 import os
 from pathlib import Path
@@ -7,5 +7,5 @@ from recstudy.files import cache_folder
 
 try:
     Path.home()
-except RuntimeError:  # neither HOME nor an entry in passwd: Ray Tune (2.60), for one, is not imported then
+except RuntimeError:  # without HOME and an entry in passwd, Ray Tune (2.60) cannot be imported
     os.environ["HOME"] = str(cache_folder())

@@ -1,7 +1,6 @@
-"""Whether an address can be joined, and whether its cluster asks for a token: decided in a process of its
-own.
+"""Check in a separate process whether a cluster can be joined, and whether it requires a token.
 
-Ray reads the token mode when it is imported, so this module does not import it.
+Ray reads the token mode when it is imported, so this module does not import Ray.
 """
 
 import os
@@ -12,30 +11,29 @@ import threading
 
 from recstudy.errors import ClusterError, ConfigError
 
-ANSWER_S = 60  # an address that is silent for so long is refused; an idle one answers in 2 to 4 s
-MODE = "RAY_AUTH_MODE"  # `token` or `disabled`: whether this process shows a token, and asks for one
+ANSWER_S = 60  # time limit for an answer; an idle cluster answers in 2 to 4 s
+MODE = "RAY_AUTH_MODE"  # `token` or `disabled`: whether this process sends a token and requires one
 
 
 def check_address(address: str | None) -> None:
-    """Refuse an address that cannot be joined, and take over the cluster's token mode, before anything is
-    written.
+    """Check that the cluster can be joined, and set this process to its token mode.
 
-    A process that shows a token asks for one too, so a cluster without tokens would run its tasks, but no
-    actor (Ray 2.60).
+    A process that sends a token also requires one. A cluster without tokens would then run its tasks but no
+    actors (Ray 2.60).
 
     Args:
-        address: A cluster to join; None starts one on this machine.
+        address: The cluster to join; None if a cluster is started on this machine.
 
     Raises:
-        ConfigError: It is no address.
-        ClusterError: Nobody answers, or `RAY_AUTH_MODE` is not the cluster's mode.
+        ConfigError: The address is invalid.
+        ClusterError: The cluster does not answer, or `RAY_AUTH_MODE` is not its mode.
     """
     if address is None:
         return
     if address.startswith("ray://"):
         raise ConfigError(
-            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a"
-            f" job: ssh -fNL 8265:127.0.0.1:8265 {address.removeprefix('ray://').partition(':')[0] or 'HOST'}"
+            f"--address {address}: the driver must run inside the cluster. From outside, submit a job:"
+            f" ssh -fNL 8265:127.0.0.1:8265 {address.removeprefix('ray://').partition(':')[0] or 'HOST'}"
             " && ray job submit --address http://127.0.0.1:8265 --working-dir . -- python STUDY.py --address"
             " auto"
         )
@@ -47,41 +45,39 @@ def check_address(address: str | None) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         except (OSError, OverflowError) as error:
             raise ClusterError(no_cluster(address, f"TCP connection to {host}:{port}: {error}")) from None
-    given = os.environ.get(MODE, "").lower()
-    asks = _refuses(address, "disabled")
-    if asks and given == "disabled":
+    own_mode = os.environ.get(MODE, "").lower()
+    needs_token = _refuses(address, "disabled")
+    if needs_token and own_mode == "disabled":
         raise ClusterError(
-            f"the Ray cluster at {address} asks for a token, but {MODE}=disabled is set here. Set"
-            f" {MODE}=token."
+            f"The Ray cluster at {address} requires a token, but {MODE}=disabled is set. Set {MODE}=token."
         )
-    if asks and _refuses(address, "token"):
-        raise ClusterError(no_cluster(address, "it asks for a token, and ours is missing or wrong"))
-    if given == "token" and not asks:
+    if needs_token and _refuses(address, "token"):
+        raise ClusterError(no_cluster(address, "it requires a token, and yours is missing or wrong"))
+    if own_mode == "token" and not needs_token:
         raise ClusterError(
-            f"the Ray cluster at {address} asks for no token, but {MODE}=token is set here, with which no run"
-            f" would start. Set {MODE}=disabled, or start the cluster with {MODE}=token."
+            f"The Ray cluster at {address} uses no token, but {MODE}=token is set, so no run would start. Set"
+            f" {MODE}=disabled, or start the cluster with {MODE}=token."
         )
-    if asks and not given and "ray" in sys.modules:
+    if needs_token and not own_mode and "ray" in sys.modules:
         raise ClusterError(
-            f"the Ray cluster at {address} asks for a token, and Ray was imported before that was known. Set"
+            f"The Ray cluster at {address} requires a token, but Ray was already imported without one. Set"
             f" {MODE}=token before Python starts."
         )
-    os.environ[MODE] = "token" if asks else "disabled"
+    os.environ[MODE] = "token" if needs_token else "disabled"
 
 
-def no_cluster(address: str | None, why: str) -> str:
+def no_cluster(address: str | None, reason: str) -> str:
     return (
-        f"no Ray cluster answers at {address or 'this machine'} ({why}). Start one with `ray start --head`,"
-        " give it the token of `ray get-auth-token` if it asks for one, or leave --address out to run on"
-        " this machine."
+        f"No Ray cluster answers at {address or 'this machine'} ({reason}). Start one with `ray start --head`,"
+        " set the token (`ray get-auth-token`) if required, or remove --address to run on this machine."
     )
 
 
 def _refuses(address: str, mode: str) -> bool:
-    """Join in a process of its own, and return whether the cluster turns away this token mode.
+    """Try to join in a separate process, and return whether the cluster refuses this token mode.
 
     Raises:
-        ClusterError: It does not answer, or cannot be joined for another reason.
+        ClusterError: The cluster does not answer, or it cannot be joined for another reason.
     """
     join = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
     environment = os.environ | {MODE: mode}
@@ -92,7 +88,7 @@ def _refuses(address: str, mode: str) -> bool:
         timer.start()
         line, refused = "no reason given", False
         for line in attempt.stdout or ():
-            if "Unauthenticated" in line or "AuthenticationError" in line:  # Ray tries again without end
+            if "Unauthenticated" in line or "AuthenticationError" in line:  # Ray retries forever
                 refused = True
                 attempt.kill()
         silent = timer.finished.is_set()
@@ -101,11 +97,11 @@ def _refuses(address: str, mode: str) -> bool:
         return True
     if silent:
         start = f"`ray start --address={address} --num-cpus=0`"
-        why = (
-            f"tried to join for {ANSWER_S} s; a machine that is no node of it becomes one by {start}:"
+        reason = (
+            f"no answer for {ANSWER_S} s; if this machine is not a node of the cluster, add it by {start}:"
             " docs/how-to/cluster.md"
         )
-        raise ClusterError(no_cluster(address, why))
+        raise ClusterError(no_cluster(address, reason))
     if attempt.returncode:
         raise ClusterError(no_cluster(address, line.strip()))
     return False

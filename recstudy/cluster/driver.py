@@ -1,7 +1,8 @@
-"""From a plan to records, on Ray or in this process: what is missing is run, what is finished is left alone.
+"""The driver: it executes the unfinished runs of a plan, on Ray or in this process, and skips finished ones.
 
-A run is its id, so resuming, retrying and extending a study are one and the same case. Each run's worker
-writes the run's records; the driver writes the plan and names the runs that never came back.
+A run is identified by its id, so resuming, retrying and extending a study use the same code. Each run's
+worker writes the records of the run. The driver writes the plan, and the failures of runs whose process was
+lost.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recstudy.cluster.address import check_address
-from recstudy.cluster.sources import Where, missing, study_steps
+from recstudy.cluster.sources import RunOptions, study_steps, unfinished_runs
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError
 from recstudy.plugins import import_all, sent_files
@@ -26,8 +27,8 @@ from recstudy.study.record import record_plan, recorded
 from recstudy.study.trials import TrialLog
 
 if TYPE_CHECKING:
-    from recstudy.cluster.alone import Alone
     from recstudy.cluster.sweep import Sweep
+    from recstudy.cluster.without_ray import LocalRunner
     from recstudy.study.until import Until
     from recstudy.train.initial import Weights
 
@@ -35,92 +36,90 @@ if TYPE_CHECKING:
 def run_plan(
     plan: Plan,
     results: Results,
-    where: Where,
+    options: RunOptions,
     view: View,
     runs: Sequence[Run] = (),
     *,
     work: Work = run_trial,
-    again: Collection[str] = (),
+    rerun_ids: Collection[str] = (),
     until: "Until | None" = None,
     begin: "Weights | None" = None,
     storage: str = "",
 ) -> Plan:
-    """Run what a plan lacks: unfinished runs of a study, or what a search proposes and confirms. Record the
-    plan before.
+    """Record the plan and execute its unfinished runs, or the proposals of a search.
 
-    The study's folder is locked meanwhile. If the runs of a study are shared, as by several processes with
-    `--no-ray`, it is locked only until the plan is recorded: each run is locked by itself.
+    The study's folder is locked meanwhile. If several processes share the runs of a study (`--no-ray`), it is
+    locked only until the plan is recorded, because each run has its own lock.
 
     Args:
         plan: The plan of a study or search.
         results: The results folder.
-        where: Cluster and data.
-        view: Is told what happens.
-        runs: Of a study, the runs to finish. With `until` it is all runs of the plan, and then block after
-            block of further ones.
-        work: What is done with a trial; by default it is run.
-        again: Ids of finished runs that are run anew.
-        until: How far a study goes on for open questions.
-        begin: What runs start from. It is kept in the results folder.
-        storage: Where optuna-dashboard finds the trials of a search: a journal file or a database URL.
+        options: Cluster, data and loggers.
+        view: The display of progress.
+        runs: The runs of a study to finish. With `until`, all runs of the plan are finished, followed by
+            blocks of additional seeds.
+        work: The function that executes a trial.
+        rerun_ids: Ids of finished runs to repeat.
+        until: Adds seeds to a study until its questions are decided.
+        begin: Initial weights of the runs, which are saved in the results folder.
+        storage: A journal file or a database URL for optuna-dashboard.
 
     Returns:
-        The plan with the further blocks.
+        The plan with all blocks of seeds.
 
     Raises:
-        ConfigError, StorageError, DataError, ClusterError: Before anything is started.
+        ConfigError, StorageError, DataError, ClusterError: The plan cannot be executed. No run was started.
     """
     if plan.is_search:
         configs: Sequence[RunSettings] = [*plan.space.bases.values()]
     else:
-        configs = plan.configs if until else [run.config for run in missing(runs, results, again)]
-    # Trackers, an address, data and weights that cannot be used are refused before anything is written, and
-    # not in every run.
-    if not where.alone:
-        check_address(where.address)  # before Ray is imported
+        configs = plan.configs if until else [run.config for run in unfinished_runs(runs, results, rerun_ids)]
+    # Check loggers, address, data and weights once, before any record is written.
+    if not options.without_ray:
+        check_address(options.address)  # before Ray is imported
         sent_files()
-        if where.log:
-            # it imports Ray Tune, for which there is time later
+        if options.log:
+            # imported late, because it imports Ray Tune
             from recstudy.cluster.trackers import check_loggers
 
-            check_loggers(where.log)
+            check_loggers(options.log)
     if configs:
-        configs[0].program.check(configs, results, where.data, where.download, begin)
-    shared = where.alone and not (until or plan.is_search or results.store)
-    with ExitStack() as lock, ExitStack() as opened:
+        configs[0].program.check(configs, results, options.data, options.download, begin)
+    shared = options.without_ray and not (until or plan.is_search or results.store)
+    with ExitStack() as lock, ExitStack() as stack:
         is_recorded = _lock_study(lock, plan, results, view, shared)
         if plan.is_search:
-            from recstudy.cluster.searching import search_steps  # it imports Optuna
+            from recstudy.cluster.searching import search_steps  # imports Optuna
 
-            steps = search_steps(TrialLog(plan, results), view, storage, again)
+            steps = search_steps(TrialLog(plan, results), view, storage, rerun_ids)
         else:
-            steps = study_steps(plan, runs, results, view, again, until, shared)
+            steps = study_steps(plan, runs, results, view, rerun_ids, until, shared)
         sweep = None
         for step in steps:
             plan = step.plan
             if step.sources and sweep is None:
-                resources = opened_sweep(plan.study.name, configs, results, where, view, work)
-                sweep, places = opened.enter_context(resources)
+                resources = open_runner(plan.study.name, configs, results, options, view, work)
+                sweep, places = stack.enter_context(resources)
                 if meter := next(iter(step.sources.values())).meter:
                     if meter.budget.unit == "gpuh" and not all(fit.gpus for fit in places.values()):
                         raise ClusterError(
-                            f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours"
-                            " (2h) or runs"
+                            f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Use hours"
+                            " (2h) or a number of runs"
                         )
-                    opened.callback(keep_hours, meter, results)
+                    stack.callback(keep_hours, meter, results)
             if not is_recorded:
-                record_plan(plan, results, where.data)  # from here on nothing is refused
+                record_plan(plan, results, options.data)  # all checks have passed
             if sweep is None:
                 continue
             if shared:
                 lock.close()
             if begin is not None:
                 begin.keep(results)
-            archive(again, results)
-            again = ()
+            archive(rerun_ids, results)
+            rerun_ids = ()
             for requested, source in step.sources.items():
                 sweep.run(places[requested], source, step.pruning)
-                if sweep.hopeless:
+                if sweep.is_hopeless:
                     return plan
         return plan
 
@@ -131,19 +130,19 @@ def keep_hours(meter: Meter, results: Results) -> None:
 
 
 def lock_and_record(plan: Plan, results: Results, view: View, data: Path) -> None:
-    """Record a plan of which no run is left, unless the driver that runs this study has recorded one that
-    names all its runs.
-    """
+    """Record a plan without unfinished runs, unless another driver of this study has recorded its runs."""
     with ExitStack() as lock:
         if not _lock_study(lock, plan, results, view, shared=True):
             record_plan(plan, results, data)
 
 
 def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, shared: bool) -> bool:
-    """Lock the study's folder until `lock` is closed, and return whether another process has recorded this
-    plan meanwhile.
+    """Lock the study's folder until `lock` is closed.
 
-    If the study is shared and the process that has the lock has recorded this plan, nothing is locked.
+    If the study is shared and the process with the lock has recorded this plan, nothing is locked.
+
+    Returns:
+        Whether another process has recorded this plan.
     """
     hold = partial(results.holding, plan.study.name, plan.folder, on_wait=view.waits)
     with suppress(Held):
@@ -154,12 +153,12 @@ def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, share
     return recorded(plan, results)
 
 
-def archive(again: Collection[str], results: Results) -> None:
-    """Move the records of these finished runs out of the way, whole, so that they are run anew.
+def archive(rerun_ids: Collection[str], results: Results) -> None:
+    """Archive the records of these finished runs, so that they can be repeated.
 
-    A run that another process has run anew since `results` read it stays as it is.
+    A run that another process has already repeated since `results` read it is not archived.
     """
-    for run_id in again:
+    for run_id in rerun_ids:
         with (
             suppress(Held),
             locked_run_folder(str(results.run(run_id).path), results.store, wait=False) as folder,
@@ -170,34 +169,38 @@ def archive(again: Collection[str], results: Results) -> None:
 
 
 @contextmanager
-def opened_sweep(
-    study: str, configs: Sequence[RunSettings], results: Results, where: Where, view: View, work: Work
-) -> Iterator[tuple["Sweep | Alone", dict[Resources, Resources]]]:
-    """Give what runs runs, on a cluster that can do the work or in this process, and the places with their
-    GPUs decided.
-    """
-    program, places = configs[0].program, dict.fromkeys(config.resources for config in configs)
-    for resources in places:
-        program.check_device(resources.device)
-    if where.alone:
-        from recstudy.cluster.alone import Alone, fit_to_process
+def open_runner(
+    study: str, configs: Sequence[RunSettings], results: Results, options: RunOptions, view: View, work: Work
+) -> Iterator[tuple["Sweep | LocalRunner", dict[Resources, Resources]]]:
+    """Yield a runner, on a cluster or in this process, and the resources with their number of GPUs.
 
-        fits = {resources: fit_to_process(resources, program) for resources in places}
+    Yields:
+        The runner, and for each requested `Resources` those with the number of GPUs set.
+    """
+    program, requests = configs[0].program, dict.fromkeys(config.resources for config in configs)
+    for resources in requests:
+        program.check_device(resources.device)
+    if options.without_ray:
+        from recstudy.cluster.without_ray import LocalRunner, fit_to_process
+
+        resolved = {resources: fit_to_process(resources, program) for resources in requests}
         import_all()
-        yield Alone(study, results, where, view, work), fits
+        yield LocalRunner(study, results, options, view, work), resolved
         return
-    from recstudy.cluster.connection import cluster, fitting
+    from recstudy.cluster.connection import cluster, resolve_gpus
     from recstudy.cluster.nodes import check_nodes
 
-    with cluster(where.address, study, view.lost) as dashboard:
+    with cluster(options.address, study, view.exit_lost) as dashboard:
         if dashboard:
             view.say(f"Ray dashboard: {dashboard}")
-        if where.address is not None:
+        if options.address is not None:
             check_nodes(results)
-        fits = {
-            resources: fitting(resources, [config for config in configs if config.resources == resources])
-            for resources in places
+        resolved = {
+            resources: resolve_gpus(
+                resources, [config for config in configs if config.resources == resources]
+            )
+            for resources in requests
         }
-        from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
+        from recstudy.cluster.sweep import Sweep  # imported late, because it imports Ray Tune
 
-        yield Sweep(study, results, where, view, work, program=program), fits
+        yield Sweep(study, results, options, view, work, program=program), resolved

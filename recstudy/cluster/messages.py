@@ -1,5 +1,6 @@
-"""Requests to leave, from the driver to its runs, and lines, from Ray Train's workers to the trial that
-started them.
+"""An actor that passes messages between the driver, Tune's trials and Ray Train's workers.
+
+The driver requests runs to end early. Workers send their lines to the trial that has started them.
 """
 
 import asyncio
@@ -10,9 +11,7 @@ ALL = ""  # the key of a request to every run
 
 
 class Messages:
-    """An actor beside the driver. It imports next to nothing, so that its process starts quickly and stays
-    small.
-    """
+    """An actor on the driver's node. It imports few modules, so its process starts fast and stays small."""
 
     def __init__(self) -> None:
         self._requests: set[str] = set()  # node ids, or ALL
@@ -20,15 +19,15 @@ class Messages:
         self._stopped: set[str] = set()  # attempts
 
     async def request(self, key: str) -> None:
-        """Ask the runs of a node, or all runs, to leave."""
+        """Request the runs of a node, or all runs, to end early."""
         self._requests.add(key)
 
     async def requested(self, node_id: str) -> tuple[bool, bool]:
-        """Return whether the runs of a node are to leave, and whether that is for the node."""
+        """Return whether the runs of a node should end early, and whether the node itself is drained."""
         return bool(self._requests & {ALL, node_id}), node_id in self._requests
 
-    async def put(self, attempt: str, line: Any) -> bool:
-        """Pass on a line of an attempt, and return whether the attempt goes on."""
+    async def add_line(self, attempt: str, line: Any) -> bool:
+        """Add a line of an attempt, and return whether the attempt may continue."""
         self._lines[attempt].put_nowait(line)
         return attempt not in self._stopped
 
@@ -40,7 +39,7 @@ class Messages:
         """Stop an attempt at its next line."""
         self._stopped.add(attempt)
 
-    async def forget(self, attempt: str) -> None:
-        """Drop the lines of an attempt that has ended."""
+    async def discard_lines(self, attempt: str) -> None:
+        """Discard the lines of a finished attempt."""
         self._lines.pop(attempt, None)
         self._stopped.discard(attempt)

@@ -1,4 +1,4 @@
-"""The nodes of a cluster: what each must have before it gets runs, and how many runs they hold at once."""
+"""The nodes of a cluster: checks before a node gets runs, and the number of concurrent runs."""
 
 import platform
 import time
@@ -20,64 +20,66 @@ from recstudy.records import Results
 from recstudy.records.files import write_whole
 from recstudy.records.mirror import Mirror, scratch
 
-PACKAGE = Path(__file__).parents[1]  # recstudy's own folder, here or where a node has unpacked it
-PACKAGES = ("torch", "ray", "numpy", "optuna", "pydantic")  # which decide a run's numbers, or how it travels
-# a node unpacks the code and starts Python before it answers: 3 s here, long on a network file system
+PACKAGE = Path(__file__).parents[1]  # the folder of recstudy on this node
+PACKAGES = ("torch", "ray", "numpy", "optuna", "pydantic")  # they affect results or serialization
+# a node unpacks the code and starts Python before it answers: 3 s on a local disk, long on a network disk
 ANSWER_S = 120
-GPU_ANSWER_S = 20  # a GPU that others keep busy does not answer
-LOOK_S = 5.0  # between two looks at the cluster's nodes
+GPU_ANSWER_S = 20  # a GPU that other processes use does not answer
+LOOK_S = 5.0  # time between two checks of the cluster's nodes
 
 Node = dict[str, Any]  # Ray's description
 
 
-def alive() -> list[Node]:
-    """Return Ray's description of every node that is up."""
+def live_nodes() -> list[Node]:
+    """Return Ray's description of each running node."""
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-# -------------------------------------------------------------------------------------------------------------- the check
+# ------------------------------------------------------------------------------------------------------------
+# checks
 
 
 def check_nodes(results: Results) -> None:
-    """Refuse a node with other versions than this process, or one that cannot write the results.
+    """Check that all nodes have the versions of this process and can write the results.
 
     Raises:
-        ClusterError, StorageError: The node's name, and the reason.
+        ClusterError, StorageError: A node does not. The message names the node and the reason.
     """
     probe = results.root / f".probe-{uuid.uuid4().hex}"
     write_whole(probe, "seen by every node")
     try:
-        for node, answer in [
-            (node, ask(node, check_this_node, versions(), results.store, str(probe))) for node in alive()
-        ]:
-            receive(node, answer, ANSWER_S)
+        nodes = live_nodes()
+        arguments = versions(), results.store, str(probe)
+        answers = [call_on_node(node, check_this_node, *arguments) for node in nodes]
+        for node, answer in zip(nodes, answers, strict=True):
+            get_answer(node, answer, ANSWER_S)
     finally:
         probe.unlink(missing_ok=True)
 
 
-def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
-    """Refuse this node; the caller puts its name before the reason.
+def check_this_node(expected: dict[str, str], store: str, probe: str) -> None:
+    """Check this node. The caller adds its name to the error message.
 
     Args:
-        wanted: The driver's `versions()`.
-        store: The URI of the results; empty where they are a folder.
-        probe: A path in the results folder, which every node must see.
+        expected: The driver's `versions()`.
+        store: The URI of the results; empty if they are in a folder.
+        probe: A file in the results folder, which each node must see.
 
     Raises:
-        ClusterError: Other versions.
-        StorageError: The results cannot be written here.
+        ClusterError: The versions differ.
+        StorageError: This node cannot write the results.
     """
     for package, installed in versions().items():
-        if _minor(installed) != _minor(wanted[package]):
+        if _minor(installed) != _minor(expected[package]):
             raise ClusterError(
-                f"has {package} {installed}, but this process has {wanted[package]}. Start Ray there from an"
-                f" environment with {package} {_minor(wanted[package])}, as everywhere."
+                f"has {package} {installed}, but the driver has {expected[package]}. Start Ray on the node"
+                f" from an environment with {package} {_minor(expected[package])}."
             )
     if store:
         try:
             Mirror(store, scratch(store)).check()
         except RecstudyError as error:
-            raise StorageError(f"cannot use the results store. {error}") from None
+            raise StorageError(f"cannot write to the results store. {error}") from None
         return
     try:
         Path(probe).stat()
@@ -85,13 +87,13 @@ def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
             file.write(b"written by every node")
     except OSError as error:
         raise StorageError(
-            f"cannot use the results folder {Path(probe).parent} ({error.strerror}). "
-            "Give a folder that every node shares with --results."
+            f"cannot write to the results folder {Path(probe).parent} ({error.strerror}). "
+            "Set --results to a folder that all nodes share."
         ) from None
 
 
 def versions() -> dict[str, str]:
-    """Return Python's version and those of `PACKAGES`."""
+    """Return the versions of Python and of `PACKAGES`."""
     installed = versions_of(*PACKAGES)
     return {"Python": platform.python_version()} | {
         package: installed.get(package, "(none)") for package in PACKAGES
@@ -102,19 +104,21 @@ def _minor(text: str) -> str:
     return ".".join(text.split(".")[:2])
 
 
-def ask(node: Node, function: Callable[..., Any], *arguments: Any, gpus: float = 0) -> "ray.ObjectRef[Any]":
-    """Call a function on a node, with a share of a GPU if needed."""
+def call_on_node(
+    node: Node, function: Callable[..., Any], *arguments: Any, gpus: float = 0
+) -> "ray.ObjectRef[Any]":
+    """Start a function on a node, with a share of a GPU if needed."""
     on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
     task = ray.remote(num_cpus=0, num_gpus=gpus, max_retries=0)(function)
     return task.options(scheduling_strategy=on_node).remote(*arguments)
 
 
-def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
+def get_answer(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
     """Return a node's answer.
 
     Raises:
-        RecstudyError: The function's error, with the node's name before it.
-        ClusterError: The node does not answer, or cannot run our code.
+        RecstudyError: The error of the function, with the node's name.
+        ClusterError: The node does not answer, or it cannot run our code.
     """
     name = node["NodeManagerAddress"]
     try:
@@ -122,47 +126,47 @@ def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
     except GetTimeoutError:
         ray.cancel(answer, force=True)
         raise ClusterError(
-            f"node {name} did not answer in {seconds:g} s. Look at it with `ray status`, or remove it."
+            f"node {name} did not answer within {seconds:g} s. Check it with `ray status`, or remove it."
         ) from None
     except RayError as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, RecstudyError):
             raise type(cause)(f"node {name} {cause}") from None
         raise ClusterError(
-            f"node {name} cannot run our code ({str(error).strip().splitlines()[-1]}). "
-            "Start Ray there from an environment with recstudy's packages."
+            f"node {name} cannot run recstudy ({str(error).strip().splitlines()[-1]}). "
+            "Start Ray on the node from an environment with recstudy's packages."
         ) from None
 
 
-# --------------------------------------------------------------------------------------------------------------- capacity
+# ------------------------------------------------------------------------------------------------------------
+# capacity
 
 
 def smallest_gpu(share: float, free_bytes: Callable[[], int | None]) -> int | None:
-    """Return the free bytes of the GPU with the fewest, one GPU a node; None if every GPU is busy.
+    """Return the least free GPU memory in bytes, with one GPU checked per node; None if all GPUs are busy.
 
     Args:
-        share: The share of a GPU to ask for. Ray then shows the GPU to the task.
+        share: The share of a GPU to request, so that Ray makes the GPU visible to the task.
         free_bytes: Called on each node.
     """
-    nodes = [node for node in alive() if node["Resources"].get("GPU", 0)]
+    nodes = [node for node in live_nodes() if node["Resources"].get("GPU", 0)]
     try:
-        answers = [(node, ask(node, free_bytes, gpus=share)) for node in nodes]
-        free = [receive(node, answer, GPU_ANSWER_S) for node, answer in answers]
-        return min((bytes for bytes in free if bytes is not None), default=None)
+        answers = [(node, call_on_node(node, free_bytes, gpus=share)) for node in nodes]
+        free_memory = [get_answer(node, answer, GPU_ANSWER_S) for node, answer in answers]
+        return min((bytes for bytes in free_memory if bytes is not None), default=None)
     except ClusterError:
         return None
 
 
 @dataclass
 class ClusterCapacity:
-    """Counts the runs that the cluster holds at once. A node that has joined counts once it has passed the
-    check.
+    """Counts the runs that the cluster can execute concurrently. New nodes count after they are checked.
 
     Args:
-        resources: The resources of every run.
+        resources: The resources of each run.
         check: The arguments of `check_this_node`; empty if no node can join.
         say: Called with the reason why a node gets no runs.
-        refused: Ids of nodes that get no runs, which a sweep keeps.
+        refused: Ids of nodes that get no runs. The sweep keeps this set.
     """
 
     resources: Resources
@@ -171,40 +175,41 @@ class ClusterCapacity:
     refused: set[str]
 
     def __post_init__(self) -> None:
-        self._nodes = {node["NodeID"] for node in alive()} - self.refused
-        self._asked: dict[str, ray.ObjectRef[Any]] = {}
-        self._looked = float("-inf")
+        self._nodes = {node["NodeID"] for node in live_nodes()} - self.refused
+        self._pending_checks: dict[str, ray.ObjectRef[Any]] = {}
+        self._check_time = float("-inf")
         self._runs = 1
 
     def __call__(self) -> int:
-        if time.monotonic() - self._looked >= LOOK_S:
-            nodes = alive()
+        if time.monotonic() - self._check_time >= LOOK_S:
+            nodes = live_nodes()
             if self.check:
                 self._check_joined(
                     [node for node in nodes if node["NodeID"] not in self._nodes | self.refused]
                 )
             usable = [node for node in nodes if node["NodeID"] in self._nodes]
             self._runs = max(1, concurrent_runs(usable, self.resources))
-            self._looked = time.monotonic()
+            self._check_time = time.monotonic()
         return self._runs
 
     def _check_joined(self, nodes: list[Node]) -> None:
         for node in nodes:
             name = node["NodeID"]
-            if name not in self._asked:
-                self._asked[name] = ask(node, check_this_node, *self.check)
-            elif ray.wait([self._asked[name]], timeout=0)[0]:
+            if name not in self._pending_checks:
+                self._pending_checks[name] = call_on_node(node, check_this_node, *self.check)
+            elif ray.wait([self._pending_checks[name]], timeout=0)[0]:
                 try:
-                    receive(node, self._asked.pop(name), ANSWER_S)
+                    get_answer(node, self._pending_checks.pop(name), ANSWER_S)
                     self._nodes.add(name)
                 except RecstudyError as error:
                     self.refused.add(name)
-                    self.say(f"A node that has come is not counted on: {error}")
+                    self.say(f"A new node gets no runs: {error}")
 
 
 def concurrent_runs(nodes: list[Node], resources: Resources) -> int:
-    """Return how many runs these nodes hold at once. A worker's several GPUs are whole; a fraction shares
-    one.
+    """Return how many runs these nodes can execute concurrently.
+
+    A worker with several GPUs gets whole GPUs; workers with a fraction share a GPU.
     """
     gpus = resources.gpus or 0.0
     workers = 0

@@ -1,7 +1,6 @@
-"""A search, run: propose, run, tell; then the best again with fresh seeds.
+"""Execute a search: propose settings, run them and report the result; then confirm the best with new seeds.
 
-The trial log and the records are the truth: a killed driver's successor makes Optuna's study from them and
-goes on.
+The search is resumed from the trial log and the records: the next driver rebuilds Optuna's study from them.
 """
 
 import itertools
@@ -9,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from recstudy.cluster.sources import Source, Step, missing
+from recstudy.cluster.sources import Source, SweepStep, unfinished_runs
 from recstudy.cluster.view import Outcome, View
 from recstudy.errors import ConfigError, raised_at
 from recstudy.records import EpochLine, read_log, write_record
@@ -19,51 +18,54 @@ from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.trials import State, TrialLog, runs_of
 
-ENDED = ("done", "stopped")  # trials that are not run again
-TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
-DRAWS = 1000  # of those in a space that cannot be gone through: half a second
+FINAL_STATES = ("done", "stopped")  # trials that are not repeated
+TRIES = 30  # invalid proposals of the sampler in a row, before untried settings are searched for
+DRAWS = 1000  # random settings in a space that cannot be enumerated: half a second
 
 
-def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> Iterator[Step]:
-    """Yield a search's proposals as far as the budget goes, then the best with fresh seeds on what is kept of
-    it.
+def search_steps(
+    log: TrialLog, view: View, storage: str = "", rerun_ids: Collection[str] = ()
+) -> Iterator[SweepStep]:
+    """Yield the proposals of a search, and then the confirmation of the best settings with new seeds.
 
     Args:
         log: The trials so far.
-        view: Is told what happens.
-        storage: Where optuna-dashboard finds the trials: a journal file or a database URL.
-        again: Ids of finished runs that are run anew.
+        view: The display of progress.
+        storage: A journal file or a database URL for optuna-dashboard.
+        rerun_ids: Ids of finished runs to repeat.
     """
     plan, results = log.plan, log.results
-    proposals = Proposals(log, view, storage, again)
-    view.searching(plan, log.run_count, missing(runs_of(plan, results), results, again, ENDED))
-    pruning = None if plan.stopping == "none" else PrunedBy(log, again)
-    yield Step(plan, {plan.base.resources: proposals}, pruning)
+    proposals = Proposals(log, view, storage, rerun_ids)
+    view.searching(
+        plan, log.run_count, unfinished_runs(runs_of(plan, results), results, rerun_ids, FINAL_STATES)
+    )
+    pruning = None if plan.stopping == "none" else PrunedBy(log, rerun_ids)
+    yield SweepStep(plan, {plan.base.resources: proposals}, pruning)
     importance = log.path.with_name(f"importance-{plan.definition}.json")
     with results.changing(importance):
         write_record(importance, proposals.optimizer.importance())
     if plan.reserved_runs:
         fresh = log.confirm()
-        todo = missing(fresh, results)
+        todo = unfinished_runs(fresh, results)
         view.confirming(fresh, todo)
-        yield Step(plan, {plan.base.resources: Source(deque(todo), log.meter)})
+        yield SweepStep(plan, {plan.base.resources: Source(deque(todo), log.meter)})
 
 
 class Proposals(Source):
-    """What a search runs next, and what came of it.
+    """The source of a search's runs. It proposes settings, and reports the results to the optimizer.
 
     Args:
-        log: The trials so far, which grows.
-        view: Is told of each proposal.
+        log: The trials so far. New trials are added.
+        view: The display of progress.
         storage: See `Optimizer`.
-        again: Ids of finished runs that are run anew.
+        rerun_ids: Ids of finished runs to repeat.
     """
 
-    def __init__(self, log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> None:
-        waiting = missing(log.runs, log.results, again, ENDED)
+    def __init__(self, log: TrialLog, view: View, storage: str = "", rerun_ids: Collection[str] = ()) -> None:
+        waiting = unfinished_runs(log.runs, log.results, rerun_ids, FINAL_STATES)
         super().__init__(deque(waiting), log.meter)
         self.plan, self.log, self.view = log.plan, log, view
-        self.optimizer = Optimizer(self.plan, log.tried(again), storage)
+        self.optimizer = Optimizer(self.plan, log.tried(rerun_ids), storage)
         for run in waiting:
             trial, _ = self.optimizer.ask(log.params[run.id])
             self.optimizer.start_trial(trial, run.id, run.label)
@@ -72,99 +74,100 @@ class Proposals(Source):
         )
         self.rest = self.plan.space.combinations()
         self.exhausted = False
-        self._asked, self._answer = (-1, -1), True
+        self._room_key, self._answer = (-1, -1), True
 
     @property
-    def over(self) -> bool:
-        """Hours end what is under way too; a run that was begun is one of the budget's."""
+    def is_over(self) -> bool:
+        """Whether running runs must end too. A budget in runs includes the runs that have started."""
         return self.plan.budget.unit != "runs" and not self._room
 
     @property
     def _room(self) -> bool:
-        """Asked many times a second; of a budget in runs, the answer changes only with the trials."""
-        now = self.log.run_count, self.optimizer.running_trials
-        if now != self._asked or self.plan.budget.unit != "runs":
-            self._asked, self._answer = now, self.log.has_room(self.optimizer.running_trials)
+        """Whether the budget allows another run. Cached for a budget in runs, since it is called often."""
+        count = self.log.run_count, self.optimizer.running_trials
+        if count != self._room_key or self.plan.budget.unit != "runs":
+            self._room_key, self._answer = count, self.log.has_room(self.optimizer.running_trials)
         return self._answer
 
     def next(self) -> Run | None:
-        """Return a run that is not known yet; None where the budget goes no further or nothing is left to
-        try.
-        """
+        """Return a new run; None if the budget is spent or all settings were tried."""
         tries = 0
         while not self.exhausted and self._room:
-            given = self.first.popleft() if self.first else self._untried() if tries >= TRIES else None
+            fixed_params = None
+            if self.first:
+                fixed_params = self.first.popleft()
+            elif tries >= TRIES:
+                fixed_params = self._untried()
             if self.exhausted:
                 break
-            trial, params = self.optimizer.ask(given)
+            trial, params = self.optimizer.ask(fixed_params)
             tries += 1
             try:
                 run = self.plan.run(len(self.log.params), params)
-            except ConfigError:  # settings that do not fit together, such as a width and its heads
+            except ConfigError:  # an invalid combination, such as a width and a number of heads
                 self.optimizer.tell(trial, "failed")
                 continue
-            _, known = self.log.measured(run.id)
+            _, values = self.log.measured(run.id)
             if run.id in self.log.params:
-                self.optimizer.tell(trial, "failed" if None in known else "done", known)
+                self.optimizer.tell(trial, "failed" if None in values else "done", values)
                 continue
             tries = 0
             self.log.add(run, params)
             self.optimizer.start_trial(trial, run.id, run.label)
-            self.view.proposed(run, is_finished=None not in known)
-            if None in known:
+            self.view.proposed(run, is_finished=None not in values)
+            if None in values:
                 return run
-            self.optimizer.end_trial(run.id, "done", known)
+            self.optimizer.end_trial(run.id, "done", values)
         return None
 
     def _untried(self) -> Params | None:
-        """Settings that fit together and were not tried; where there seem to be none, the search is over, and
-        it is said why.
-        """
-        misfits: list[str] = []
-        drawn = itertools.islice(self.plan.space.draws(seed=len(self.log.params)), DRAWS)
-        for params in drawn if self.rest is None else self.rest:
+        """Return valid settings that were not tried. If none are found, end the search and print why."""
+        errors: list[str] = []
+        samples = itertools.islice(self.plan.space.draws(seed=len(self.log.params)), DRAWS)
+        for params in samples if self.rest is None else self.rest:
             try:
                 if self.plan.run(0, params).id not in self.log.params:
                     return params
             except ConfigError as error:
-                misfits.append(str(error))
+                errors.append(str(error))
         self.exhausted = True
-        words = "All settings that fit together were tried: the space is searched."
+        message = "All valid settings were tried, so the search ends."
         if self.rest is None:
-            unfit = f", {len(misfits):,} do not fit together, such as: {misfits[-1]}" if misfits else ""
-            words = f"Of {DRAWS:,} settings drawn at random {DRAWS - len(misfits):,} were tried before{unfit}"
+            invalid = f", {len(errors):,} are invalid, such as: {errors[-1]}" if errors else ""
+            message = f"Of {DRAWS:,} random settings, {DRAWS - len(errors):,} were tried before{invalid}"
         elif not self.log.params:
-            words = f"No settings fit together, such as: {misfits[-1]}"
-        self.view.say(words)
+            message = f"All settings are invalid, such as: {errors[-1]}"
+        self.view.say(message)
         return None
 
-    def epoch(self, run: Run, line: Outcome) -> None:
+    def on_epoch(self, run: Run, line: Outcome) -> None:
         self.optimizer.report_epoch(run.id, line["epoch"], line.get(run.config.objective))
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        super().ended(run, outcome)
+    def on_end(self, run: Run, outcome: Outcome) -> None:
+        super().on_end(run, outcome)
         _, values = self.log.measured(run.id)
-        state: State = outcome["status"] if outcome["status"] in ENDED else "failed"
+        state: State = outcome["status"] if outcome["status"] in FINAL_STATES else "failed"
         self.optimizer.end_trial(run.id, state, values)
 
 
 class PrunedBy:
-    """Stops runs by a pruner, which also hears of the epochs of earlier runs: a search that resumes decides
-    as before.
+    """Decides by a pruner whether a run is stopped early.
+
+    It reads the epochs of earlier runs, so that a resumed search decides as if it had not been interrupted.
 
     Args:
         log: The trials so far.
-        again: Ids of finished runs that are run anew.
+        rerun_ids: Ids of finished runs to repeat.
     """
 
-    def __init__(self, log: TrialLog, again: Collection[str] = ()) -> None:
+    def __init__(self, log: TrialLog, rerun_ids: Collection[str] = ()) -> None:
         plan = log.plan
         self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
-        self.objective, way = next(iter(plan.objectives.items()))
-        self.sign = 1 if way == "max" else -1
+        self.objective, direction = next(iter(plan.objectives.items()))
+        self.sign = 1 if direction == "max" else -1
         self.epochs = max(base.steps or 0 for base in plan.space.bases.values())
         self.scores: dict[str, dict[int, float]] = {}  # by run: epochs done -> score
-        for run_id in (run_id for run_id in log.params if run_id not in again):
+        for run_id in (run_id for run_id in log.params if run_id not in rerun_ids):
             for line in read_log(log.results.run(run_id).epochs, EpochLine):
                 self._hear(run_id, line.epoch + 1, line.values)
 
@@ -179,10 +182,8 @@ class PrunedBy:
         if "status" in line or not self._hear(run_id, line["epochs_done"], line):
             return False
         run = {epoch: score for epoch, score in self.scores[run_id].items() if epoch <= line["epochs_done"]}
-        others = [scores for other, scores in self.scores.items() if other != run_id]
+        other_scores = [scores for other_id, scores in self.scores.items() if other_id != run_id]
         try:
-            return self.rule(run, others, self.epochs or max(map(max, self.scores.values())))
-        except Exception as error:  # of a user's own code
-            raise ConfigError(
-                f"the pruner {self.name!r} cannot say whether a run is stopped: {raised_at(error)}"
-            ) from None
+            return self.rule(run, other_scores, self.epochs or max(map(max, self.scores.values())))
+        except Exception as error:  # an error in a user's pruner
+            raise ConfigError(f"The pruner {self.name!r} raised an error: {raised_at(error)}") from None

@@ -1,4 +1,7 @@
-"""Where the runs of a sweep come from, where they run, and what every way of running them does alike."""
+"""Base classes of the execution of runs: the options, the sources of runs and the runner.
+
+`recstudy.cluster.sweep` runs on Ray and `recstudy.cluster.without_ray` in this process.
+"""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -21,198 +24,208 @@ if TYPE_CHECKING:
     from recstudy.cluster.searching import PrunedBy
     from recstudy.study.until import Until
 
-SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
+# If so many runs fail with the same error and none succeeds, the other runs would fail too.
+MAX_SAME_FAILURES = 3
 
 
 @dataclass(frozen=True)
-class Where:
-    """Where a study runs; nothing here decides a number."""
+class RunOptions:
+    """Options of the execution of a study. They do not affect its numbers.
+
+    Args:
+        address: The Ray cluster to join; None starts one on this machine.
+        data: The folder with the data sets.
+        download: Whether missing data sets are downloaded.
+        commit: The commit of the study's repository.
+        dirty: Whether the repository has uncommitted changes.
+        recstudy: The commit of recstudy if it is in another repository.
+        log: Names of Ray's loggers (see `trackers.py`).
+        log_losses: Whether the loggers also get the losses of updates.
+        without_ray: Execute one run after another in this process.
+        files: The SHA-256 of each user file by path.
+    """
 
     address: str | None = None
     data: Path = Path("data")
     download: bool = False
-    commit: str | None = None  # of the study's repository
+    commit: str | None = None
     dirty: bool = False
-    recstudy: str = ""  # its commit, where that is of another repository
-    log: tuple[str, ...] = ()  # by which of Ray's loggers, see `trackers.py`
-    log_losses: bool = False  # of updates
-    alone: bool = False  # without Ray, one run after another in this process
-    files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
+    recstudy: str = ""
+    log: tuple[str, ...] = ()
+    log_losses: bool = False
+    without_ray: bool = False
+    files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
-class Running(ABC):
-    """A study's or a search's way of running runs, and the account of them.
+class Runner(ABC):
+    """Executes the runs of a study or a search, and counts their failures.
 
     Args:
-        name: of the study.
-        results: where the records are written.
-        where: cluster and data.
-        view: is told what happens.
-        work: what is done with a trial.
-        trackers: are told the same of each run.
+        name: The name of the study.
+        results: The results folder.
+        options: Cluster, data and loggers.
+        view: The display of progress.
+        work: The function that executes a trial.
+        trackers: Loggers and metrics, which receive the same events as `view`.
 
     Attributes:
-        errors: Of failed runs.
+        errors: The errors of failed runs.
         succeeded: Whether any run has ended without a failure.
     """
 
     name: str
     results: Results
-    where: Where
+    options: RunOptions
     view: View
     work: Work
     trackers: list[Listener] = field(default_factory=list)
-    leaving: Draining = field(default_factory=Draining)
+    draining: Draining = field(default_factory=Draining)
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
 
     @abstractmethod
     def run(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
-        """Run what `source` gives until it gives no more, each after the other or side by side.
+        """Execute the runs of `source` until it has no more.
 
-        If the first runs all fail alike, the others are given up. SIGTERM ends it once its runs have left,
-        each after its epoch, as Ctrl-C would.
+        If the first runs all fail with the same error, the other runs are skipped. After SIGTERM or Ctrl-C,
+        each run saves a checkpoint at the end of its epoch, and the method returns.
 
         Args:
-            resources: of every run, with its GPUs decided.
-            source: of runs; is told what becomes of them.
-            pruning: may stop a run early by its epochs; such a run is recorded as stopped.
+            resources: The resources of each run, with the number of GPUs set.
+            source: The source of the runs, which receives their events.
+            pruning: Stops runs early based on their epochs. These runs are recorded as stopped.
         """
 
     def begin(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
-        """Take the runs of a source from now on."""
+        """Start to take the runs of a source."""
         self.resources, self.source, self.pruning = resources, source, pruning
         if source.meter is not None:
             source.meter.gpus = (resources.gpus or 0) * resources.workers
         self.listeners: list[Listener] = [self.view, source, *self.trackers]
-        self.runs: dict[str, Run] = {}  # under way
-        # runs that other processes work on, and these processes
+        self.runs: dict[str, Run] = {}  # running
+        # runs that other processes have locked, and the names of these processes
         self.blocked: dict[str, tuple[Run, str]] = {}
-        self.announced: set[str] = set()  # blocked runs whose wait was announced
-        self.starved: list[Run] = []  # runs that found no memory
+        self.announced: set[str] = set()  # ids of blocked runs whose wait was printed
+        self.starved: list[Run] = []  # runs that ran out of memory
 
     def take(self) -> Run | None:
-        """Return the run that begins next, or None for the time being. Blocked runs come last, once they are
-        free.
-        """
-        if self.leaving.is_requested:
+        """Return the next run to start; None if no run can start now. Blocked runs come last."""
+        if self.draining.is_requested:
             return None
         run = self.source.waiting.popleft() if self.source.waiting else self.source.next()
         if run is None:
-            store = self.results.store
-            run = next(
-                (
-                    run
-                    for run, _ in self.blocked.values()
-                    if is_free(str(self.results.run(run.id).path), store)
-                ),
-                None,
-            )
+            for blocked, _ in self.blocked.values():
+                if is_free(str(self.results.run(blocked.id).path), self.results.store):
+                    run = blocked
+                    break
         if run is not None:
             self.blocked.pop(run.id, None)
             self.runs[run.id] = run
-        elif not (self.runs or self.source.shared):  # nothing else is left to do
+        elif not (self.runs or self.source.shared):  # only blocked runs are left
             for blocked, holder in self.blocked.values():
                 if blocked.id not in self.announced:
                     self.view.waits(holder, str(blocked))
             self.announced = set(self.blocked)
         return run
 
-    def started(self, run: Run) -> None:
+    def start(self, run: Run) -> None:
         for listener in self.listeners:
-            listener.started(run)
+            listener.on_start(run)
 
-    def heard(self, run: Run, line: Outcome) -> None:
-        """Pass on what a run reports: an epoch, or how it has ended."""
+    def on_report(self, run: Run, line: Outcome) -> None:
+        """Pass a line of a run to the listeners: an epoch, or the outcome."""
         for text in line.get("warnings", ()):
             self.view.say(f"{run}: warning: {text}")
         status = line.get("status")
         if status is None:
             for listener in self.listeners:
-                listener.epoch(run, line)
+                listener.on_epoch(run, line)
         elif status in ("drained", "held"):
             self._left(run, line)
         else:
-            self._ended(run, line)
+            self._end(run, line)
 
     def _left(self, run: Run, line: Outcome) -> None:
         del self.runs[run.id]
         for listener in self.listeners:
-            listener.left(run)
-        if line["status"] == "drained":  # its node is wanted back: it resumes from its checkpoint elsewhere
+            listener.on_leave(run)
+        if line["status"] == "drained":  # its node is drained; it resumes from its checkpoint on another one
             self.source.waiting.append(run)
             return
         self.blocked[run.id] = run, line["by"]
         self.announced.discard(run.id)
         if not self.source.shared:
-            self.view.say(f"{run}: {line['by']} works on it; it is put off, and the others go first")
+            self.view.say(f"{run}: locked by {line['by']}; other runs start first")
 
-    def _ended(self, run: Run, outcome: Outcome) -> None:
+    def _end(self, run: Run, outcome: Outcome) -> None:
         self.runs.pop(run.id, None)
         self.results.pull(run.id)
         if outcome["status"] != "failed":
             self.succeeded = True
         else:
-            # a path in the run's own folder is no difference
+            # paths in the run's folder must not make errors look different
             self.errors.append(str(outcome["error"]).replace(run.id, "ID"))
             if outcome.get("class") == "out of memory":
                 self.starved.append(run)
         for listener in self.listeners:
-            listener.ended(run, outcome)
+            listener.on_end(run, outcome)
 
     def is_pruned(self, run_id: str, line: Outcome) -> bool:
-        """Return whether a pruner stops a run after this epoch."""
+        """Return whether the pruner stops a run after this epoch."""
         return self.pruning is not None and self.pruning.stops(run_id, line)
 
     def stop(self, run: Run, last: Outcome) -> None:
-        """Record that a pruner, or else the end of the sweep, has stopped a run after its `last` epoch."""
-        by = self.pruning.name if self.pruning else ""
-        record = Stopped(epoch=last["epoch"], score=last.get(run.config.objective), by=by)
+        """Record that the pruner or the end of the sweep has stopped a run after its `last` epoch."""
+        pruner = self.pruning.name if self.pruning else ""
+        record = Stopped(epoch=last["epoch"], score=last.get(run.config.objective), by=pruner)
         folder = self.results.run(run.id)
         with self.results.changing(folder.stopped):
             write_record(folder.stopped, record)
-        self.heard(run, {"status": "stopped", "epoch": record.epoch, "score": record.score})
+        self.on_report(run, {"status": "stopped", "epoch": record.epoch, "score": record.score})
 
     @property
-    def hopeless(self) -> bool:
-        """Whether the first runs all failed in the same way."""
-        return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
+    def is_hopeless(self) -> bool:
+        """Whether the first runs all failed with the same error."""
+        return not self.succeeded and len(self.errors) >= MAX_SAME_FAILURES and len(set(self.errors)) == 1
 
     def give_up(self) -> None:
-        """Say once that it is hopeless, in place of as many failures as there are runs left."""
-        if self.hopeless:
-            self.view.say(f"Stopped: {SAME} runs failed in the same way and none succeeded: {self.errors[0]}")
-            self.view.say("The others were not run. Fix the cause and rerun the same command.")
+        """If the study is hopeless, print the error once."""
+        if self.is_hopeless:
+            count = MAX_SAME_FAILURES
+            self.view.say(
+                f"Stopped: {count} runs failed with the same error, none succeeded: {self.errors[0]}"
+            )
+            self.view.say("The other runs were skipped. Fix the cause and rerun the same command.")
 
     def trial(self, run: Run) -> Trial:
-        """Return what a worker is given of a run."""
-        where = self.where
+        """Return the trial of a run, the input of its worker."""
+        options = self.options
         return Trial(
             study=self.name,
             label=run.label,
             config={**run.config.values, "resources": self.resources.model_dump()},
             run_id=run.id,
             folder=str(self.results.run(run.id).path),
-            data=str(where.data.absolute()),
-            download=where.download,
+            data=str(options.data.absolute()),
+            download=options.download,
             scratch="",
-            commit=where.commit,
-            dirty=where.dirty,
-            recstudy=where.recstudy,
+            commit=options.commit,
+            dirty=options.dirty,
+            recstudy=options.recstudy,
             store=self.results.store,
-            files=where.files,
+            files=options.files,
         )
 
 
 @dataclass
 class Source(Listener):
-    """Hands out runs, and hears of them: here a list of runs.
+    """A list of runs to execute.
 
     Args:
-        waiting: The next runs, in their order.
-        meter: Of a budget in hours, which ends everything once it is spent.
-        shared: Whether other processes take runs of the same list.
+        waiting: The next runs in order.
+        meter: The meter of a budget in hours. All runs end when it is spent.
+        shared: Whether other processes take runs from the same list.
     """
 
     waiting: deque[Run]
@@ -220,34 +233,33 @@ class Source(Listener):
     shared: bool = field(default=False, kw_only=True)
 
     @property
-    def over(self) -> bool:
-        """Whether everything ends at once; runs under way resume from their checkpoints another time."""
+    def is_over(self) -> bool:
+        """Whether all runs must end now. They can be resumed from their checkpoints later."""
         return self.meter is not None and self.meter.is_spent
 
     def next(self) -> Run | None:
-        """Return the next run, or None for the time being; asked again as long as any run is under way."""
+        """Return the next run; None if there is none now. Called again while any run is running."""
         return None
 
-    def started(self, run: Run) -> None:
+    def on_start(self, run: Run) -> None:
         if self.meter is not None:
             self.meter.start_run(run.id)
 
-    def left(self, run: Run) -> None:
+    def on_leave(self, run: Run) -> None:
         if self.meter is not None:
             self.meter.end_run(run.id)
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        self.left(run)
+    def on_end(self, run: Run, outcome: Outcome) -> None:
+        self.on_leave(run)
 
 
-class Step(NamedTuple):
-    """What a sweep runs next.
+class SweepStep(NamedTuple):
+    """The next runs of a sweep.
 
     Args:
         plan: The plan with these runs.
-        sources: Resources of a run -> the runs that get these: a process that is reused serves runs of one
-            size.
-        pruning: What stops runs early.
+        sources: The runs by resources, because a reused process serves runs with equal resources.
+        pruning: Stops runs early.
     """
 
     plan: Plan
@@ -260,39 +272,41 @@ def study_steps(
     runs: Sequence[Run],
     results: Results,
     view: View,
-    again: Collection[str] = (),
+    rerun_ids: Collection[str] = (),
     until: "Until | None" = None,
     shared: bool = False,
-) -> Iterator[Step]:
-    """Yield the unfinished runs of a study, and with `until` further blocks of seeds, each after the one
-    before has ended.
-    """
+) -> Iterator[SweepStep]:
+    """Yield the unfinished runs of a study. With `until`, then yield blocks of additional seeds."""
     if until:
-        plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
+        plan = resumed(plan, results)  # an earlier driver may have added blocks while this one waited
         runs = plan.runs
     meter = until.meter if until else None
-    todo = missing(runs, results, again)
-    view.planned(runs, todo)
+    unfinished = unfinished_runs(runs, results, rerun_ids)
+    view.planned(runs, unfinished)
     while True:
         sources: dict[Resources, Source] = {}
-        for run in [] if meter and meter.is_spent else todo:
-            sources.setdefault(run.config.resources, Source(deque(), meter, shared=shared)).waiting.append(
-                run
-            )
-        yield Step(plan, sources)
-        further = until.next_plan(plan, results) if until else None
-        if further is None:
+        for run in [] if meter and meter.is_spent else unfinished:
+            source = sources.setdefault(run.config.resources, Source(deque(), meter, shared=shared))
+            source.waiting.append(run)
+        yield SweepStep(plan, sources)
+        extended_plan = until.next_plan(plan, results) if until else None
+        if extended_plan is None:
             return
-        known, plan = {run.id for run in plan.runs}, further
-        block = [run for run in plan.runs if run.id not in known]
-        todo = missing(block, results)
-        view.extended(block, todo)
+        known_ids, plan = {run.id for run in plan.runs}, extended_plan
+        block = [run for run in plan.runs if run.id not in known_ids]
+        unfinished = unfinished_runs(block, results)
+        view.extended(block, unfinished)
 
 
-def missing(
-    runs: Iterable[Run], results: Results, again: Collection[str] = (), ended: Collection[str] = ("done",)
+def unfinished_runs(
+    runs: Iterable[Run],
+    results: Results,
+    rerun_ids: Collection[str] = (),
+    final_states: Collection[str] = ("done",),
 ) -> list[Run]:
-    """Return each run once that is in none of the `ended` states, or whose id is one of `again`."""
+    """Return the runs without duplicates that are not in a final state, or whose id is in `rerun_ids`."""
     unique = {run.id: run for run in runs}
     states = results.states(unique)
-    return [run for run_id, run in unique.items() if states.get(run_id) not in ended or run_id in again]
+    return [
+        run for run_id, run in unique.items() if states.get(run_id) not in final_states or run_id in rerun_ids
+    ]

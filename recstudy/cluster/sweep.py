@@ -1,7 +1,7 @@
-"""Runs on Ray Tune: sets up the tuner, hands out one run after another, and passes on what they report.
+"""Execute runs on Ray Tune: set up the tuner, supply runs, and pass their reports to the listeners.
 
-Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are
-ours.
+Tune schedules trials, restarts killed processes and reuses warm ones. recstudy manages seeds, order, resuming
+and progress.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.search import Searcher
 
 from recstudy.cluster.nodes import ClusterCapacity, versions
-from recstudy.cluster.sources import Running, Source
+from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import Outcome
 from recstudy.cluster.worker import COORDINATOR, LeaveRequests, inline, train_run
@@ -35,47 +35,49 @@ from recstudy.terminal import environment
 if TYPE_CHECKING:
     from recstudy.cluster.searching import PrunedBy
 
-KEPT_TRIALS = 100  # of those that have ended, which Tune may still ask something
-RESTARTS = 2  # of a trial whose process or workers were lost
+MAX_KEPT_TRIALS = 100  # finished trials that Tune may still use
+RESTARTS = 2  # restarts of a trial whose process or workers were lost
 
 
 @dataclass
-class Sweep(Running):
-    """Runs on Ray, side by side; one that found no memory is tried once more at the end, alone."""
+class Sweep(Runner):
+    """Executes runs concurrently on Ray.
 
-    leaving: LeaveRequests = field(default_factory=LeaveRequests)
-    refused: set[str] = field(default_factory=set)  # nodes that have come and may not work
+    Runs that ran out of memory are retried at the end, one at a time.
+    """
+
+    draining: LeaveRequests = field(default_factory=LeaveRequests)
+    refused: set[str] = field(default_factory=set)  # ids of new nodes that failed the checks
     program: Program = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.sent = _sent(self.program) if isinstance(self.program, OwnProgram) else ""
+        self.pickled_program = _pickle_program(self.program) if isinstance(self.program, OwnProgram) else ""
         self.metrics = Metrics(self.name)
         self.trackers = [self.metrics]
-        for tracker in dict.fromkeys(self.where.log):
-            self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.where.log_losses))
+        for tracker in dict.fromkeys(self.options.log):
+            self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.options.log_losses))
 
     def run(self, resources: Resources, source: Source, pruning: "PrunedBy | None" = None) -> None:
         self.begin(resources, source, pruning)
-        with self.leaving.on_sigterm():
+        with self.draining.on_sigterm():
             self._fit()
-            if self.starved and not self.hopeless:
-                self.view.again(self.starved)
+            if self.starved and not self.is_hopeless:
+                self.view.retrying(self.starved)
                 self.begin(resources, Source(deque(self.starved)))
-                self._fit(alone=True)
+                self._fit(single=True)
         self.give_up()
 
-    def _fit(self, alone: bool = False) -> None:
+    def _fit(self, single: bool = False) -> None:
         resources = self.resources
-        # Below the results where all nodes see that folder.
-        with temporary(
-            self.results.root if self.where.address and not self.results.store else None
-        ) as folder:
+        # on a cluster in the results folder, which all nodes see
+        parent = self.results.root if self.options.address and not self.results.store else None
+        with temporary(parent) as folder:
             scratch = str(folder)
-            request = (
-                COORDINATOR if resources.uses_train else {"cpu": resources.cpus, "gpu": resources.gpus or 0}
-            )
-            # nobody joins a cluster of our own
-            joins = (versions(), self.results.store, scratch) if self.where.address else ()
+            request = {"cpu": resources.cpus, "gpu": resources.gpus or 0}
+            if resources.uses_train:
+                request = COORDINATOR
+            # no node joins a local cluster
+            joins = (versions(), self.results.store, scratch) if self.options.address else ()
             capacity = ClusterCapacity(resources, joins, self.view.say, self.refused)
             code, modules = sent_files()
             callback = TuneCallback(self)
@@ -86,7 +88,7 @@ class Sweep(Running):
             tuner = Tuner(
                 tune.with_resources(self._trainable(), request),
                 tune_config=TuneConfig(
-                    search_alg=Supply(self, make_trial, lambda: 1 if alone else capacity()),
+                    search_alg=Supply(self, make_trial, lambda: 1 if single else capacity()),
                     num_samples=-1,
                     reuse_actors=True,
                 ),
@@ -94,7 +96,7 @@ class Sweep(Running):
                     name=self.name,
                     storage_path=scratch,
                     verbose=0,
-                    progress_reporter=CLIReporter(),  # the one for notebooks empties the cell, verbose or not
+                    progress_reporter=CLIReporter(),  # the reporter for notebooks clears the cell
                     callbacks=[callback],
                     stop=callback,
                     failure_config=FailureConfig(max_failures=RESTARTS),
@@ -109,43 +111,40 @@ class Sweep(Running):
                     tracker.close()
 
     def _trainable(self) -> Any:
-        """Return what Tune calls with a trial: once a process it gets what is the same for all."""
-        work, messages, sent = self.work, self.leaving.messages, self.sent
+        """Return the trainable for Tune. It contains the values that are the same for all trials."""
+        work, messages, pickled = self.work, self.draining.messages, self.pickled_program
         if self.resources.uses_train:
             return train_run(self.name, work, messages)
 
-        def named(settings: dict[str, Trial]) -> None:
-            inline(replace(settings["trial"], program=sent), work, messages)
+        def trainable(settings: dict[str, Trial]) -> None:
+            inline(replace(settings["trial"], program=pickled), work, messages)
 
-        named.__name__ = self.name  # what the dashboard's Actors page shows
-        return named
+        trainable.__name__ = self.name  # shown on the Actors page of the dashboard
+        return trainable
 
 
-def _sent(program: OwnProgram) -> str:
-    """Return a program as workers receive it, a character for each byte.
+def _pickle_program(program: OwnProgram) -> str:
+    """Pickle a program for the workers, with one character for each byte.
 
     Raises:
-        ConfigError: It holds something that cannot be sent to another process, such as a lock or an open
-            file.
+        ConfigError: The program contains an object that cannot be pickled, such as a lock or an open file.
     """
     try:
         return cloudpickle.dumps(program).decode("latin-1")
-    except Exception as error:  # whatever the user's objects raise
+    except Exception as error:  # user objects may raise any exception
         reason = " ".join(str(error).split()[:30])
         raise ConfigError(
-            f"{program.name} cannot be sent to Ray's workers: {reason}. Make such an object inside of the"
-            " function, or run with --no-ray"
+            f"{program.name} cannot be sent to Ray's workers: {reason}. Create the object inside the"
+            " function, or use --no-ray"
         ) from None
 
 
 class TuneCallback(tune.Callback, tune.Stopper):
-    """Tells the sweep what Tune sees, stops what the sweep stops, and records failures that a run's process
-    could not record.
-    """
+    """Passes Tune's events to the sweep, stops pruned trials, and records failures of lost processes."""
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
-        self.finished: deque[TuneTrial] = deque()  # the last trials that have ended
+        self.finished: deque[TuneTrial] = deque()  # the last finished trials
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -155,31 +154,30 @@ class TuneCallback(tune.Callback, tune.Stopper):
         return self.sweep.is_pruned(result["config"]["trial"].run_id, result)
 
     def stop_all(self) -> bool:
-        return self.sweep.hopeless or self.sweep.source.over
+        return self.sweep.is_hopeless or self.sweep.source.is_over
 
     def on_step_begin(self, **info: Any) -> None:
-        if self.sweep.leaving.tell():
+        if self.sweep.draining.tell():
             runs = len(self.sweep.runs)
-            each = (
-                "The run under way ends after its epoch"
-                if runs == 1
-                else f"The {runs} runs under way end after their epochs"
-            )
-            self.sweep.view.say(f"{each}, with a checkpoint. Ctrl-C ends at once.")
-        if self.sweep.where.address:  # a cluster of our own keeps its one node
-            self.sweep.leaving.leave_draining_nodes()
+            if runs == 1:
+                runs_text = "The run saves a checkpoint and ends after its epoch"
+            else:
+                runs_text = f"{runs} runs save a checkpoint and end after their epochs"
+            self.sweep.view.say(f"{runs_text}. Ctrl-C ends at once.")
+        if self.sweep.options.address:  # a local cluster is not drained
+            self.sweep.draining.leave_draining_nodes()
 
     def on_trial_start(self, trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
-            self.sweep.started(run)
+            self.sweep.start(run)
 
     def on_trial_result(self, trial: TuneTrial, result: Outcome, **info: Any) -> None:
         if run := self._run(trial):
-            self.sweep.heard(run, result)
+            self.sweep.on_report(run, result)
 
     def on_trial_complete(self, trial: TuneTrial, **info: Any) -> None:
         run, last = self._run(trial), trial.last_result
-        if run and "status" not in last:  # it was stopped before its end
+        if run and "status" not in last:  # the pruner or the end of the sweep stopped it
             self.sweep.stop(run, last)
         self._forget(trial)
 
@@ -188,8 +186,8 @@ class TuneCallback(tune.Callback, tune.Stopper):
 
     def on_trial_recover(self, trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
-            lost = "its process was lost, and another one goes on from its checkpoint, if it had one"
-            self.sweep.view.say(f"{run}: {lost}: {_failure_of(trial).error}")
+            message = "process lost, the run resumes from its last checkpoint in a new process"
+            self.sweep.view.say(f"{run}: {message}: {_failure_of(trial).error}")
 
     def on_trial_error(self, trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
@@ -197,21 +195,20 @@ class TuneCallback(tune.Callback, tune.Stopper):
             return
         folder = self.sweep.results.pull(run.id).run(run.id)
         failure = folder.last_failure
-        if failure is None or failure.attempts != folder.tries:  # its own process did not live to tell
+        if failure is None or failure.attempts != folder.tries:  # its process died before it could record it
             failure = _failure_of(trial)
             if not folder.finished:
                 with self.sweep.results.changing(folder.failure):
                     folder.fail(failure)
-        self.sweep.heard(run, failed_outcome(failure))
+        self.sweep.on_report(run, failed_outcome(failure))
 
     def _forget(self, trial: TuneTrial) -> None:
-        """Free what Tune keeps of trials that have ended, once it has let go of them.
+        """Free the memory of finished trials that Tune no longer uses.
 
-        Statistics of each number that a trial has reported are 20 of the 29 KB of a trial: 2 GB for 100,000
-        runs.
+        The statistics of reported numbers take 20 of the 29 KB of a trial: 2 GB for 100,000 runs.
         """
         self.finished.append(trial)
-        if len(self.finished) > KEPT_TRIALS:
+        if len(self.finished) > MAX_KEPT_TRIALS:
             old = self.finished.popleft()
             old.metric_analysis.clear()
             old.run_metadata.metric_n_steps.clear()
@@ -219,34 +216,32 @@ class TuneCallback(tune.Callback, tune.Stopper):
             old.config = old.evaluated_params = {}
 
     def _run(self, trial: TuneTrial) -> Run | None:
-        """Return the run of a trial; None if its outcome is known, because its process died afterwards and
-        Tune began another.
-        """
+        """Return the run of a trial; None if the run has ended and its process died afterwards."""
         return self.sweep.runs.get(trial.config["trial"].run_id)
 
 
 class Supply(Searcher):
-    """Hands Tune one run after another.
+    """Supplies Tune with one run after another.
 
     Args:
-        sweep: knows which.
-        trial: what Tune is handed of a run.
-        at_once: says how many may be under way.
+        sweep: The sweep, which selects the runs.
+        trial: Returns the trial of a run.
+        max_running: Returns how many runs may run concurrently.
     """
 
-    def __init__(self, sweep: Sweep, trial: Callable[[Run], Trial], at_once: Callable[[], int]) -> None:
+    def __init__(self, sweep: Sweep, trial: Callable[[Run], Trial], max_running: Callable[[], int]) -> None:
         super().__init__()
-        self.sweep, self.trial, self.at_once = sweep, trial, at_once
+        self.sweep, self.trial, self.max_running = sweep, trial, max_running
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune writes its own state to disk; it is never restored from there
+        return {}  # Tune saves its state to disk, but it is never restored
 
     def suggest(self, trial_id: str) -> dict[str, Trial] | str | None:
-        if len(self.sweep.runs) >= self.at_once():
+        if len(self.sweep.runs) >= self.max_running():
             return None
         if run := self.sweep.take():
             return {"trial": self.trial(run)}
-        may_follow = self.sweep.runs or (self.sweep.blocked and not self.sweep.leaving.is_requested)
+        may_follow = self.sweep.runs or (self.sweep.blocked and not self.sweep.draining.is_requested)
         return None if may_follow else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
@@ -257,7 +252,7 @@ class Supply(Searcher):
 
 
 def _failure_of(trial: TuneTrial) -> Failure:
-    """Return why a trial's process ended, from what Ray says of it."""
+    """Return the failure of a trial whose process ended, based on Ray's error file."""
     text = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
     reason = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "its process ended")
     low = "running low on memory" in text

@@ -1,11 +1,10 @@
-"""What trackers are told of a study: Prometheus; TensorBoard, Weights & Biases and MLflow by Ray's own
-loggers (`--log`).
+"""Log runs to Prometheus, and to TensorBoard, Weights & Biases and MLflow by Ray's loggers (`--log`).
 
-Tune would hand them its trials, which know a run by a number, have one object for a config and count reports,
-not epochs. So they are told what the view is told, with a stand-in for the trial: the variant and seed as its
-name, the run config's fields, and the epoch as the step. They log what the driver hears, at most ten epochs a
-second of a run; `epochs.jsonl` has all. Losses of updates, where asked for, are read from `losses.jsonl` once
-the run has ended.
+Tune would pass its trials to the loggers. These identify a run by a number, have a single object as config
+and count reports instead of epochs. So the loggers receive the events of the view, with a `TrackedRun` as the
+trial: its name is the variant and seed, its config contains the fields of the run config, and its step is the
+epoch. They log at most ten epochs per second of a run, which is what the driver receives; `epochs.jsonl`
+contains all epochs. If requested, the losses of updates are read from `losses.jsonl` when the run has ended.
 """
 
 import os
@@ -34,7 +33,7 @@ PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 
 
 def check_loggers(names: Sequence[str]) -> None:
-    """Refuse a logger whose package is missing."""
+    """Raise a ConfigError if the package of a logger is not installed."""
     for name in names:
         if find_spec(PACKAGES[name]) is None:
             raise ConfigError(
@@ -44,25 +43,23 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 class _EventFiles(LoggerCallback):
-    """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before
-    every name.
-    """
+    """Writes TensorBoard's event files with tensorboardX. Ray's logger would prefix names by `ray/tune/`."""
 
     def __init__(self) -> None:
-        self._writers: dict[Trial, Any] = {}
+        self._writers: dict[TrackedRun, Any] = {}
 
-    def log_trial_start(self, trial: "Trial") -> None:
+    def log_trial_start(self, trial: "TrackedRun") -> None:
         from tensorboardX import SummaryWriter
 
         self._writers[trial] = SummaryWriter(trial.local_path)
 
-    def log_trial_result(self, epochs: int, trial: "Trial", result: Mapping[str, float]) -> None:
+    def log_trial_result(self, epochs: int, trial: "TrackedRun", result: Mapping[str, float]) -> None:
         for name in result.keys() - {TRAINING_ITERATION}:
             self._writers[trial].add_scalar(name, result[name], epochs)
         self._writers[trial].flush()
 
-    def log_trial_end(self, trial: "Trial", failed: bool = False) -> None:
-        """Ends with the run's fields beside its last numbers, for TensorBoard's table of hyperparameters."""
+    def log_trial_end(self, trial: "TrackedRun", failed: bool = False) -> None:
+        # TensorBoard's table of hyperparameters: the run's settings and its last numbers
         from tensorboardX.summary import hparams
 
         with self._writers.pop(trial) as writer:
@@ -71,7 +68,7 @@ class _EventFiles(LoggerCallback):
 
 
 def _make_callback(name: str, study: str, folder: Path) -> Any:
-    """Return Ray's logger of this name, which imports the tracker's package."""
+    """Create the logger with this name, which imports the tracker's package."""
     if name == "wandb":
         from ray.air.integrations.wandb import WandbLoggerCallback
 
@@ -85,10 +82,8 @@ def _make_callback(name: str, study: str, folder: Path) -> Any:
     return _EventFiles()
 
 
-def _guarded(method: Callable[..., None]) -> Callable[..., None]:
-    """Let nothing that a tracker raises end a run; after the first time it is told no more, for each may wait
-    for a server.
-    """
+def _stop_on_error(method: Callable[..., None]) -> Callable[..., None]:
+    """Switch the logger off after its first error, so that runs neither fail nor wait for a server."""
 
     @wraps(method)
     def guarded(self: "Logger", *values: Any) -> None:
@@ -98,25 +93,24 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
             method(self, *values)
         except Exception as error:
             self.failed = True
-            self.view.say(f"--log {self.name} has stopped, and the runs go on: {_line(error)}")
+            self.view.say(f"--log {self.name} has stopped, the runs continue: {_line(error)}")
 
     return guarded
 
 
 @dataclass
 class Logger(Listener):
-    """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go
-    on.
+    """One of Ray's loggers. If it fails, it is switched off and the runs continue.
 
     Args:
-        name: as on the command line.
-        study: the runs' study.
-        results: what it writes by itself goes to `logs/NAME` there.
-        view: hears of its failure.
-        losses: whether it is told those of updates, once a run has ended.
+        name: The name on the command line.
+        study: The name of the study.
+        results: The results folder. The logger's files go to its subfolder `logs/NAME`.
+        view: Prints the error of the logger.
+        losses: Whether the losses of updates are logged at the end of a run.
 
     Raises:
-        ConfigError: it cannot begin, such as without an account.
+        ConfigError: The logger cannot start, such as without an account.
     """
 
     name: str
@@ -127,34 +121,33 @@ class Logger(Listener):
 
     def __post_init__(self) -> None:
         self.folder = self.results.root.absolute() / "logs" / self.name
-        self._trials: dict[str, Trial] = {}  # under way, by run
+        self._trials: dict[str, TrackedRun] = {}  # running, by run id
         self.failed = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._callback = _make_callback(self.name, self.study, self.folder)
             self._callback.setup()
-        except Exception as error:  # whatever a tracker raises of a server or an account
-            raise ConfigError(f"--log {self.name} cannot begin: {_line(error)}") from None
+        except Exception as error:  # trackers raise their own types if a server or an account is missing
+            raise ConfigError(f"--log {self.name} cannot start: {_line(error)}") from None
 
-    @_guarded
-    def started(self, run: Run) -> None:
-        if run.id not in self._trials:  # else its process was lost, and another one goes on
-            self._trials[run.id] = Trial(run, self.folder / self.study)
+    @_stop_on_error
+    def on_start(self, run: Run) -> None:
+        if run.id not in self._trials:  # known if its process was lost and the run resumes
+            self._trials[run.id] = TrackedRun(run, self.folder / self.study)
             self._callback.log_trial_start(self._trials[run.id])
 
-    @_guarded
-    def epoch(self, run: Run, line: Outcome) -> None:
+    @_stop_on_error
+    def on_epoch(self, run: Run, line: Outcome) -> None:
         trial = self._trials[run.id]
         trial.epochs = line["epochs_done"]
-        own_names = line.keys() - AUTO_RESULT_KEYS
-        self._log(
-            trial, trial.epochs, {name: line[name] for name in own_names if isinstance(line[name], float)}
-        )
+        names = line.keys() - AUTO_RESULT_KEYS
+        numbers = {name: line[name] for name in names if isinstance(line[name], float)}
+        self._log(trial, trial.epochs, numbers)
 
-    @_guarded
-    def ended(self, run: Run, outcome: Outcome) -> None:
+    @_stop_on_error
+    def on_end(self, run: Run, outcome: Outcome) -> None:
         trial = self._trials.pop(run.id, None)
-        if trial is None:  # no process of it ever began
+        if trial is None:  # no process of the run has started
             return
         if self.losses and outcome["status"] != "failed":
             for line in read_log(self.results.run(run.id).losses, LossLine):
@@ -164,34 +157,32 @@ class Logger(Listener):
             self._log(trial, trial.epochs, {f"test_{run.config.score}": outcome["score"]})
         self._callback.log_trial_end(trial, failed=outcome["status"] not in ("done", "stopped"))
 
-    @_guarded
+    @_stop_on_error
     def close(self) -> None:
-        """End what was not ended, and wait for what is on its way to a server."""
+        """End the open runs, and wait until all data are sent to the server."""
         while self._trials:
             self._callback.log_trial_end(self._trials.popitem()[1])
         self._callback.on_experiment_end([])
         self.results.send(self.folder)
 
-    def _log(self, trial: "Trial", step: int, numbers: dict[str, float]) -> None:
+    def _log(self, trial: "TrackedRun", step: int, numbers: dict[str, float]) -> None:
         trial.last_numbers |= numbers
         self._callback.log_trial_result(step, trial, {**numbers, TRAINING_ITERATION: step})
 
 
-class Trial:
-    """What Ray's loggers ask of a trial, for a run."""
+class TrackedRun:
+    """A run with the attributes of a Tune trial that Ray's loggers use."""
 
-    epochs = 0  # done
+    epochs = 0  # finished epochs
 
     def __init__(self, run: Run, folder: Path) -> None:
         self._name = str(run)
-        fields = flatten(run.config.values).items()
-        self.config = {
-            name: str(value) if isinstance(value, list) else value
-            for name, value in fields
-            if value is not None
-        }
+        self.config: dict[str, Any] = {}
+        for name, value in flatten(run.config.values).items():
+            if value is not None:
+                self.config[name] = str(value) if isinstance(value, list) else value
         self.last_numbers: dict[str, float] = {}
-        self.trial_id = uuid.uuid4().hex[:8]  # of this attempt: W&B would begin an earlier one anew
+        self.trial_id = uuid.uuid4().hex[:8]  # new for each attempt, because W&B overwrites an equal id
         safe_name = re.sub(r"[^A-Za-z0-9_=.,()+ -]+", "-", self._name)[:100]
         self._folder = folder / f"{safe_name} ({run.id[:6]})"
 
@@ -200,7 +191,7 @@ class Trial:
 
     @property
     def local_path(self) -> str:
-        """For those that write files of their own."""
+        """The folder for a logger's files."""
         self._folder.mkdir(parents=True, exist_ok=True)
         return str(self._folder)
 
@@ -210,81 +201,77 @@ def _line(error: Exception) -> str:
 
 
 TAGS = ("study", "family", "variant")
-MOST = 100  # variants with series of their own
-OTHERS = "(others)"
-EVERY_S = 2.0  # Ray passes values on every 10 s
+MAX_SERIES = 100  # variants with a separate series
+OTHER_LABEL = "(others)"
+EVERY_S = 2.0  # Ray exports values every 10 s
 
 GAUGES = {
-    "recstudy_runs_running": "Runs under way",
-    "recstudy_images_per_second": "Training images a second, of all runs under way",
+    "recstudy_runs_running": "Running runs",
+    "recstudy_images_per_second": "Training images per second of all running runs",
     "recstudy_loss": "Training loss of the newest epoch",
     "recstudy_score": "Score of the newest epoch on the selection split, in percent",
     "recstudy_supervision_steps_used": "Mean supervision steps until halting, in the newest epoch",
 }
-ENDED = "recstudy_runs_ended"  # Prometheus adds `_total`
+END_COUNTER = "recstudy_runs_ended"  # Prometheus adds `_total`
 
 Series = tuple[str, ...]  # values of `TAGS`
 
 
 class Metrics(Listener):
-    """What the cluster's Prometheus endpoints tell of a study while it runs;
-    `dashboards/grafana/recstudy.json` draws it.
+    """Exports a running study to the cluster's Prometheus endpoints (see `dashboards/grafana/recstudy.json`).
 
-    All of it comes from the driver, which hears of every epoch anyway: trials do nothing for it. Where Ray
-    has no dashboard or its metrics are off, it goes nowhere. Prometheus shows each name with `ray_` before
-    it.
+    All values come from the driver, which receives each epoch anyway. Nothing is exported if Ray has no
+    dashboard or its metrics are switched off. Prometheus adds the prefix `ray_` to each name.
 
-    The series are few: one a metric and variant, which the variant's seeds share; beyond `MOST` variants, as
-        in a long search,
-    the others share one a family. Ray adds labels of the driver and its session.
+    The seeds of a variant share a series for each metric. If there are more than `MAX_SERIES` variants, as in
+    a long search, the other variants share a series per family. Ray adds labels of the driver and its
+    session.
 
     Args:
-        study: its name.
+        study: The name of the study.
     """
 
     def __init__(self, study: str) -> None:
         self._study = study
         self._gauges = [Gauge(name, text, TAGS) for name, text in GAUGES.items()]
-        self._ended = Counter(
-            ENDED, "Runs that have ended: done, diverged, failed or stopped", (*TAGS, "status")
+        self._end_counter = Counter(
+            END_COUNTER, "Runs that have ended: done, diverged, failed or stopped", (*TAGS, "status")
         )
-        self._own: set[Series] = set()  # the first `MOST`
-        self._running: dict[str, tuple[Run, Outcome]] = {}  # by run id, with its newest epoch
-        self._shown, self._at_work = float("-inf"), set[Series]()
+        self._own_series: set[Series] = set()  # the first `MAX_SERIES`
+        self._running: dict[str, tuple[Run, Outcome]] = {}  # run id -> run and its newest epoch
+        self._show_time, self._active_series = float("-inf"), set[Series]()
 
-    def started(self, run: Run) -> None:
+    def on_start(self, run: Run) -> None:
         self._running[run.id] = run, {}
 
-    def epoch(self, run: Run, line: Outcome) -> None:
+    def on_epoch(self, run: Run, line: Outcome) -> None:
         self._running[run.id] = run, {**line, "score": line.get(run.config.objective)}
 
-    def left(self, run: Run) -> None:
+    def on_leave(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
+    def on_end(self, run: Run, outcome: Outcome) -> None:
         self._running.pop(run.id, None)
-        self._ended.inc(1, {**_tags(self.series(run)), "status": outcome["status"]})
+        self._end_counter.inc(1, {**_tags(self.series(run)), "status": outcome["status"]})
 
     def show(self) -> None:
-        """Set the gauges, also where nothing is new: Ray forgets one that is not set for a while, and an
-        epoch may be long.
-        """
-        if time.monotonic() - self._shown >= EVERY_S:
-            self._shown = time.monotonic()
+        """Set the gauges at intervals even without new epochs, because Ray drops gauges that are not set."""
+        if time.monotonic() - self._show_time >= EVERY_S:
+            self._show_time = time.monotonic()
             self._show()
 
     def close(self) -> None:
-        """Say that nothing runs any more, whatever was told of it."""
+        """Set the gauges to no running runs."""
         self._running.clear()
         self._show()
 
     def _show(self) -> None:
-        # none: its last run has ended
-        lines: dict[Series, list[Outcome]] = {series: [] for series in self._at_work}
+        # an active series without a running run is set to 0
+        lines: dict[Series, list[Outcome]] = {series: [] for series in self._active_series}
         for run, line in self._running.values():
             lines.setdefault(self.series(run), []).append(line)
         for series, epochs in lines.items():
-            newest = next(filter(None, reversed(epochs)), {})  # of the run that began last
+            newest = next(filter(None, reversed(epochs)), {})  # of the run that started last
             values = (
                 len(epochs),
                 sum(line.get("images_per_second", 0.0) for line in epochs),
@@ -293,16 +280,16 @@ class Metrics(Listener):
                 newest.get("supervision_steps_used"),
             )
             for gauge, value in zip(self._gauges, values, strict=True):
-                gauge.set(value, _tags(series))  # a value of None changes nothing
-        self._at_work = {series for series, epochs in lines.items() if epochs}
+                gauge.set(value, _tags(series))  # None does not change the gauge
+        self._active_series = {series for series, epochs in lines.items() if epochs}
 
     def series(self, run: Run) -> Series:
-        """Return what the run's numbers are shown under, in ASCII: Ray raises at anything else (2.60)."""
+        """Return the labels of a run, in ASCII because Ray (2.60) refuses other characters."""
         names = self._study, run.config.family, run.label
         series = tuple(name.encode("ascii", "backslashreplace").decode() for name in names)
-        if len(self._own) < MOST:
-            self._own.add(series)
-        return series if series in self._own else (*series[:2], OTHERS)
+        if len(self._own_series) < MAX_SERIES:
+            self._own_series.add(series)
+        return series if series in self._own_series else (*series[:2], OTHER_LABEL)
 
 
 def _tags(series: Series) -> dict[str, str]:

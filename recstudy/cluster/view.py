@@ -1,4 +1,4 @@
-"""What a person sees while a study runs: live in a terminal and in a notebook, plain lines elsewhere."""
+"""Display the progress of a study: a live table in a terminal or notebook, plain lines elsewhere."""
 
 import os
 import sys
@@ -21,76 +21,76 @@ from recstudy.study.plan import Plan, Run
 from recstudy.study.record import command
 from recstudy.terminal import duration
 
-SHOWN = 12  # running runs in the live table, and lines before it in a notebook
-OFTEN = 0.25  # seconds between two of a notebook's pictures
-PATIENCE = 20  # an estimate of the time left is as many times its own duration old before the next one
-QUIET = 30.0  # seconds without a line, after which a pipe or a log file gets one of the next epoch
+MAX_ROWS = 12  # runs in the live table, and lines above it in a notebook
+REFRESH_S = 0.25  # time between two updates of a notebook
+PATIENCE = 20  # an estimate of the time left is reused for this multiple of its computing time
+QUIET_S = 30.0  # time without a line, after which a pipe or a log file gets a line of the next epoch
 
-Outcome = dict[str, Any]  # what a run reports: an epoch or its end
+Outcome = dict[str, Any]  # a line that a run reports: an epoch or its outcome
 
 
 class NotebookCell:
-    """A text in a notebook's output, written anew in its place; rich's own way would want ipywidgets.
+    """A text in a notebook's output that is updated in place. rich's live display would need ipywidgets.
 
     Args:
-        draw: gives the text as it is now.
+        draw: Returns the current text.
     """
 
     def __init__(self, draw: Callable[[], str]) -> None:
-        from IPython.display import display  # it is there where a notebook is
+        from IPython.display import display  # installed with every notebook
 
-        self._draw, self._drawn = draw, time.monotonic()
+        self._draw, self._draw_time = draw, time.monotonic()
         self._handle = display({"text/plain": draw()}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
     def refresh(self) -> None:
-        if time.monotonic() - self._drawn >= OFTEN:
+        if time.monotonic() - self._draw_time >= REFRESH_S:
             self.stop()
 
     def stop(self) -> None:
-        """Show the text as it is, however little time has passed."""
-        self._drawn = time.monotonic()
+        """Update the text now."""
+        self._draw_time = time.monotonic()
         self._handle.update({"text/plain": self._draw()}, raw=True)
 
 
 class Listener:
-    """Receives what happens to runs."""
+    """Receives the events of runs."""
 
-    def started(self, run: Run) -> None:
-        """Hear that a process of the run has begun, for the first time or again."""
+    def on_start(self, run: Run) -> None:
+        """A process of the run has started, for the first time or to resume the run."""
 
-    def epoch(self, run: Run, line: Outcome) -> None:
-        """Hear of an epoch."""
+    def on_epoch(self, run: Run, line: Outcome) -> None:
+        """The run has finished an epoch."""
 
-    def left(self, run: Run) -> None:
-        """Hear that its process has left the run without an outcome; it is begun again later."""
+    def on_leave(self, run: Run) -> None:
+        """The process has left the run without an outcome. The run resumes later."""
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        """Hear of its end, `{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
+    def on_end(self, run: Run, outcome: Outcome) -> None:
+        """The run has ended with `{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
 
     def close(self) -> None:
-        """Hear that nothing runs any more."""
+        """All runs have ended."""
 
 
 @dataclass
 class View(Listener):
-    """Counts, the best so far, the runs under way and the time left."""
+    """Shows the counts, the best variant, the running runs and the time left."""
 
     console: Console
 
     def __post_init__(self) -> None:
         self._live: Live | NotebookCell | None = None
-        self._lines = deque[str](maxlen=SHOWN)  # of a notebook
-        self._missing: dict[str, Run] = {}  # known runs that have not ended
-        self._unknown = self._done = self._failed = 0  # unknown: further runs of a search
-        self._shown_calls: set[tuple[str, ...]] = set()  # lines of the user's files that led to an error
-        self._best = float("-inf"), "", ""  # by which more is better, in words, and the run's label
-        # Run, newest epoch, the time at which it began, the time of that epoch.
+        self._lines = deque[str](maxlen=MAX_ROWS)  # the last lines in a notebook
+        self._open_runs: dict[str, Run] = {}  # known runs that have not ended
+        self._unknown = self._done = self._failed = 0  # unknown: later runs of a search
+        self._shown_calls: set[tuple[str, ...]] = set()  # printed lines of user code that raised an error
+        self._best = float("-inf"), "", ""  # signed score (higher is better), its text, the run's label
+        # run, newest epoch, start time, time of that epoch
         self._running: dict[str, tuple[Run, Outcome, float, float]] = {}
-        self._ended: list[Job] = []
+        self._finished_jobs: list[Job] = []
         self._pflop: dict[int, float | None] = {}  # by variant
-        self._at_once = 1  # the most runs that were under way
-        self._line_time = 0.0  # when the last line was printed
-        # The estimate of the time left, when it was made, and how long that took.
+        self._max_running = 1  # the largest number of concurrent runs
+        self._line_time = 0.0  # time of the last line
+        # the time left, the time of this estimate, and how long it took
         self._estimate, self._estimated, self._estimate_s = "", float("-inf"), 0.0
 
     def __enter__(self) -> Self:
@@ -109,112 +109,107 @@ class View(Listener):
             self._live = None
 
     def _expect(self, runs: Sequence[Run]) -> str:
-        """Count these runs, of which those of a search were unknown before."""
-        self._unknown = max(0, self._unknown - sum(run.id not in self._missing for run in runs))
-        self._missing |= {run.id: run for run in runs}
+        """Add runs that will run. New runs of a search were counted as unknown before."""
+        self._unknown = max(0, self._unknown - sum(run.id not in self._open_runs for run in runs))
+        self._open_runs |= {run.id: run for run in runs}
         return f"{len(runs)} to run"
 
-    def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
-        self.say(
-            f"{plural(len(runs), 'run')}: {len(runs) - len(missing)} finished before, {self._expect(missing)}"
-        )
+    def planned(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
+        finished = len(runs) - len(unfinished)
+        self.say(f"{plural(len(runs), 'run')}: {finished} finished before, {self._expect(unfinished)}")
 
-    def searching(self, plan: Plan, made: int, missing: Sequence[Run]) -> None:
-        """Hear that a search begins, of which `made` runs are known and the `missing` ones have not ended."""
-        again = f", {len(missing)} of them to run" if missing else ""
-        self.say(f"Budget: {plan.split}; {made} runs made before{again}")
-        self._expect(missing)
-        self._unknown = max(0, int(plan.budget.amount) - made) if plan.budget.unit == "runs" else 0
+    def searching(self, plan: Plan, run_count: int, unfinished: Sequence[Run]) -> None:
+        """Print the start of a search with `run_count` known runs, of which some are unfinished."""
+        rest = f", {len(unfinished)} of them to run" if unfinished else ""
+        self.say(f"Budget: {plan.split}; {run_count} runs made before{rest}")
+        self._expect(unfinished)
+        self._unknown = max(0, int(plan.budget.amount) - run_count) if plan.budget.unit == "runs" else 0
 
     def proposed(self, run: Run, is_finished: bool) -> None:
-        """Hear of a sampler's proposal; one whose result is known costs nothing."""
+        """Add a proposal of the sampler. Its run may be finished already."""
         self._expect([run])
         if is_finished:
-            del self._missing[run.id]
-            self.say(f"{run.label}: known from another study, not run again")
+            del self._open_runs[run.id]
+            self.say(f"{run.label}: cached result of another study")
 
-    def extended(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
-        """Name a further block of a study that runs until its questions are decided."""
-        self.say(
-            f"Not decided yet: {plural(len(runs), 'further run')}, {self._expect(missing)}: {_named(runs)}"
-        )
+    def extended(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
+        """Print an additional block of a study that runs until its questions are decided."""
+        count = plural(len(runs), "additional run")
+        self.say(f"Not decided yet: {count}, {self._expect(unfinished)}: {_join_names(runs)}")
 
-    def confirming(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
+    def confirming(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
         labels = len({run.label for run in runs})
-        self.say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {self._expect(missing)}")
+        self.say(f"Confirming the best {labels} with new seeds: {len(runs)} runs, {self._expect(unfinished)}")
 
     def waits(self, holder: str, on: str = "this study") -> None:
-        self.say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
+        self.say(f"Waiting for {holder}, which runs {on}. Ctrl-C stops waiting.")
 
-    def lost(self, reason: str) -> None:
-        """End this process, because the cluster is lost: each call to Ray would wait, so nothing can be
-        cleaned up.
-        """
+    def exit_lost(self, reason: str) -> None:
+        """End this process without cleanup, because each call to Ray waits forever if the cluster is lost."""
         self.__exit__()
-        resume = f"What was finished is kept, and this goes on from there: {command(left_out=())}"
+        resume = f"Finished runs are saved. Resume with: {command(left_out=())}"
         print(f"ClusterError: {reason}. {resume}", file=sys.stderr, flush=True)
         os._exit(EXIT_CODES["lost node"])
 
-    def started(self, run: Run) -> None:
-        now = time.monotonic()
-        self._running[run.id] = run, {}, now, now
-        self._at_once = max(self._at_once, len(self._running))
+    def on_start(self, run: Run) -> None:
+        current_time = time.monotonic()
+        self._running[run.id] = run, {}, current_time, current_time
+        self._max_running = max(self._max_running, len(self._running))
 
-    def epoch(self, run: Run, line: Outcome) -> None:
-        now = time.monotonic()
-        *_, begun, _ = self._running.get(run.id, (run, line, now, now))
-        self._running[run.id] = run, line, begun, now
+    def on_epoch(self, run: Run, line: Outcome) -> None:
+        current_time = time.monotonic()
+        *_, start_time, _ = self._running.get(run.id, (run, line, current_time, current_time))
+        self._running[run.id] = run, line, start_time, current_time
         if isinstance(self._live, NotebookCell):
             self._live.refresh()
-        elif self._live is None and now - self._line_time >= QUIET:
+        elif self._live is None and current_time - self._line_time >= QUIET_S:
             epochs, loss, score = _row(run, line)[2:]
-            self.say(
-                f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._remaining()}".rstrip()
-            )
+            score = f", {score}" if score else ""
+            self.say(f"{run}: epoch {epochs}, loss {loss}{score}   {self._remaining()}".rstrip())
 
-    def left(self, run: Run) -> None:
+    def on_leave(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
     def ended_elsewhere(self, run: Run) -> None:
-        """Hear that another process has tried a run of this one."""
-        self._missing.pop(run.id, None)
+        """Remove a run that another process has executed."""
+        self._open_runs.pop(run.id, None)
 
     def left_to_others(self, runs: Sequence[tuple[Run, str]]) -> None:
-        """Hear which runs other processes work on, and which processes those are, when nothing else is left
-        to do.
-        """
-        named = _named([f"{run} ({holder})" for run, holder in runs])
-        self.say(f"Left to other processes: {plural(len(runs), 'run')}: {named}")
+        """Print the runs that other processes are executing, when no other runs are left."""
+        names = _join_names([f"{run} ({holder})" for run, holder in runs])
+        self.say(f"Left to other processes: {plural(len(runs), 'run')}: {names}")
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        words, score, now = outcome["status"], outcome.get("score"), time.monotonic()
-        *_, begun, last = self._running.pop(run.id, (run, {}, now, now))
-        self._missing.pop(run.id, None)
-        is_done = words == "done"
+    def on_end(self, run: Run, outcome: Outcome) -> None:
+        text, score, current_time = outcome["status"], outcome.get("score"), time.monotonic()
+        *_, start_time, last = self._running.pop(run.id, (run, {}, current_time, current_time))
+        self._open_runs.pop(run.id, None)
+        is_done = text == "done"
         if is_done:
-            self._ended.append(Job(run.variant, self._priced(run), last - begun, now - last))
-        if words == "failed":
+            self._finished_jobs.append(
+                Job(run.variant, self._priced(run), last - start_time, current_time - last)
+            )
+        if text == "failed":
             self._failed += 1
-            words = outcome["error"]
+            text = outcome["error"]
         else:
             self._done += 1
             if score is not None:
                 definition, value = metric(run.config.score), _scored(run.config.score, score)
-                words = f"{'' if is_done else f'{words} '}{definition.short or definition.title} {value}"
+                text = f"{'' if is_done else f'{text} '}{definition.short or definition.title} {value}"
                 if is_done:
                     self._best = max(self._best, (definition.sign * score, value, run.label))
-        self.say(f"[{self._done + self._failed}/{self._total}] {run}: {words}   {self._remaining()}")
+        self.say(f"[{self._done + self._failed}/{self._total}] {run}: {text}   {self._remaining()}")
         calls = tuple(outcome.get("calls", ()))
-        if calls not in self._shown_calls:  # runs that fail alike show them once
+        if calls not in self._shown_calls:  # print equal tracebacks once
             self._shown_calls.add(calls)
             for call in calls:
                 self.say(f"    {call}")
 
-    def again(self, runs: Sequence[Run]) -> None:
-        """Failed runs that are no failures yet."""
+    def retrying(self, runs: Sequence[Run]) -> None:
+        """Count failed runs as open again, because they are retried one at a time."""
         self._failed -= len(runs)
-        self._missing |= {run.id: run for run in runs}
-        self.say(f"Once more, one at a time, for want of memory: {', '.join(map(str, runs))}")
+        self._open_runs |= {run.id: run for run in runs}
+        self.say(f"Out of memory, retrying one at a time: {', '.join(map(str, runs))}")
 
     def say(self, line: str) -> None:
         self._line_time = time.monotonic()
@@ -225,7 +220,7 @@ class View(Listener):
             self.console.print(line, markup=False, soft_wrap=True)
 
     def _text(self) -> str:
-        """Return the last lines and the picture below them."""
+        """Return the last lines and the live table below them."""
         text = StringIO()
         paper = Console(file=text, width=self.console.width, force_jupyter=False, force_terminal=False)
         paper.print(Text("\n".join(self._lines)), soft_wrap=True)
@@ -233,30 +228,32 @@ class View(Listener):
         return text.getvalue()
 
     def _remaining(self) -> str:
-        """Return the time left; nothing before it can be known.
+        """Return the time left; empty if it is unknown.
 
-        It is estimated anew if that takes at most a twentieth of the time: with 100,000 runs it takes a
-        quarter of a second.
+        The estimate is updated at intervals of 20 times its computing time, which is a quarter of a second
+        for 100,000 runs.
         """
-        now = time.monotonic()
-        if now - self._estimated >= PATIENCE * self._estimate_s:
+        current_time = time.monotonic()
+        if current_time - self._estimated >= PATIENCE * self._estimate_s:
             self._estimate = self._time_left()
-            self._estimated, self._estimate_s = now, time.monotonic() - now
+            self._estimated, self._estimate_s = current_time, time.monotonic() - current_time
         return self._estimate
 
     def _time_left(self) -> str:
         jobs = []
-        # runs under way first
-        for run in sorted(self._missing.values(), key=lambda run: run.id not in self._running):
-            _, line, begun, last = self._running.get(run.id, (run, {}, 0.0, 0.0))
+        # running runs first
+        for run in sorted(self._open_runs.values(), key=lambda run: run.id not in self._running):
+            _, line, start_time, last = self._running.get(run.id, (run, {}, 0.0, 0.0))
             epochs = line["epoch"] + 1 if line else 0
-            jobs.append(Job(run.variant, self._priced(run), last - begun, epochs=epochs, share=_share(line)))
-        lefts = remaining_seconds(self._ended, jobs + [Job()] * self._unknown)
-        return f"about {duration(wall_time(lefts, self._at_once))} left" if lefts else ""
+            jobs.append(
+                Job(run.variant, self._priced(run), last - start_time, epochs=epochs, share=_share(line))
+            )
+        times_left = remaining_seconds(self._finished_jobs, jobs + [Job()] * self._unknown)
+        return f"about {duration(wall_time(times_left, self._max_running))} left" if times_left else ""
 
     @property
     def _total(self) -> int:
-        return self._done + self._failed + len(self._missing) + self._unknown
+        return self._done + self._failed + len(self._open_runs) + self._unknown
 
     def _priced(self, run: Run) -> float | None:
         if run.variant not in self._pflop:
@@ -269,7 +266,7 @@ class View(Listener):
         table = Table(box=None, pad_edge=False)
         for name in ("run", "seed", "epoch", "loss", "score"):
             table.add_column(name, justify="left" if name == "run" else "right")
-        for run, line, *_ in list(self._running.values())[:SHOWN]:
+        for run, line, *_ in list(self._running.values())[:MAX_ROWS]:
             table.add_row(*map(Text, _row(run, line)))
         return Group(Text(f"{counts}{best}   {self._remaining()}"), table)
 
@@ -279,23 +276,23 @@ def _share(line: Outcome) -> float:
 
 
 def _scored(name: str, value: float) -> str:
-    """Percentages in more digits than tables have: they are watched as they change."""
-    return (
-        f"{value:.2f} %" if metric(name).unit == "%" else f"{number(name, value)} {metric(name).unit}".strip()
-    )
+    """Format a score. Percentages have more digits than in tables, because they change during a run."""
+    if metric(name).unit == "%":
+        return f"{value:.2f} %"
+    return f"{number(name, value)} {metric(name).unit}".strip()
 
 
 def _row(run: Run, line: Outcome) -> list[str]:
     score, loss = line.get(run.config.objective), line.get("train_loss", line.get("loss"))
-    of = f"/{line['epochs']}" if line and line["epochs"] else ""
+    total = f"/{line['epochs']}" if line and line["epochs"] else ""
     return [
         run.label,
         str(run.seed),
-        f"{line['epoch'] + 1}{of}{', evaluating' * (_share(line) == 1)}" if line else "starting",
+        f"{line['epoch'] + 1}{total}{', evaluating' * (_share(line) == 1)}" if line else "starting",
         "" if loss is None else f"{loss:.3f}",
         "" if score is None else _scored(run.config.objective, score),
     ]
 
 
-def _named(names: Sequence[object]) -> str:
-    return "; ".join(map(str, names[:SHOWN])) + "; ..." * (len(names) > SHOWN)
+def _join_names(names: Sequence[object]) -> str:
+    return "; ".join(map(str, names[:MAX_ROWS])) + "; ..." * (len(names) > MAX_ROWS)

@@ -1,16 +1,14 @@
-"""A trial at work, in Tune's own process or on Ray Train's workers: what it tells Ray of, and what Ray asks
-of it.
+"""Execute a trial in Tune's process or on Ray Train's workers, and report its lines to Ray.
 
-SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with a checkpoint to go on from.
-The driver tells it to an actor beside it (messages.py), which each run's process asks.
+After SIGTERM, each run saves a checkpoint at the end of its epoch and ends. The driver sends this request to
+an actor (messages.py), which the process of each run polls.
 
-A run of several workers is one Tune trial that builds one `TorchTrainer` and passes the workers' lines on to
-Tune:
+A run with several workers is a Tune trial that starts a `TorchTrainer` and passes the workers' lines to Tune:
 
     Tune's trial (TrainRun)  <-  Messages  <-  first worker  <->  the other workers
 
-If Tune stops it early, its next line stops it, and its workers end by themselves. Ray Train (2.60) would free
-the placement group of a trial that is killed only where the dashboard runs.
+If Tune stops the trial early, its workers end at their next line. They are not killed, because Ray Train
+(2.60) frees the placement group of a killed trial only if the dashboard runs.
 """
 
 import os
@@ -34,84 +32,89 @@ from recstudy.programs.trial import Report, Trial, Work, with_warnings, worker_g
 from recstudy.records import Json
 from recstudy.terminal import Draining
 
-# least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
+# least time between two reported epochs of a run: the driver handles about a hundred lines per second
 REPORT_S = 0.1
-ASK_S = 2.0  # between two questions whether to leave, of some 0.5 ms each
-LOOK_S = 5.0  # between two looks for nodes that are wanted back, of some 3 ms each
+ASK_S = 2.0  # time between two requests whether the run should end, which take about 0.5 ms
+LOOK_S = 5.0  # time between two checks for drained nodes, which take about 3 ms
 
 
-# Seconds that the workers of a group wait for each other, as for the first one, which alone computes the
-# metrics of a test. A worker that dies or hangs ends its group by itself (watchdog.py), so this need not be
-# short.
+# Time limit in seconds for the workers of a group to wait for each other. It is long, because the first
+# worker computes the test metrics while the others wait. The watchdog (watchdog.py) ends a group that hangs.
 PATIENCE_S = 86_400
-END_S = 10  # for workers to end by themselves
+END_S = 10  # time for workers to end
 
-# Resources of the Tune trial, which only starts workers. Tune wants some resource; every head node has this
-# one.
+# Resources of a Tune trial that only starts workers. Tune needs a resource; each head node has this one.
 COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 
 def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
-    """Do one run as one Tune trial, in Tune's own process. Its last report carries the outcome."""
-    # A run that is stopped may need time to end. After two seconds Tune (2.60) would lose the next run,
+    """Execute a run as a Tune trial in Tune's process. The last report contains the outcome."""
+    # A stopped run may need time to end. By default, Tune (2.60) would lose the next run after two seconds
     # without a callback.
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "86400"
     leave = Leave(messages)
     if not leave():
         execute(trial, work, tune.report, leave)
-    elif leave.node:  # a warm process of a node that is wanted back: Tune starts another one elsewhere
+    elif leave.node:  # the node is drained: end the process, so that Tune starts one on another node
         os._exit(0)
     else:
         tune.report({"status": "drained"})
 
 
 def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
-    """Do the work of a run; `report` gets its lines, and then its outcome."""
+    """Execute a run. `report` receives its lines and then its outcome."""
     with with_warnings(report) as tell:
         tell(work(trial, throttled(tell, worker_group(trial)), leave))
 
 
 def throttled(report: Report, group: Group) -> Report:
-    """Return `report` for at most one epoch every `REPORT_S`, and for the last. The log on disk has all of
-    them.
+    """Return a `report` that drops epochs within `REPORT_S` of the last one, except for the last epoch.
 
-    A group's workers report the same epochs, as Train wants it.
+    `epochs.jsonl` contains all epochs. The workers of a group report the same epochs, as Train requires.
     """
-    reported = float("-inf")
+    report_time = float("-inf")
 
     def report_some(line: dict[str, Any]) -> None:
-        nonlocal reported
+        nonlocal report_time
         last = line["epochs_done"] == line["epochs"]
-        if group.broadcast_flag(last or time.monotonic() - reported >= REPORT_S):
+        if group.broadcast_flag(last or time.monotonic() - report_time >= REPORT_S):
             report(line)
-            reported = time.monotonic()
+            report_time = time.monotonic()
 
     return report_some
 
 
 class Leave:
-    """Whether a run is to leave: its sweep is to end, or Ray wants its node back, as of a spot machine.
+    """Returns whether a run should end early, because its sweep ends or its node is drained.
 
-    Asked anew every `ASK_S`; `node` is whether it is for the node.
+    The answer is updated every `ASK_S` seconds.
+
+    Attributes:
+        node: Whether the node is drained, such as a spot machine.
     """
 
     def __init__(self, messages: "ActorHandle[Any]") -> None:
-        self.messages, self.node, self._leaves, self._asked = messages, False, False, float("-inf")
+        self.messages, self.node, self._should_leave, self._request_time = (
+            messages,
+            False,
+            False,
+            float("-inf"),
+        )
 
     def __call__(self) -> bool:
-        if time.monotonic() - self._asked >= ASK_S:
-            self._asked = time.monotonic()
+        if time.monotonic() - self._request_time >= ASK_S:
+            self._request_time = time.monotonic()
             answer = self.messages.requested.remote(ray.get_runtime_context().get_node_id())
-            # a head node that does not answer has other ways to end this run
+            # Ray itself ends the run if the head node is lost
             with suppress(ray.exceptions.RayError):
-                self._leaves, self.node = ray.get(answer, timeout=ASK_S)
-        return self._leaves
+                self._should_leave, self.node = ray.get(answer, timeout=ASK_S)
+        return self._should_leave
 
 
 class TrainRun(tune.Trainable):
-    """One Tune trial is one run. Its last line is its outcome; the process is reused for the next run."""
+    """A Tune trial that executes a run on several workers. Its process is reused for the next run."""
 
-    load: bytes  # the same for each run: the work, the plug-ins and the Messages actor
+    load: bytes  # pickled work function and Messages actor, the same for each run
 
     def setup(self, config: dict[str, Trial]) -> None:
         self.workers: threading.Thread | None = None
@@ -119,9 +122,7 @@ class TrainRun(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, config: dict[str, Trial]) -> bool:
-        """Take the next run. False, and Tune starts a new process, where workers of the run before do not
-        end.
-        """
+        """Prepare the next run. Return False if old workers do not end, so that Tune starts a new process."""
         if not self.cleanup():
             return False
         self.trial, self.attempt = config["trial"], uuid.uuid4().hex
@@ -138,14 +139,14 @@ class TrainRun(tune.Trainable):
         return {**line, "done": "status" in line}
 
     def _work(self, attempt: str) -> None:
-        """Have a trainer of Ray Train run the trial; each of its workers calls `work_in_group`."""
+        """Execute the trial with Ray Train. Each worker calls `work_in_group`."""
         try:
-            # it loads torch, which the driver does not need
+            # imports torch, which the driver does not need
             from ray.train.torch import TorchConfig, TorchTrainer
 
             resources = Resources.model_validate(self.trial.config["resources"])
             gpus = resources.gpus or 0
-            # NCCL wants a GPU a worker. What workers agree on beside gradients are tensors on the CPU.
+            # NCCL needs a GPU per worker. Gradients use NCCL; flags of the group are CPU tensors (gloo).
             backend = "cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"
             TorchTrainer(
                 work_in_group,
@@ -161,42 +162,42 @@ class TrainRun(tune.Trainable):
         except Exception as error:
             self.error = error
         finally:
-            self.messages.put.remote(attempt, None)
+            self.messages.add_line.remote(attempt, None)
 
     def cleanup(self) -> bool:
-        """Let the workers end, and return whether they have."""
+        """Stop the workers, and return whether they have ended."""
         if self.workers is not None:
             self.messages.stop.remote(self.attempt)
             self.workers.join(END_S)
             if self.workers.is_alive():
                 return False
-            self.messages.forget.remote(self.attempt)
+            self.messages.discard_lines.remote(self.attempt)
             self.workers = None
         return True
 
 
 def train_run(name: str, work: Work, messages: "ActorHandle[Any]") -> type[TrainRun]:
-    """Return the trainable of a sweep, under the name that the dashboard's Actors page shows."""
+    """Return the trainable of a sweep. Its name is shown on the Actors page of the dashboard."""
     return type(name, (TrainRun,), {"load": cloudpickle.dumps((work, messages))})
 
 
-class Stopped(BaseException):
-    """Ends a run on a worker because Tune stops its trial."""
+class TrialStopped(BaseException):
+    """Raised in a worker if Tune stops its trial."""
 
 
 def work_in_group(settings: dict[str, Any]) -> None:
-    """Execute a run as one worker of its group. Any of the workers may be on a node that Ray is about to take
-    away.
-    """
+    """Execute a run as a worker of its group. The run ends early if the node of any worker is drained."""
     trial = settings["trial"]
     work, messages = cloudpickle.loads(settings["load"])
     group, leave = worker_group(trial), Leave(messages)
 
     def report(line: Json) -> None:
-        if not group.broadcast_result(lambda: bool(ray.get(messages.put.remote(settings["attempt"], line)))):
-            raise Stopped
+        if not group.broadcast_result(
+            lambda: bool(ray.get(messages.add_line.remote(settings["attempt"], line)))
+        ):
+            raise TrialStopped
 
-    with suppress(Stopped):
+    with suppress(TrialStopped):
         if group.any_true(leave()):
             report({"status": "drained"})
         else:
@@ -204,21 +205,21 @@ def work_in_group(settings: dict[str, Any]) -> None:
 
 
 class LeaveRequests(Draining):
-    """The driver's side: asks runs to leave where the driver was asked to end, or a node is wanted back."""
+    """Requests of the driver that runs end early, because the driver ends or a node is drained."""
 
     def __init__(self) -> None:
         super().__init__()
         on_this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self.messages = ray.remote(Messages).options(num_cpus=0, scheduling_strategy=on_this_node).remote()
         self._requests: set[str] = set()
-        self._looked = float("-inf")
+        self._look_time = float("-inf")
 
     def tell(self) -> bool:
-        """Ask all runs to leave, where the driver was asked to end; return whether that is new."""
+        """If the driver should end, request all runs to end. Return whether the request is new."""
         return self.is_requested and self.request(ALL)
 
     def request(self, key: str) -> bool:
-        """Ask the runs of a node, or all runs, to leave; return whether that is new."""
+        """Request the runs of a node, or all runs, to end. Return whether the request is new."""
         is_new = key not in self._requests
         if is_new:
             self._requests.add(key)
@@ -226,14 +227,12 @@ class LeaveRequests(Draining):
         return is_new
 
     def leave_draining_nodes(self) -> None:
-        """Ask the runs of nodes that Ray is to give back, such as spot machines that end soon, every
-        `LOOK_S`.
-        """
-        if time.monotonic() - self._looked < LOOK_S:
+        """Request the runs of drained nodes, such as spot machines, to end. Checks every `LOOK_S` seconds."""
+        if time.monotonic() - self._look_time < LOOK_S:
             return
-        from ray.autoscaler.v2.sdk import get_cluster_status  # which workers do without
+        from ray.autoscaler.v2.sdk import get_cluster_status  # imported late: workers do not need it
 
-        self._looked = time.monotonic()
+        self._look_time = time.monotonic()
         with suppress(ray.exceptions.RayError):
             status = get_cluster_status(ray.get_runtime_context().gcs_address, timeout=3)
             for node in (*status.active_nodes, *status.idle_nodes):

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from recstudy import Metric, RunContext, Study, Variant
 from recstudy.cluster.driver import run_plan
-from recstudy.cluster.sources import Where
+from recstudy.cluster.sources import RunOptions
 from recstudy.cluster.view import View
 from recstudy.records import Results
 from recstudy.study.plan import Run, make_plan
@@ -55,9 +55,9 @@ class Meter(View):
     began: float = field(default_factory=time.perf_counter)
     used: float = field(default_factory=time.process_time)
 
-    def ended(self, run: Run, outcome: Any) -> None:
+    def on_end(self, run: Run, outcome: Any) -> None:
         assert outcome["status"] == "done", outcome
-        super().ended(run, outcome)
+        super().on_end(run, outcome)
         self.ended_runs += 1
         if self.ended_runs % self.every == 0:
             now, used = time.perf_counter(), time.process_time()
@@ -89,7 +89,7 @@ def main(options: Options) -> None:
     plan = make_plan(study)
     meter = Meter(Console(file=io.StringIO()), every=max(1, options.runs // 10))
     with tempfile.TemporaryDirectory() as folder:
-        where = Where(address=cluster.address, data=Path(folder))
+        where = RunOptions(address=cluster.address, data=Path(folder))
         run_plan(plan, Results(Path(folder) / "results"), where, meter, plan.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(

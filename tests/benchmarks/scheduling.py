@@ -29,7 +29,7 @@ from rich.console import Console
 
 from recstudy import Resources, RunConfig, Study, TrainConfig, grid
 from recstudy.cluster.driver import run_plan
-from recstudy.cluster.sources import Where
+from recstudy.cluster.sources import RunOptions
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
@@ -104,7 +104,7 @@ class Stopwatch(View):
     def connected(self, dashboard: str) -> None:
         self.up = time.perf_counter()
 
-    def ended(self, run: Run, outcome: Any) -> None:
+    def on_end(self, run: Run, outcome: Any) -> None:
         assert outcome["status"] in ("done", "stopped"), outcome
         self.ends.append(time.perf_counter())
 
@@ -114,7 +114,7 @@ def through_driver() -> tuple[float, float]:
     plan = make_plan(idle_study())
     with tempfile.TemporaryDirectory() as folder, environment():
         results, clock = Results(Path(folder) / "results"), Stopwatch(Console(file=io.StringIO()))
-        run_plan(plan, results, Where(data=Path(folder)), clock, plan.runs, work=no_op)
+        run_plan(plan, results, RunOptions(data=Path(folder)), clock, plan.runs, work=no_op)
         end = time.perf_counter()
         assert sum(state == "done" for state in results.states().values()) == RUNS
     return 1e3 * (end - clock.up) / RUNS, 1e3 * (clock.ends[-1] - clock.ends[0]) / (RUNS - 1)

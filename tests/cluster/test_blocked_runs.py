@@ -10,7 +10,7 @@ import pytest
 import tiny
 from rich.console import Console
 
-from recstudy.cluster.sources import Running, Source, Where
+from recstudy.cluster.sources import Runner, RunOptions, Source
 from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
 from recstudy.programs.settings import Resources
@@ -31,13 +31,13 @@ class Requests(Draining):
     tell = request = lambda self, *_: False
 
 
-class Played(Running):
+class Played(Runner):
     """A sweep of two runs, and what it says."""
 
     def __init__(self, results: Results) -> None:
         self.said = io.StringIO()
         view = View(Console(file=self.said, width=200))
-        super().__init__("tiny", results, Where(), view, lambda *_: {}, leaving=Requests())
+        super().__init__("tiny", results, RunOptions(), view, lambda *_: {}, draining=Requests())
         self.begin(Resources(), Source(deque([FIRST, SECOND])))
         self.callback = TuneCallback(self)
         self.rooms = 2
@@ -93,8 +93,8 @@ def test_a_run_that_is_held_is_put_off_and_waited_for_where_nothing_else_is_left
     assert played.next() == played.supply.FINISHED
     lines = played.said.getvalue().splitlines()
     assert [line for line in lines if "process 7" in line] == [
-        f"{FIRST.label}, seed 0: process 7 on moon works on it; it is put off, and the others go first",
-        f"Waiting for process 7 on moon, which works on {FIRST.label}, seed 0. Ctrl-C stops waiting.",
+        f"{FIRST.label}, seed 0: locked by process 7 on moon; other runs start first",
+        f"Waiting for process 7 on moon, which runs {FIRST.label}, seed 0. Ctrl-C stops waiting.",
     ]
 
 
@@ -117,11 +117,11 @@ def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
 
 
 def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(played, monkeypatch):
-    monkeypatch.setattr(played.leaving, "tell", lambda: True)
+    monkeypatch.setattr(played.draining, "tell", lambda: True)
     assert [played.next(), played.next()] == [FIRST.id, SECOND.id]
     with locked(played.results.run(SECOND.id).lock):
         played.tune(SECOND, HELD)
-        played.leaving.is_requested = True
+        played.draining.is_requested = True
         played.callback.on_step_begin()
         assert played.next() == ""
         played.tune(FIRST, {"status": "drained"})
@@ -129,6 +129,6 @@ def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(p
         assert played.next() == played.supply.FINISHED
     assert list(played.source.waiting) == [FIRST]
     assert (
-        "The run under way ends after its epoch, with a checkpoint. Ctrl-C ends at once.\n"
+        "The run saves a checkpoint and ends after its epoch. Ctrl-C ends at once.\n"
         in played.said.getvalue()
     )

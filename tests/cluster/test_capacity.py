@@ -16,8 +16,10 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     other = ({**versions(), "numpy": "1.26.4"}, "", str(tmp_path))
     away = (versions(), "", str(tmp_path / "elsewhere" / "probe"))
     checks, said, bad = iter([good, other, away]), [], set()
-    plain_ask = nodes.ask
-    monkeypatch.setattr(nodes, "ask", lambda node, function, *_: plain_ask(node, function, *next(checks)))
+    plain_ask = nodes.call_on_node
+    monkeypatch.setattr(
+        nodes, "call_on_node", lambda node, function, *_: plain_ask(node, function, *next(checks))
+    )
     at_once = nodes.ClusterCapacity(Resources(gpus=0), good, said.append, bad)
     assert at_once() == 1
 
@@ -32,13 +34,12 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     until(lambda: at_once() == 1, "the capacity without that node")
 
     assert next(checks, None) is None  # each was asked once
-    assert said[0].startswith("A node that has come is not counted on: node ")
+    assert said[0].startswith("A new node gets no runs: node ")
     assert (
-        ", but this process has 1.26.4. Start Ray there from an environment with numpy 1.26, as everywhere."
-        in said[0]
+        ", but the driver has 1.26.4. Start Ray on the node from an environment with numpy 1.26." in said[0]
     )
     assert (
-        f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that "
+        f" cannot write to the results folder {tmp_path / 'elsewhere'} (No such file or directory). Set --results to "
         in said[1]
     )
 

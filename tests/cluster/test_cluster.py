@@ -9,7 +9,7 @@ from ray_nodes import RAY, TOKEN, answers, free_port, head_of, namespace, starte
 from shell import Shell
 
 from recstudy.cluster import connection
-from recstudy.cluster.connection import check_packing, fitting
+from recstudy.cluster.connection import check_packing, resolve_gpus
 from recstudy.errors import ClusterError
 from recstudy.programs.settings import Resources
 
@@ -43,7 +43,7 @@ def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
     line = last_line(shell.run("--address", f"127.0.0.1:{head}", code=2))
 
     assert line.startswith(
-        f"ClusterError: no Ray cluster answers at 127.0.0.1:{head} (it asks for a token, and ours is "
+        f"ClusterError: No Ray cluster answers at 127.0.0.1:{head} (it requires a token, and yours is "
     )
     assert "give it the token of `ray get-auth-token`" in line
     assert shell.records() == {}
@@ -66,7 +66,7 @@ def test_runs_use_all_nodes_if_all_see_the_results(head, shell, tmp_path):
         )
 
     assert line.startswith("StorageError: node ")
-    assert f"cannot use the results folder {hidden.results} (No such file or directory)" in line
+    assert f"cannot write to the results folder {hidden.results} (No such file or directory)" in line
     assert line.endswith("Give a folder that every node shares with --results.")
     assert not list(hidden.results.glob(".probe*"))
     assert hidden.records() == {}
@@ -78,28 +78,28 @@ def test_runs_use_all_nodes_if_all_see_the_results(head, shell, tmp_path):
 
 
 def test_a_run_that_the_cluster_cannot_hold_is_refused(monkeypatch):
-    monkeypatch.setattr(connection, "alive", lambda: [{"Resources": {"CPU": 1}}])
-    assert fitting(Resources(), []).gpus == 0
+    monkeypatch.setattr(connection, "live_nodes", lambda: [{"Resources": {"CPU": 1}}])
+    assert resolve_gpus(Resources(), []).gpus == 0
 
     with pytest.raises(
-        ClusterError, match=r"^a run needs 1 x \(1 CPU, 8 GPU\) but the cluster has 1 node: 1 CPU, 0 GPU\. "
+        ClusterError, match=r"^A run needs 1 x \(1 CPU, 8 GPU\), but the cluster has 1 node: 1 CPU, 0 GPU\. "
     ):
-        fitting(Resources(gpus=8), [])
+        resolve_gpus(Resources(gpus=8), [])
 
 
 def test_more_runs_than_a_gpu_holds_are_refused():
-    check_packing(0.25, needed=5 * GB, memory=24 * GB)  # 4 x 5.6 GB
+    check_packing(0.25, run_bytes=5 * GB, gpu_bytes=24 * GB)  # 4 x 5.6 GB
 
     with pytest.raises(
-        ClusterError, match=r"--gpus 0.125 packs 8 runs on a GPU, but one needs about 5.6 GB"
+        ClusterError, match=r"--gpus 0.125 packs 8 runs on a GPU, but a run needs about 5.6 GB"
     ) as refused:
-        check_packing(0.125, needed=5 * GB, memory=24 * GB)
+        check_packing(0.125, run_bytes=5 * GB, gpu_bytes=24 * GB)
 
     assert str(refused.value).endswith(
-        "and the smallest GPU has 24.0 GB. --gpus 0.25 packs 4; or lower train.batch_size."
+        "and the smallest GPU has 24.0 GB. --gpus 0.25 packs 4; or decrease train.batch_size."
     )
-    with pytest.raises(ClusterError, match=r"--gpus 1 gives each its own"):
-        check_packing(0.5, needed=15 * GB, memory=24 * GB)
+    with pytest.raises(ClusterError, match=r"--gpus 1 gives each run a GPU"):
+        check_packing(0.5, run_bytes=15 * GB, gpu_bytes=24 * GB)
 
 
 @pytest.mark.parametrize("fit", range(2, 32))
@@ -107,11 +107,11 @@ def test_the_fraction_that_is_named_packs_as_many_as_it_says(fit):
     memory = fit * 2 * GB
 
     with pytest.raises(ClusterError, match=rf"packs {fit};") as refused:
-        check_packing(0.02, needed=2 * GB - 600 * 10**6, memory=memory)
+        check_packing(0.02, run_bytes=2 * GB - 600 * 10**6, gpu_bytes=memory)
 
     named = float(str(refused.value).split("--gpus ")[2].split()[0])
     assert int(1 / named) == fit
-    check_packing(named, needed=2 * GB - 600 * 10**6, memory=memory)
+    check_packing(named, run_bytes=2 * GB - 600 * 10**6, gpu_bytes=memory)
 
 
 @pytest.mark.whole

@@ -14,7 +14,7 @@ import ray
 
 from recstudy.cluster import address, connection
 from recstudy.cluster.address import check_address
-from recstudy.cluster.connection import RAYS_OWN, SHARE, cluster, watched_head
+from recstudy.cluster.connection import PATIENCE_SHARE, RECONNECT_TIMEOUT, cluster, watched_head
 from recstudy.errors import ClusterError
 
 
@@ -48,19 +48,19 @@ def test_a_study_speaks_as_its_cluster_does(speaks, monkeypatch):
         (
             ["disabled", "token"],
             "token",
-            r"at auto asks for no token, but .*=token is set here.*Set RAY_AUTH_MODE=disabled, or ",
+            r"at auto uses no token, but .*=token is set.*Set RAY_AUTH_MODE=disabled, or ",
         ),
         (
             ["token"],
             "disabled",
-            r"at auto asks for a token, but RAY_AUTH_MODE=disabled is set here. Set RAY_AUTH_MODE=token.$",
+            r"at auto requires a token, but RAY_AUTH_MODE=disabled is set. Set RAY_AUTH_MODE=token.$",
         ),
         (
             ["token"],
             "",
-            r"Ray was imported before that was known. Set RAY_AUTH_MODE=token before Python starts.$",
+            r"Ray was already imported without one. Set RAY_AUTH_MODE=token before Python starts.$",
         ),
-        ([], "", r"no Ray cluster answers at auto \(it asks for a token, and ours is missing or wrong\)"),
+        ([], "", r"No Ray cluster answers at auto \(it requires a token, and yours is missing or wrong\)"),
     ],
 )
 def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, given, line):
@@ -77,7 +77,7 @@ def test_an_address_where_something_else_listens_is_refused(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(
-            ClusterError, match=rf"no Ray cluster answers at 127\.0\.0\.1:{port} \(tried to join for 2 s"
+            ClusterError, match=rf"No Ray cluster answers at 127\.0\.0\.1:{port} \(no answer for 2 s"
         ):
             check_address(f"127.0.0.1:{port}")
 
@@ -121,7 +121,7 @@ def test_a_ray_that_does_not_start_is_one_line(starts):
     tries = starts(2)
 
     with pytest.raises(
-        ClusterError, match=r"^Ray does not start on this machine \(The current node .* happen\)\. Where"
+        ClusterError, match=r"^Ray does not start on this machine \(The current node .* happen\)\. Free"
     ):
         cluster(None, "tiny", pytest.fail).__enter__()
 
@@ -146,13 +146,11 @@ def lost_within(seconds: float, own: bool) -> list[str]:
 
 def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
     monkeypatch.setattr(connection, "PAUSE_S", 0.05)
-    monkeypatch.setenv(RAYS_OWN, str(1 / SHARE))
+    monkeypatch.setenv(RECONNECT_TIMEOUT, str(1 / PATIENCE_SHARE))
     asked_for_status(monkeypatch, 10)
     started = time.monotonic()
 
-    assert lost_within(60, own=False) == [
-        "the head node of the Ray cluster, here:1, does not answer any more"
-    ]
+    assert lost_within(60, own=False) == ["the head node of the Ray cluster, here:1, does not answer"]
     assert time.monotonic() - started > 1.4  # ten answers, and a second of silence
 
     asked_for_status(monkeypatch, 1000)
@@ -195,7 +193,7 @@ def test_a_folder_for_temporary_files_that_is_too_long_for_sockets_is_named(vari
     monkeypatch.setenv(variable, f"/tmp/{'x' * 40}")
     with pytest.raises(
         ClusterError,
-        match=f"^{variable} is too long for Ray, .* has 45 bytes, .* a shorter one, such as {variable}=",
+        match=f"^{variable} is too long for Ray.s sockets: .* has 45 bytes, .* Set {variable}=",
     ):
         connection._check_sockets()
 
@@ -213,4 +211,4 @@ def test_a_limit_of_open_files_that_is_too_low_is_raised_or_refused(hard, refuse
 
     assert done.returncode == refused, done.stderr
     assert (done.stdout == "") if refused else (int(done.stdout) >= 256)
-    assert ("this process may have 64 files open (ulimit -n), too few for Ray" in done.stderr) == refused
+    assert ("This process may open 64 files (ulimit -n), but Ray needs" in done.stderr) == refused

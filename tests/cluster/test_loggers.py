@@ -37,11 +37,11 @@ def epoch(number: int, loss: float) -> dict[str, Any]:
 
 
 def tell(logger: Logger, run: Run, losses: dict[int, float], outcome: dict[str, Any] | None = None) -> None:
-    logger.started(run)
+    logger.on_start(run)
     for number, loss in losses.items():
-        logger.epoch(run, epoch(number, loss))
+        logger.on_epoch(run, epoch(number, loss))
     if outcome is not None:
-        logger.ended(run, outcome)
+        logger.on_end(run, outcome)
 
 
 def scalars(folder: Path) -> dict[tuple[str, int], float]:
@@ -102,13 +102,13 @@ def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):
     logger.close()
 
     (line,) = view.console.file.getvalue().splitlines()
-    assert line.startswith("--log tensorboard has stopped, and the runs go on: NotADirectoryError: ")
+    assert line.startswith("--log tensorboard has stopped, the runs continue: NotADirectoryError: ")
 
 
 def test_a_tracker_that_cannot_begin_is_refused(tmp_path, view):
     (tmp_path / "logs").write_text("in the way")
 
-    with pytest.raises(ConfigError, match="--log tensorboard cannot begin: NotADirectoryError: "):
+    with pytest.raises(ConfigError, match="--log tensorboard cannot start: NotADirectoryError: "):
         Logger("tensorboard", "tiny", Results(tmp_path), view)
 
 

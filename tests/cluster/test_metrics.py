@@ -13,7 +13,7 @@ import tiny
 from prometheus_client.parser import text_string_to_metric_families
 from shell import Shell, kill_all, until
 
-from recstudy.cluster.trackers import ENDED, GAUGES, MOST, OTHERS, Metrics
+from recstudy.cluster.trackers import END_COUNTER, GAUGES, MAX_SERIES, OTHER_LABEL, Metrics
 from recstudy.records import Results
 from recstudy.study.plan import Run, make_plan
 
@@ -76,7 +76,7 @@ def test_each_metric_has_a_panel_and_each_panel_a_metric():
     dashboard = (Path(__file__).parents[2] / "dashboards/grafana/recstudy.json").read_text()
     assert set(re.findall(r"ray_recstudy_\w+", dashboard)) == {
         *(f"ray_{name}" for name in GAUGES),
-        f"ray_{ENDED}_total",
+        f"ray_{END_COUNTER}_total",
     }
 
 
@@ -85,9 +85,9 @@ def test_a_label_in_any_script_is_recorded():
     metrics, (run, *_) = Metrics("größe"), make_plan(tiny.study).runs
     labelled = Run(0, 'τ=½ "two"\n', 0, run.config, run.id)
 
-    metrics.started(labelled)
+    metrics.on_start(labelled)
     metrics.show()
-    metrics.ended(labelled, {"status": "done"})
+    metrics.on_end(labelled, {"status": "done"})
     metrics.close()
 
     assert metrics.series(labelled) == ("gr\\xf6\\xdfe", "vitrm", '\\u03c4=\\xbd "two"\n')
@@ -95,10 +95,12 @@ def test_a_label_in_any_script_is_recorded():
 
 def test_the_series_of_a_long_search_are_few():
     metrics, (run, *_) = Metrics("search"), make_plan(tiny.study).runs
-    runs = [Run(number, f"learning_rate={number}", 0, run.config, run.id) for number in range(MOST + 20)]
+    runs = [
+        Run(number, f"learning_rate={number}", 0, run.config, run.id) for number in range(MAX_SERIES + 20)
+    ]
 
     series = [metrics.series(run) for run in runs]
 
-    assert series[:MOST] == [("search", "vitrm", run.label) for run in runs[:MOST]]
-    assert set(series[MOST:]) == {("search", "vitrm", OTHERS)}
+    assert series[:MAX_SERIES] == [("search", "vitrm", run.label) for run in runs[:MAX_SERIES]]
+    assert set(series[MAX_SERIES:]) == {("search", "vitrm", OTHER_LABEL)}
     assert [metrics.series(run) for run in runs] == series

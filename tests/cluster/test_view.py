@@ -7,7 +7,7 @@ import tiny
 from rich.console import Console
 
 from recstudy.cluster import view
-from recstudy.cluster.view import QUIET, View
+from recstudy.cluster.view import QUIET_S, View
 from recstudy.errors import EXIT_CODES
 from recstudy.study.plan import make_plan
 
@@ -32,14 +32,14 @@ def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
     shown = View(Console(file=io.StringIO(), width=200))
     with shown:
         shown.planned(RUNS[:2], RUNS[:2])
-        shown.started(FIRST)
+        shown.on_start(FIRST)
         shown.epoch(FIRST, line(0, 2.5))
-        clock[0] += QUIET
+        clock[0] += QUIET_S
         shown.epoch(FIRST, line(1, 1.25))
-        clock[0] += QUIET - 1
+        clock[0] += QUIET_S - 1
         shown.epoch(FIRST, line(2, 1.0))
         clock[0] += 1
-        shown.started(SECOND)
+        shown.on_start(SECOND)
         shown.epoch(SECOND, line(0, 3.0))
 
     first, *said = shown.console.file.getvalue().splitlines()
@@ -57,13 +57,13 @@ def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch,
     monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])
     monkeypatch.setattr("os._exit", codes.append)
 
-    View(Console(file=io.StringIO())).lost(
+    View(Console(file=io.StringIO())).exit_lost(
         "the head node of the Ray cluster, here:1, does not answer any more"
     )
 
     line = capsys.readouterr().err
     assert line.startswith(
-        "ClusterError: the head node of the Ray cluster, here:1, does not answer any more. What was finished is"
+        "ClusterError: the head node of the Ray cluster, here:1, does not answer any more. Finished runs are"
     )
     assert line.endswith(": python tiny.py --only a=1 --address here:1\n")
     assert codes == [EXIT_CODES["lost node"]] == [9]

@@ -43,8 +43,8 @@ class Worker:
 def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypatch):
     monkeypatch.setattr("recstudy.cluster.worker.LOOK_S", 0)
     cluster.add_node(num_cpus=1)
-    leaving = LeaveRequests()
-    workers = [Worker.remote([leaving.messages]) for _ in range(2)]
+    draining = LeaveRequests()
+    workers = [Worker.remote([draining.messages]) for _ in range(2)]
     nodes = ray.get([worker.where.remote() for worker in workers])
     assert len(set(nodes)) == 2
 
@@ -68,7 +68,7 @@ def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypa
     ]
     subprocess.run(drain, check=True, capture_output=True)
     for _ in range(100):  # the head tells of it a little later, and a busy one not within three seconds
-        leaving.leave_draining_nodes()
+        draining.leave_draining_nodes()
         if any(asked()):
             break
         time.sleep(0.3)
@@ -77,10 +77,10 @@ def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypa
     told = []
 
     def sweep() -> None:
-        with leaving.on_sigterm():
-            told.append(leaving.tell())
+        with draining.on_sigterm():
+            told.append(draining.tell())
             os.kill(os.getpid(), signal.SIGTERM)
-            told.extend([leaving.tell(), leaving.tell()])
+            told.extend([draining.tell(), draining.tell()])
             told.extend(asked())
             os.kill(os.getpid(), signal.SIGTERM)  # once more is at once
             told.append("went on")

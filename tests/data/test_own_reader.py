@@ -279,7 +279,7 @@ class Seven(ModelConfig):
     [
         ({}, {"model": Seven()}, "the network of Seven gives 7 outputs for the 3 classes of Cells. Its logits must be (images, 3)"),
         ({"train_images": IMAGES[:2], "train_labels": LABELS[:2]}, {},
-         "Cells has 1 training item besides those held out for validation, but a run needs at least 2. Add others."),
+         "Cells has 1 training item without the validation split, but a run needs at least 2. Add more items"),
         ({"test_images": IMAGES[:1], "test_labels": LABELS[:1]}, {}, "Cells has 1 test item, but a run needs at least 2."),
         ({"train_images": FLOATS, "test_images": FLOATS}, {"model": HRM(width=16, heads=2)},
          "HRM reads 8-bit grey levels, but the images of Cells are float32 or uint16"),

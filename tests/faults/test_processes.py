@@ -33,10 +33,7 @@ def test_1_2_a_run_of_which_a_worker_is_killed_goes_on_from_its_checkpoint(shell
 
     assert driver.returncode == 0, output + errors
     assert errors == ""
-    assert (
-        output.count("its process was lost, and another one goes on from its checkpoint, if it had one: ")
-        == 1
-    )
+    assert output.count("process lost, the run resumes from its last checkpoint in a new process: ") == 1
     assert shell.attempts() == [2]
     result, lines = shell.records()[run], shell.lines()[run]
     assert (result["attempts"], result["provenance"]["workers"]) == (2, workers)
@@ -138,7 +135,7 @@ def test_18_drivers_beside_each_other_run_nothing_twice(shell):
     assert [driver.returncode for driver in drivers] == [0, 0, 0], outputs
     assert shell.attempts() == [1] * 6
     assert len(shell.records()) == 6
-    waited = ["which works on this study" in output for output, _ in outputs]
+    waited = ["which runs this study" in output for output, _ in outputs]
     assert waited[2:] == [False]  # the other study may well wait for the last of the runs
     assert sum(waited) == 1
     assert (shell.results / "studies/twin/quick/report/tables/depths.md").read_bytes() == shell.table()
@@ -152,10 +149,7 @@ def test_a_raylet_that_dies_ends_the_command_in_one_line_and_the_next_goes_on(sh
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 9, output + errors
-    assert (
-        "Ray's raylet on this machine has ended. What was finished is kept, and this goes on from there: "
-        in output + errors
-    )
+    assert "Ray's raylet on this machine has ended. Finished runs are saved. Resume with: " in output + errors
     assert "Traceback" not in output + errors
 
     until(lambda: not processes(driver.pid), "without ghosts")

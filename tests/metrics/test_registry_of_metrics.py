@@ -126,7 +126,7 @@ def test_what_cannot_be_computed_is_refused():
         check_computed("top1_acuracy")
     with pytest.raises(ConfigError, match=r"Parameters \(params\) does not follow from answers: there are"):
         check_computed("params")
-    with pytest.raises(NotAvailable, match="Parameters does not follow from answers"):
+    with pytest.raises(NotAvailable, match="Parameters cannot be computed from answers"):
         METRICS["params"](ANSWERS)
 
 

@@ -103,12 +103,12 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
         ),
         ("train {folder} {}", {"lr": 0.1}, "unknown placeholder {0}: there are seed, folder, lr."),
         ("train {folder}", {"lr": 0.1}, "no placeholder uses the setting 'lr': add {lr} to train {folder}"),
-        ("train {folder} {lr:d}", {"lr": 0.1}, "a placeholder cannot be filled in: Unknown format code 'd'"),
-        ("train {folder", {}, "a placeholder cannot be filled in: expected '}' before end of string"),
+        ("train {folder} {lr:d}", {"lr": 0.1}, "Cannot fill in a placeholder: Unknown format code 'd'"),
+        ("train {folder", {}, "Cannot fill in a placeholder: expected '}' before end of string"),
         ("train '{folder}", {}, "the command cannot be split into words: No closing quotation"),
         ("train", {}, "metrics.json is read in {folder}: add it to the command"),
         ("", {}, "the command is empty"),
-        ("train {folder}", {"folder": "x"}, "a setting of train must not be called 'folder'"),
+        ("train {folder}", {"folder": "x"}, "A setting of train must not be named 'folder'"),
     ],
 )
 def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, settings, said):
@@ -122,9 +122,9 @@ def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, 
     ("options", "said"),
     [
         ({"metrics": LastLine(r"f1: \S+")}, "the pattern of LastLine has no group for accuracy"),
-        ({"metrics": LastLine("(")}, "the pattern of LastLine is no regular expression"),
+        ({"metrics": LastLine("(")}, "The pattern of LastLine is not a valid regular expression"),
         ({"progress": "step"}, "progress has no named group"),
-        ({"progress": r"(?P<seconds>\d+)"}, "must not be called seconds"),
+        ({"progress": r"(?P<seconds>\d+)"}, "must not be named seconds"),
         ({"metrics": "metrics.json"}, "'metrics.JsonFile' must be"),
         ({"minutes": -1}, "'minutes' must be greater than or equal to 0, but got -1"),
         ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, "leave CUDA_VISIBLE_DEVICES out"),
@@ -151,8 +151,8 @@ def test_the_command_and_the_name_decide_the_ids_and_the_folder_does_not(tmp_pat
 
 def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_written(study):
     for options, said in (
-        ({"folder": "/nowhere"}, "the folder of train.py is not there: /nowhere"),
-        ({"command": "pythonn train.py {folder}"}, "no program 'pythonn'"),
+        ({"folder": "/nowhere"}, "The folder of train.py does not exist: /nowhere"),
+        ({"command": "pythonn train.py {folder}"}, "Program 'pythonn' of the command is not installed"),
     ):
         with gathering(), pytest.raises(ConfigError, match=said):
             ran(study(GOOD, **options))
@@ -172,7 +172,7 @@ def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_w
         ("write('{\"acc')", {}, "without its metrics: metrics.json is not JSON: Unterminated string"),
         ("write('{\"loss\": 1}')", {}, "without its metrics: train.py returned no 'accuracy': it returned loss"),
         ("write('{\"accuracy\": \"good\"}')", {}, "without its metrics: train.py: accuracy must be a number, but it is 'good'"),
-        ("print('f1: 3')", {"metrics": LastLine(r"accuracy: (\S+)")}, r"no line of its output matches accuracy: (\S+)"),
+        ("print('f1: 3')", {"metrics": LastLine(r"accuracy: (\S+)")}, r"no line of the output matches accuracy: (\S+)"),
     ],
 )  # fmt: skip
 def test_a_command_without_metrics_is_a_failed_run_with_its_output(script, options, said, study):
@@ -282,7 +282,7 @@ def test_a_command_that_ignores_sigterm_is_killed_at_its_time_limit(study):
 
     _, pids, answer = (run_folder() / "output.log").read_text().splitlines()
     assert row["error_class"] == "hung"
-    assert row["error"].startswith("train.py ran into its time limit of 0.03 minutes and was stopped")
+    assert row["error"].startswith("train.py exceeded its time limit of 0.03 minutes and was stopped")
     assert answer == "no"
     assert not any(is_running(int(pid)) for pid in pids.split())
 

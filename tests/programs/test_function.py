@@ -110,7 +110,7 @@ def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "variants", "words"),
     [
-        ({"depth": 1}, {"dept": [1]}, "no setting 'dept': train has depth. Did you mean 'depth'?"),
+        ({"depth": 1}, {"dept": [1]}, "Unknown setting 'dept': train has depth. Did you mean 'depth'?"),
         ({"depth": 1}, {"depth": ["a"]}, "'depth' must be an integer, but got 'a'"),
         ({"depth": 1}, {"seed": [1]}, "'seed' is not a setting of train: run.seed has the seed"),
         ({"seed": 1}, {"depth": [1]}, "must not have 'seed': run.seed has the seed"),
@@ -161,7 +161,7 @@ def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
 
     assert values == [[2.0, 4.0], [3.0, 6.0], [2.0, 4.0]]
     assert len(Results(tmp_path / "r").run_ids()) == 4  # the third study found its runs finished
-    with pytest.raises(ConfigError, match="two programs are called 'double'"):
+    with pytest.raises(ConfigError, match="Two programs are named 'double'"):
         study_of(Function(triple, name="double"), {"depth": 1})
 
 
@@ -174,7 +174,7 @@ def test_functions_that_one_function_makes_are_told_apart_by_what_they_close_ove
 
     study_of(scaled(2.0), {"depth": 1})
     study_of(scaled(2.0), {"depth": 1})
-    with pytest.raises(ConfigError, match=r"two programs are called 'test_function.*train'"):
+    with pytest.raises(ConfigError, match=r"Two programs are named 'test_function.*train'"):
         study_of(scaled(3.0), {"depth": 1})
 
 

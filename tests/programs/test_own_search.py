@@ -69,7 +69,7 @@ def test_fields_are_set_and_varied_by_their_own_names(tmp_path, capsys):
     [
         (
             {"vary": {"dpeth": [1]}},
-            "no setting 'dpeth': climb has lr, depth, epochs, pause. Did you mean 'depth'",
+            "Unknown setting 'dpeth': climb has lr, depth, epochs, pause. Did you mean 'depth'",
         ),
         ({"vary": {"depth": ["deep"]}}, "depth"),
         ({"changes": {"depth": 3}}, "'depth' is searched by climbing: give it no value"),

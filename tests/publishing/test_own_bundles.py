@@ -46,7 +46,7 @@ def test_a_bundle_verifies(published):
 
     assert verified.differences == []
     assert "the ids of 12 runs by the settings in the plan and in their records" in verified.checked
-    why = "its program keeps no answers, so that metrics are as it returned them"
+    why = "its program saves no answers, so its metrics cannot be recomputed"
     assert f"accuracy, latency (12 runs): {why}" in verified.unchecked
     readme = (published / "README.md").read_text()
     assert "**Supported:** deeper is better" in readme

@@ -155,7 +155,7 @@ def test_a_study_whose_first_runs_all_fail_alike_stops(results, capsys, good, fa
     command(results, 7, "train.epochs=1")
 
     assert len(list(results.root.glob("runs/*/failure.json"))) == failures
-    assert ("Stopped: 3 runs failed in the same way and none succeeded" in capsys.readouterr().out) == (
+    assert ("Stopped: 3 runs failed with the same error, none succeeded" in capsys.readouterr().out) == (
         good == 0
     )
 

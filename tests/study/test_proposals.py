@@ -48,7 +48,7 @@ class Searched:
 
     def end(self, run: Run, score: float) -> None:
         finish_runs(self.results, [run], score)
-        self.proposals.ended(run, {"status": "done"})
+        self.proposals.on_end(run, {"status": "done"})
 
     def to_the_end(self) -> "Searched":
         while run := self.proposals.next():
@@ -82,14 +82,14 @@ def test_no_setting_is_paid_for_twice(results):
     search = Searched(plan(ranges, "40"), results).to_the_end()
 
     assert len(search.log.params) == 3
-    assert search.said.getvalue().count("known from another study, not run again") == 1
+    assert search.said.getvalue().count("cached result of another study") == 1
 
 
 @pytest.mark.parametrize(
     ("rate", "reason"),
     [
-        ({}, "No settings fit together, such as: "),
-        (RATE, "Of 1,000 settings drawn at random 0 were tried before, 1,000 do not fit together, such as: "),
+        ({}, "All settings are invalid, such as: "),
+        (RATE, "Of 1,000 random settings, 0 were tried before, 1,000 are invalid, such as: "),
     ],
 )
 def test_where_nothing_fits_together_the_search_ends_and_says_so(results, rate, reason):
@@ -109,7 +109,7 @@ def test_a_space_is_searched_when_all_that_fits_together_was_tried(results):
     assert sorted((params["model.width"], params["model.heads"]) for params in search.log.params.values()) == [
         (16, 8), (16, 16), (24, 8),
     ]  # fmt: skip
-    assert search.said.getvalue() == "All settings that fit together were tried: the space is searched.\n"
+    assert search.said.getvalue() == "All valid settings were tried, so the search ends.\n"
 
 
 @pytest.mark.parametrize("amount", range(1, 9))
@@ -167,9 +167,9 @@ def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
         search.end(run, now[0])
     source = Source(search.proposals.waiting, search.proposals.meter)
 
-    assert (len(search.log.params), search.proposals.over, source.over) == (8, True, False)
+    assert (len(search.log.params), search.proposals.is_over, source.is_over) == (8, True, False)
     now[0] += 7200
-    assert source.over
+    assert source.is_over
 
 
 def test_the_best_are_those_of_this_definition_whatever_was_searched_last(results):

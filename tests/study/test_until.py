@@ -143,9 +143,9 @@ def test_a_budget_in_hours_is_spent_over_all_sessions(results):
         until.meter.gpus = gpus
         (run, *_) = plan.runs
         source = Source(deque(), until.meter)
-        source.started(run)
+        source.on_start(run)
         now[0] += 1800 / gpus
-        source.ended(run, {})
+        source.on_end(run, {})
         until.meter.write()
         assert until.budget_left(plan) == pytest.approx(left)
 

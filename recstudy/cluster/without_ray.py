@@ -1,13 +1,12 @@
-"""Runs without Ray: one after another, in this process. For a host that has no Ray, and to look into a run
-with a debugger.
+"""Execute runs without Ray, one after another in this process (`--no-ray`).
 
-Records, ids, checkpoints and what SIGTERM does are those of a sweep on Ray. What a process of its own gives a
-run is not there: a run that hangs, is killed or finds no memory ends the command, and the same command goes
-on from its checkpoint.
+Use it on a machine without Ray or with a debugger. Records, ids, checkpoints and the effect of SIGTERM are
+the same as on Ray. Runs have no process of their own: a run that hangs, is killed or runs out of memory ends
+the command. The same command then resumes from the checkpoint.
 
-Any number of processes, such as the tasks of an array job, share the runs of a study: each takes the next run
-that no other process has locked or finished. A process ends when nothing is left to take, so that no node
-waits for the last runs of others.
+Several processes, such as the tasks of an array job, can share the runs of a study. Each process takes the
+next run that is neither locked nor finished. It ends when no such run is left, so no node waits for the last
+runs of other processes.
 """
 
 import time
@@ -15,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recstudy.cluster.sources import Running, Source
+from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.view import Outcome
 from recstudy.errors import ClusterError
 from recstudy.programs.base import Program
@@ -28,43 +27,44 @@ if TYPE_CHECKING:
     from recstudy.cluster.searching import PrunedBy
 
 
-class _Enough(BaseException):
-    """A pruner stops the run; no error, so that nothing between takes it for one."""
+class _Pruned(BaseException):
+    """Raised if a pruner stops the run. A BaseException, so that user code does not catch it."""
 
 
 def fit_to_process(resources: Resources, program: Program) -> Resources:
-    """Return `resources` as this process has it: one worker, with a GPU where the program sees one.
+    """Return the resources of a run in this process: one worker, and a GPU if the program sees one.
 
     Raises:
-        ClusterError: it asks for several workers, or for a GPU that is not there.
+        ClusterError: `resources` need several workers, or a GPU that this machine does not have.
     """
     if resources.workers > 1 or resources.trainer == "train":
-        raise ClusterError(
-            "--no-ray runs one worker, in this process: leave --workers and --trainer train out"
-        )
+        raise ClusterError("--no-ray runs one worker in this process. Remove --workers and --trainer train")
     sees_gpu = program.sees_gpu()
     gpus = float(sees_gpu) if resources.gpus is None else resources.gpus
     if gpus and not sees_gpu:
-        raise ClusterError(f"a run needs {gpus:g} GPU, but there is none on this machine. Leave --gpus out.")
+        raise ClusterError(f"A run needs {gpus:g} GPU, but this machine has none. Remove --gpus.")
     return resources.model_copy(update={"gpus": gpus})
 
 
 @dataclass
-class Alone(Running):
-    """Runs in this process, each after the other."""
+class LocalRunner(Runner):
+    """Executes runs one after another in this process."""
 
     def run(self, resources: Resources, source: Source, pruning: "PrunedBy | None" = None) -> None:
         self.begin(resources, source, pruning)
-        before = {run.id: self._failure_time(run) for run in source.waiting} if source.shared else {}
-        with self.leaving.on_sigterm():
-            while not (self.leaving.is_requested or self.hopeless or source.over):
+        earlier_failures = (
+            {run.id: self._failure_time(run) for run in source.waiting} if source.shared else {}
+        )
+        with self.draining.on_sigterm():
+            while not (self.draining.is_requested or self.is_hopeless or source.is_over):
                 run = self.take()
                 if run is None:
                     if source.shared or not self.blocked:
                         break
                     time.sleep(POLL)
                 elif source.shared and (
-                    self.results.state(run.id) == "done" or self._failure_time(run) != before[run.id]
+                    self.results.state(run.id) == "done"
+                    or self._failure_time(run) != earlier_failures[run.id]
                 ):
                     del self.runs[run.id]
                     self.view.ended_elsewhere(run)
@@ -75,7 +75,7 @@ class Alone(Running):
             self.view.left_to_others(list(self.blocked.values()))
 
     def _failure_time(self, run: Run) -> int:
-        """Return when the failure of a run was recorded, in nanoseconds; 0 if it has none."""
+        """Return the time of a run's recorded failure in nanoseconds; 0 if it has none."""
         with suppress(FileNotFoundError):
             return self.results.run(run.id).failure.stat().st_mtime_ns
         return 0
@@ -85,13 +85,13 @@ class Alone(Running):
 
         def report(line: Outcome) -> None:
             last.update(line)
-            self.heard(run, line)
+            self.on_report(run, line)
             if self.is_pruned(run.id, line):
-                raise _Enough
+                raise _Pruned
 
-        self.started(run)
+        self.start(run)
         with with_warnings(report) as tell:
             try:
-                tell(self.work(self.trial(run), tell, lambda: self.leaving.is_requested))
-            except _Enough:
+                tell(self.work(self.trial(run), tell, lambda: self.draining.is_requested))
+            except _Pruned:
                 self.stop(run, last)
