@@ -155,8 +155,8 @@ def take(results: Results, name: str, preset: str) -> None:
     ]
     verdicts = by_source(
         [
-            *((placed.target, row.label, answer.verdict) for table in measured.values() for row in table.rows
-              for cell in row.cells for placed, answer in published_answers(cell)),
+            *((match.target, row.label, answer.verdict) for table in measured.values() for row in table.rows
+              for cell in row.cells for match, answer in published_answers(cell)),
             *((claim.target, "", claim.verdict) for claim in counted),
             # whose published pairs are of other images
             *((target, "", "not comparable") for part in records.parts if isinstance(part, Alignment) for target in part.targets),

@@ -15,7 +15,7 @@ from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report import Claims
-from recstudy.report.explain import find
+from recstudy.report.explain import find_number
 from recstudy.report.family import family
 from recstudy.report.names import metric, plural
 from recstudy.report.study_records import StudyRecords
@@ -50,7 +50,7 @@ def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
                 for row, value in zip(term.runs, term.values, strict=True)
             ]
     elif ":" in name:
-        cell = find(records, name)
+        cell = find_number(records, name)
         title = f"{cell.table}, row {cell.row!r}, column {cell.column!r}"
         values = [
             (row, value) for row in rows if row.id in cell.run_ids and (value := cell.value(row)) is not None

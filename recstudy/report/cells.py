@@ -39,7 +39,7 @@ class Cell:
         prediction: The interval for one more run.
         items: The interval over seeds and test items.
         damages: Why saved answers cannot be read.
-        placed: The published values for the cell.
+        matches: The published values for the cell.
         problem: Why finished runs give no number.
         best: Whether no other cell is significantly better.
         tied: Whether no difference between compared cells is significant.
@@ -56,7 +56,7 @@ class Cell:
     prediction: Estimate = NONE
     items: Estimate | None = None
     damages: tuple[str, ...] = ()
-    placed: tuple[MatchedTarget, ...] = ()
+    matches: tuple[MatchedTarget, ...] = ()
     problem: str = ""
     best: bool = False
     tied: bool = False
@@ -136,7 +136,7 @@ class Cell:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the published values are not comparable; empty if they are."""
-        return tuple(dict.fromkeys(reason for match in self.placed for reason in match.reasons))
+        return tuple(dict.fromkeys(reason for match in self.matches for reason in match.reasons))
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def cell(
     if placement is None:
         return result
     matches = [match for index in variants for match in placement.matches.get((index, name), ())]
-    return replace(result, placed=nearest_matches(matches)) if matches else result
+    return replace(result, matches=nearest_matches(matches)) if matches else result
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:

@@ -1,8 +1,8 @@
-"""What is behind a number of a table, named TABLE:ROW:COLUMN: its runs and seeds, their values, the estimate
-and the verdict.
+"""The origin of a number of a table, for `recstudy explain TABLE:ROW:COLUMN`: its runs and seeds, their
+values, the estimate and the verdict.
 
-Table, row and column are labels, or the beginning of one label; rows and columns may be numbers from 1 on. An
-exact label is preferred to a number, and a number to a beginning. Labels may have colons of their own.
+Table, row and column are labels, or the beginning of one label. Rows and columns may also be numbers from 1
+on. An exact label has priority over a number, and a number over a beginning. Labels may contain colons.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from recstudy.report.names import improved_metric
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.terminal import shortest
 
-PRINTED_APART = ("row", "column", "run_ids")  # fields
+PRINTED_APART = ("row", "column", "run_ids")  # fields that the title and the list of runs show
 
 
 @dataclass(frozen=True)
 class NamedNumber:
-    """A number of a table: the labels of its place, and the fields of its line in the CSV file."""
+    """A number of a table with its labels, and the fields of its line in the CSV file."""
 
     table: str
     row: str
@@ -55,12 +55,17 @@ class NamedNumber:
 def show_cell(
     studies: Sequence[tuple[Results, str, str]], name: str, console: Console, trust: bool = False
 ) -> None:
-    """Print what is behind a number; of several studies (results folder, name, preset), the one that has its
-    table.
+    """Print the origin of a number: its fields in the CSV file, its runs, and runs that are left out.
+
+    Args:
+        studies: Results folder, name and preset of each study. Exactly one must have the number.
+        name: The number, as TABLE:ROW:COLUMN.
+        console: Where to print.
+        trust: Whether the study's own modules may be imported.
 
     Raises:
-        ConfigError: No study or more than one has it.
-        StorageError: No study that can be read has it, and one is damaged.
+        ConfigError: No study or more than one has the number.
+        StorageError: No readable study has the number, and a study is damaged.
     """
     readable, damages = load_studies(studies, trust)
     errors: list[Exception] = [*damages]
@@ -68,14 +73,12 @@ def show_cell(
     for records in readable.values():
         try:
             with records.study_modules():
-                numbers.append((records, find(records, name)))
+                numbers.append((records, find_number(records, name)))
         except ConfigError as error:
             errors.append(error)
     if len(numbers) > 1:
         folders = choices(f"studies/{records.plan.study}/{records.plan.folder}" for records, _ in numbers)
-        raise ConfigError(
-            f"{len(numbers)} studies here have {name!r}: give one study's folder. There are {folders}."
-        )
+        raise ConfigError(f"{len(numbers)} studies have {name!r}: give the folder of one of {folders}")
     if not numbers:
         raise errors[0]
     ((records, number),) = numbers
@@ -87,66 +90,59 @@ def show_cell(
             if field not in PRINTED_APART and not pd.isna(value) and value is not False:
                 console.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
         table = RichTable("run", "seed", "variant", "value", "made by", box=None)
-        left_out = []
+        notes = []
         variants = {row.variant for row in records.rows if row.id in number.run_ids}
         for row in distinct(records.rows):
             if row.id in number.run_ids:
-                table.add_row(
-                    *map(
-                        Text,
-                        (
-                            row.id,
-                            str(row.seed),
-                            row.label,
-                            f"{number.value(row) or 0:.10g}",
-                            commit_words(row),
-                        ),
-                    )
-                )
+                value = f"{number.value(row) or 0:.10g}"
+                fields = (row.id, str(row.seed), row.label, value, commit_words(row))
+                table.add_row(*map(Text, fields))
             elif row.variant in variants:
-                why = missing_reason(row, number.metric) or "of another purpose"
-                left_out.append(f"Not in it: run {row.id}, seed {row.seed}, {row.label}: {why}")
-        console.print(table if variants else Text("No run is behind it."))
-        place = records.results.root / "runs/RUN"
+                reason = missing_reason(row, number.metric) or "of another purpose"
+                notes.append(f"Left out: run {row.id}, seed {row.seed}, {row.label}: {reason}")
+        console.print(table if variants else Text("No run contributes to it."))
+        folder = records.results.root / "runs/RUN"
         if records.plan.imported:
-            place = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
-            left_out += [f"Imported from {file.words}" for file in records.plan.imported]
-        for line in (*left_out, f"Records: {shortest(place)}", *records.missing_modules):
+            folder = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
+            notes += [f"Imported from {file.words}" for file in records.plan.imported]
+        for line in (*notes, f"Records: {shortest(folder)}", *records.missing_modules):
             console.print(Text(line), soft_wrap=True)
 
 
-def find(records: StudyRecords, name: str) -> NamedNumber:
-    """Return the number that `name` (TABLE:ROW:COLUMN) names. A table with one number per row has no COLUMN.
+def find_number(records: StudyRecords, name: str) -> NamedNumber:
+    """Return the number that `name` (TABLE:ROW:COLUMN) refers to.
+
+    A table with one number per row has no COLUMN.
 
     Raises:
-        ConfigError: No or more than one table, row or column has that name. The message lists those there
-            are.
+        ConfigError: No table, row or column has that name, or several do. The message lists the labels.
     """
-    table_label, _, place = name.partition(":")
+    table_name, _, place = name.partition(":")
     parts = {part.name: part for part in records.parts if part.explained}
     if not parts or not place.strip(":"):
         raise ConfigError(
-            f"a cell is named TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}:"
+            f"name a cell as TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}:"
             f" {choices(parts) or 'none'}."
         )
-    part = parts[match("table", table_label, list(parts), numbered=False)]
+    part = parts[match("table", table_name, list(parts), numbered=False)]
     try:
         frame = render_part(records, part).frame
     except Exception as error:
         raise ConfigError(report_problem(part, error)) from None
     rows = frame.iloc[:, 0].astype(str)
     columns = frame["column"].astype(str) if "column" in frame else rows.map(lambda label: "")
-    words = place.split(":") if "column" in frame else [place]
+    # labels may contain colons, so each colon may be the end of the row's label
+    pieces = place.split(":") if "column" in frame else [place]
     errors = []
-    for position in range(1, len(words) + 1):
+    for end in range(1, len(pieces) + 1):
         try:
-            row = match("row", ":".join(words[:position]), list(dict.fromkeys(rows)))
-            column = match("column", ":".join(words[position:]), list(dict.fromkeys(columns)))
+            row = match("row", ":".join(pieces[:end]), list(dict.fromkeys(rows)))
+            column = match("column", ":".join(pieces[end:]), list(dict.fromkeys(columns)))
         except ConfigError as error:
             errors.append(error)
-        else:
-            line = frame[(rows == row) & (columns == column)].iloc[0]
-            return NamedNumber(part.name, row, column, {str(field): value for field, value in line.items()})
+            continue
+        line = frame[(rows == row) & (columns == column)].iloc[0]
+        return NamedNumber(part.name, row, column, {str(field): value for field, value in line.items()})
     raise errors[0]
 
 

@@ -1,9 +1,8 @@
-"""The questions of a study's report as one family: claims, differences, effects and published values are
-judged together.
+"""All questions of a study's report as one family: claims, differences, effects and published values.
 
-Holm's correction is over all of them, so that five claims in five parts are judged as five claims in one
-part. Questions that the study has dropped since its first run finished still count. Each question is judged
-at the level of its own look.
+Holm's correction is over the whole family, so that five claims in five parts have the same adjusted p values
+as five claims in one part. Questions that were dropped after the first run had finished still count. Each
+question is judged at the level of its own look (docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ PublishedKey = tuple[tuple[int, ...], str, str, float]  # variants, metric, sour
 
 @dataclass(frozen=True)
 class PublishedValue:
-    """A published value beside a variant's own result, and the verdict on it."""
+    """A published value, our result for it, and the verdict."""
 
     label: str
     cell: Cell
-    placed: MatchedTarget
+    match: MatchedTarget
     answer: Answer[str]
 
     @property
@@ -43,9 +42,12 @@ class PublishedValue:
 
 @dataclass(frozen=True)
 class StudyFamily:
-    """All answers of a study: those of each part by its text, and those to published values.
+    """All answers of a study.
 
-    `tests` is the number of questions that are adjusted for one another, dropped ones included.
+    Args:
+        parts: The answers of each part, by the part's `repr`.
+        published: The answers for published values.
+        tests: The number of tests that p values are adjusted for, those of dropped questions included.
     """
 
     parts: dict[str, Family]
@@ -57,12 +59,12 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     """Return the answers to a part's questions.
 
     Raises:
-        ConfigError: The part names what the study does not have, or cannot be compared.
+        ConfigError: The part names an unknown variant or metric, or variants that cannot be compared.
     """
     all_answers = study_family(records)
     if repr(part) in all_answers.parts:
         return all_answers.parts[repr(part)]
-    # a part that the report does not have, such as in a notebook, joins the family
+    # a part that is not in the report, such as in a notebook, joins the family
     part_family = ask(records, part)
     looks = [records.looks_at(row.variants) for row in part_family.rows]
     answers = judge([row.answer for row in part_family.rows], looks, all_answers.tests)
@@ -75,24 +77,24 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
 
 
 def published_values(records: StudyRecords) -> list[PublishedValue]:
-    """Return the published values that the report shows, each once beside each variant."""
+    """Return the published values of the report, each once for each variant."""
     return list(study_family(records).published.values())
 
 
 def published_answers(cell: Cell) -> list[tuple[MatchedTarget, Answer[str]]]:
-    """Return the verdict on each published value beside a cell."""
-    if not cell.placed:
+    """Return each published value of a cell with its verdict."""
+    if not cell.matches:
         return []
     all_answers = study_family(cell.records)
     answers = []
-    for target in cell.placed:
-        value = all_answers.published.get(_key(cell, target))
+    for match in cell.matches:
+        value = all_answers.published.get(_key(cell, match))
         if value is not None and not improved_metric(cell.metric):
             answer = value.answer
-        else:  # such as the mean of several variants, which is judged beside the questions of the report
+        else:  # such as the mean of several variants, which joins the family
             looks = cell.records.looks_at(cell.variants)
-            (answer,) = judge([_published_answer(cell, target)], [looks], all_answers.tests)
-        answers.append((target, answer))
+            (answer,) = judge([_published_answer(cell, match)], [looks], all_answers.tests)
+        answers.append((match, answer))
     return answers
 
 
@@ -125,42 +127,45 @@ def _study_family(records: StudyRecords) -> StudyFamily:
 
 def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedValue]]:
     for part in records.parts:
-        if isinstance(part, BesidePublished) and part.targets:
-            variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
-            try:
-                placement = match_targets(records, part.targets, variants, part.shown_metrics)
-            except ConfigError:  # the part's own section states the problem
-                continue
-            for index, name in placement.matches:
-                result = cell(records, [index], name, placement)
-                for target in result.placed:
-                    value = PublishedValue(
-                        records.variants[index].label, result, target, _published_answer(result, target)
-                    )
-                    yield _key(result, target), value
+        if not isinstance(part, BesidePublished) or not part.targets:
+            continue
+        variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
+        try:
+            placement = match_targets(records, part.targets, variants, part.shown_metrics)
+        except ConfigError:  # the part's own section states the problem
+            continue
+        for index, name in placement.matches:
+            result, label = cell(records, [index], name, placement), records.variants[index].label
+            for match in result.matches:
+                answer = _published_answer(result, match)
+                yield _key(result, match), PublishedValue(label, result, match, answer)
 
 
-def _key(cell: Cell, target: MatchedTarget) -> PublishedKey:
-    return cell.variants, cell.metric, target.target.source, target.value
+def _key(cell: Cell, match: MatchedTarget) -> PublishedKey:
+    return cell.variants, cell.metric, match.target.source, match.value
 
 
-def _published_answer(cell: Cell, target: MatchedTarget) -> Answer[str]:
-    """Test a published value alone. A count that follows from the config needs no test."""
-    question = Question({"ours": 1.0}, near=target.value, within=target.margin, kind=Kind.PUBLISHED)
+def _published_answer(cell: Cell, match: MatchedTarget) -> Answer[str]:
+    """Test a published value alone. A number that follows from the config needs no test."""
+    question = Question({"ours": 1.0}, near=match.value, within=match.margin, kind=Kind.PUBLISHED)
     untested = Answer(question, cell.estimate, runs=cell.run_ids)
-    if target.reasons:
-        return replace(untested, verdict=Verdict.NOT_COMPARABLE, reasons=target.reasons)
-    if metric(target.target.metric).computed and cell.counted:
-        distance = max(abs(value - target.value) for value in cell.values)
-        return replace(untested, verdict=Verdict.AGREES if distance <= target.margin else Verdict.DIFFERS)
-    lost_runs = cell.count("failed", "diverged")  # the others may be the lucky ones
-    mean = (
-        weighted_mean(cell.records, cell.variants[0], cell.source, target.margin)
-        if len(cell.variants) == 1
-        else None
-    )
-    edge = contrast([(1.0, mean)]) if mean and not cell.base else None
-    margin = target.margin or None
+    if match.reasons:
+        return replace(untested, verdict=Verdict.NOT_COMPARABLE, reasons=match.reasons)
+    if metric(match.target.metric).computed and cell.counted:
+        distance = max(abs(value - match.value) for value in cell.values)
+        return replace(untested, verdict=Verdict.AGREES if distance <= match.margin else Verdict.DIFFERS)
+    lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
+    edge = None  # the estimate at the edge of the margin (docs/statistics.md)
+    if len(cell.variants) == 1 and not cell.base:
+        mean = weighted_mean(cell.records, cell.variants[0], cell.source, match.margin)
+        edge = contrast([(1.0, mean)]) if mean else None
     return answer_published(
-        target.value, margin, cell.estimate, cell.prediction, cell.left, lost_runs, cell.run_ids, edge
+        match.value,
+        match.margin or None,
+        cell.estimate,
+        cell.prediction,
+        cell.left,
+        lost_runs,
+        cell.run_ids,
+        edge,
     )

@@ -306,8 +306,8 @@ def _published(records: StudyRecords) -> list[Sentence]:
     for value in values:
         if value.answer.verdict is Verdict.DIFFERS:
             title = f"{value.label}, {inline(value.cell.metric)}"
-            differing.append(f"{title}: {value.placed.text} published, {cell_text(value.cell)} measured")
-    reasons = [value.placed.reasons for value in values if value.placed.reasons]
+            differing.append(f"{title}: {value.match.text} published, {cell_text(value.cell)} measured")
+    reasons = [value.match.reasons for value in values if value.match.reasons]
     fewest_reasons = min(reasons, key=len, default=())
     why_not_comparable = "".join(fewest_reasons[:1])
     if len(fewest_reasons) > 1:
@@ -395,14 +395,14 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
             )
             questions.append(_with_remedy(question, row.answer, seeds, "; ".join(row.lost)))
     for value in published_values(records):
-        target, cell = value.placed.target, value.cell
-        if value.placed.reasons or metric(cell.metric).computed:
+        target, cell = value.match.target, value.cell
+        if value.match.reasons or metric(cell.metric).computed:
             continue
-        published = f"{inline(target.metric)} {quantity(target.metric, value.placed.value)}"
+        published = f"{inline(target.metric)} {quantity(target.metric, value.match.value)}"
         question = OpenQuestion(
             f"{value.label}: {published}, {target.cited}",
             cell.variants,
-            outcome_words(value.placed, value.answer),
+            outcome_words(value.match, value.answer),
             value.answer.verdict.is_decided,
             cell.left > 0,
         )

@@ -1,7 +1,8 @@
-"""From records to the fit of each metric: whose seeds are judged together, on which scale, and what tables
-say of it.
+"""From records to the fit of each metric: which runs share a variance, on which scale, and the notes on it.
 
-The scores of each test item are from the answers that runs have kept. Shapes: n runs, M test items.
+Cells, curves and questions use these fits. docs/statistics.md has the reasons.
+
+Scores of test items come from the answers that runs saved. Shapes: n runs, M test items.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from recstudy.report.targets import AT_TEST
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-MAX_RUNS = 100  # whose answers are read for one table or fit: 2 s
+MAX_RUNS = 100  # runs whose answers are read for one table or fit: 2 s
 
 
 class ItemScores(NamedTuple):
     """Scores of the items of one test set.
 
     Args:
-        rows: (M,) of the test set.
-        scores: (n, M), or (M,) of one run.
-        clusters: (M,) the patient of each item, whose items are one draw; None without patients.
+        rows: (M,) Positions in the test set.
+        scores: (n, M) Scores of n runs, or (M,) of one run.
+        clusters: (M,) The patient of each item, whose items count as one draw; None without patients.
     """
 
     rows: npt.NDArray[np.int64]
@@ -50,33 +51,32 @@ def item_scores(
 ) -> tuple[ItemScores | None, tuple[str, ...]]:
     """Return the scores of all runs on each test item, and why saved answers cannot be read.
 
-    There are none if the metric is no mean over items, or if the runs did not keep their answers to the same,
-    whole test set.
+    The scores are None if the metric is not a mean over items, or if the runs did not save their answers to
+    the same complete test set.
     """
     if name not in METRICS or METRICS[name].each is None or not runs:
         return None, ()
     files = [records.results.run(run.id).answers for run in runs]
     program = records.program
-    reads = [
-        _read_scores(program, file, file.lstat().st_mtime_ns, name) if os.path.lexists(file) else None
-        for file in files
-    ]
-    damages = tuple(damage for damage in reads if isinstance(damage, str))
-    scores = [read for read in reads if isinstance(read, ItemScores)]
+    results: list[ItemScores | str | None] = []
+    for file in files:
+        has_answers = os.path.lexists(file)
+        results.append(_read_scores(program, file, file.lstat().st_mtime_ns, name) if has_answers else None)
+    damages = tuple(result for result in results if isinstance(result, str))
+    scores = [result for result in results if isinstance(result, ItemScores)]
+    if len(scores) < len(results):
+        return None, damages
     checksums = {run.provenance.data_checksum for run in runs} - {""}
-    if (
-        len(checksums) > 1
-        or len(scores) < len(reads)
-        or any(not np.array_equal(score.rows, scores[0].rows) for score in scores)
-    ):
+    if len(checksums) > 1 or any(not np.array_equal(score.rows, scores[0].rows) for score in scores):
         return None, damages
     return scores[0]._replace(scores=np.array([score.scores for score in scores], dtype=np.float64)), ()
 
 
 @lru_cache(maxsize=256)
 def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemScores | str | None:
-    """Return a run's scores; None if its file is cut or its task has other answers; the reason if it is
-    damaged.
+    """Return a run's scores, None if its answers are incomplete or of another task, or the damage in words.
+
+    `changed` is the file's time of modification, so that a changed file is not taken from the cache.
     """
     score = METRICS[name].each
     try:
@@ -86,33 +86,35 @@ def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemS
         return ItemScores(saved.answers.rows, score(saved.answers).astype(np.float32), saved.answers.groups)
     except NotAvailable:
         return None
-    except Exception as error:  # arrays that do not go together raise nearly anything
-        why = f"{type(error).__name__}: {error}" if not isinstance(error, StorageError) else str(error)
-        return " ".join(why.replace(f"{file.parents[2]}/", "").split())
+    except Exception as error:  # a damaged archive raises nearly any error
+        text = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
+        return " ".join(text.replace(f"{file.parents[2]}/", "").split())
 
 
-UNKNOWN = 1000  # questions of a test split whose size no run states
+DEFAULT_ITEMS = 1000  # size of a test split if no run states it
 SPLIT = (
-    "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval"
-    " of the share"
+    "some seeds learned and others did not, so the mean has no interval; brackets have the exact interval of"
+    " the share of seeds that learned"
 )
-MAY_SPLIT = "seeds of other variants split, so these few seeds may all be of one kind"
+MAY_SPLIT = "some seeds of other variants did not learn, so these few seeds may all be of one kind"
 WHY_NOTES: dict[Why | None, str] = {Why.SPLIT: SPLIT, Why.MAY_SPLIT: MAY_SPLIT}
-WIDE_SPREAD = "spread several times that of the others"
-SHARED = "the seeds share {}, so intervals leave out what it adds: {}"
-Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
+WIDE_SPREAD = "standard deviation several times that of the other variants"
+SHARED = "all seeds share {}, so intervals do not include its variance: {}"
+Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and its key there
 
 
 def scale_of(name: str, runs: Sequence[Row]) -> Scale:
-    """Return the scale of a metric: angles for a share of right answers, logarithms for losses and times.
+    """Return the scale of a metric: angles for a share of correct answers, logarithms for losses and times.
 
-    A share is one of independent draws: copies and trajectories of a puzzle are one.
+    The number of independent items of a share counts copies and trajectories of a puzzle as one.
     """
     definition = metric(name.partition("@")[0])
     low, high = definition.bounds or (-inf, inf)
     if definition.share:
         repeated = name.partition(".")[0] in AT_TEST
-        items = definition.items or max((_questions(run, repeated) for run in runs), default=0) or UNKNOWN
+        items = (
+            definition.items or max((_questions(run, repeated) for run in runs), default=0) or DEFAULT_ITEMS
+        )
         return Scale(low, high, "share", items)
     smaller = (definition.better == "lower" or definition.timed) and not definition.bounds
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)
@@ -120,68 +122,65 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
 
 
 def _questions(run: Row, repeated: bool) -> int:
-    """Return how many independent questions a run's shares are of; 0 where it states none.
+    """Return the number of independent items of a run's shares; 0 if the run does not state it.
 
-    No generated puzzle is a copy of another: the groups of their sets are classes, which keep training and
-    test apart.
+    Generated puzzles are never copies of each other: the groups of their data sets are classes that keep
+    training and test apart.
     """
     answers = run.found.answers
     if answers is not None and run.found.provenance.synthetic:
-        answers = replace(answers, draws=None)  # which records before 2026-11-26 counted
+        answers = replace(answers, draws=None)  # records before 2026-11-26 counted them
     return 0 if answers is None else answers.count(repeated)
 
 
 def scored_runs(runs: Sequence[Row], name: str) -> list[Row]:
-    """Return those that count in a mean of this metric: finished, and with it. What is computed a diverged
-    one has too.
+    """Return the runs that count in a mean of this metric: finished runs with a value.
+
+    A diverged run also counts if the metric follows from the config.
     """
     statuses = ("done", "diverged") if metric(name).computed else ("done",)
     return [run for run in runs if run.status in statuses and run.value(name) is not None]
 
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
-    """Return the runs of a variant whose values are one another's repetitions: of a search the fresh seeds
-    alone.
-    """
-    return scored_runs(records.by_variant[index][1 if records.plan.search is not None else 0 :], name)
+    """Return the runs of a variant that repeat each other. In a search, these are the fresh seeds alone."""
+    # a search chose the trial by its first run, and the best of many runs is lucky
+    first = 1 if records.plan.search is not None else 0
+    return scored_runs(records.by_variant[index][first:], name)
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:
-    """Return the fit of a metric for each variant, one over all of the same data and protocol.
+    """Return the fit of a metric for each variant: one fit over all variants of the same data and protocol.
 
-    What follows from the config has none. Variants with the same runs, such as an ablation that changes
-    nothing, count once.
+    A metric that follows from the config has no fit. Variants with the same runs, such as an ablation that
+    changes nothing, count once.
     """
 
-    def fitted() -> Fits:
+    def fit_variants() -> Fits:
         groups: dict[object, dict[int, list[Row]]] = {}
         for index in range(0 if metric(name).computed else len(records.variants)):
             if runs := seeds_of(records, index, name):
                 groups.setdefault(protocol(records, index), {})[index] = runs
+        threshold = records.plan.success_threshold.get(name.partition("@")[0])
         fits: dict[int, tuple[Fit[int], int]] = {}
         for group in groups.values():
-            first: dict[tuple[str, ...], int] = {}
-            keys = {
-                index: first.setdefault(_ids(variant_runs), index) for index, variant_runs in group.items()
-            }
+            first_with_runs: dict[tuple[str, ...], int] = {}
+            keys = {index: first_with_runs.setdefault(_ids(runs), index) for index, runs in group.items()}
             distinct_runs = {key: group[key] for key in dict.fromkeys(keys.values())}
-            scores = {
-                key: [run.number(name) for run in variant_runs] for key, variant_runs in distinct_runs.items()
-            }
-            scale = scale_of(name, [run for variant_runs in group.values() for run in variant_runs])
+            scores = {key: [run.number(name) for run in runs] for key, runs in distinct_runs.items()}
+            scale = scale_of(name, [run for runs in group.values() for run in runs])
             floor = _floor(records, name, scale, list(distinct_runs.values()))
-            fit: Fit[int] = Fit(
-                scores, scale, records.plan.success_threshold.get(name.partition("@")[0]), floor
-            )
+            fit: Fit[int] = Fit(scores, scale, threshold, floor)
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 
-    return records.compute_once(("fits", name), fitted)
+    return records.compute_once(("fits", name), fit_variants)
 
 
 def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequence[Row]]) -> float:
-    """Return the least variance of one run on the scale, from the kept answers of the first variants; 0
-    without any.
+    """Return the least variance of one run on the scale: the noise of independent answers.
+
+    It is estimated from the saved answers of the first variants, and 0 without any.
     """
     if scale.kind != "share":
         return 0.0
@@ -197,83 +196,79 @@ def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequ
 
 
 def protocol(records: StudyRecords, index: int) -> object:
-    """Return what variants must share for their seeds to be judged together."""
+    """Return what variants must have in common to share a fit: data, leaks, selection and data settings."""
     selection = repr(records.configs[index].get("train.selection"))
     return records.variants[index].data, records.leaks(index), selection, records.data_settings[index]
 
 
 def weighted_mean(records: StudyRecords, index: int, name: str, margin: float = 0.0) -> Weighted | None:
-    """Return a variant's mean as a contrast takes it, of a question of no difference with its margin; None
-    without a value.
+    """Return a variant's mean for a contrast; None without a value.
+
+    Args:
+        records: The records of the study.
+        index: The variant's position in the plan.
+        name: The metric.
+        margin: The margin of a question about equivalence.
     """
     fit, key = fits_of(records, name).get(index, (None, index))
     return fit.weighted(key, margin) if fit else None
 
 
 def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[Estimate, Estimate]:
-    """Return the mean of some runs with its interval, and where one more run would lie.
+    """Return the mean of some runs with its interval, and the interval of one more run.
 
-    The seeds of one variant go by the metric's fit. Of several variants the mean goes by the seeds within
-    them, for how far variants are apart is no error of their mean. Other runs (a search's own, values that
-    follow from others) stand alone.
+    - The seeds of one variant use the fit of the metric.
+    - The mean of several variants uses the variances within them, because the distance between variants is no
+      error of their mean.
+    - Other runs, such as those of a search or with values from outside, have a fit of their own.
     """
     values: dict[int, list[Row]] = {}
     for run in runs:
         values.setdefault(run.variant, []).append(run)
-    # a count has no spread
+    # a number such as a parameter count has no variance
     if metric(name).computed and runs and len({run.number(name) for run in runs}) == 1:
         estimate = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
         return estimate, estimate
     fits = fits_of(records, name)
-    fitted_variants = [
-        index
-        for index in values
-        if index in fits and _ids(values[index]) == _ids(seeds_of(records, index, name))
-    ]
-    if (
-        not runs
-        or metric(name).computed
-        or any(name in run.added for run in runs)
-        or len(fitted_variants) < len(values)
-    ):
-        fit_of_runs: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
-        return fit_of_runs.estimate(0), fit_of_runs.prediction(0)
+    has_fit = bool(runs) and not metric(name).computed and not any(name in run.added for run in runs)
+    for index, variant_runs in values.items():
+        is_complete = _ids(variant_runs) == _ids(seeds_of(records, index, name))
+        has_fit = has_fit and index in fits and is_complete
+    if not has_fit:
+        own_fit: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
+        return own_fit.estimate(0), own_fit.prediction(0)
     if len(values) == 1:
-        fit, key = fits[fitted_variants[0]]
+        fit, key = fits[runs[0].variant]
         return fit.estimate(key), fit.prediction(key)
     terms = [(len(values[index]) / len(runs), weighted_mean(records, index, name)) for index in values]
     mean = replace(contrast(terms), n=len(runs))
+    # one more run has the variance of a run plus that of the mean: n + 1 times the latter
     error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
     return mean, at_level(replace(mean, error=error), mean.level)
 
 
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
-    """Return which seeds split, which variant's spread stands apart, and what the seeds share, so that no
-    interval has it.
-    """
-    notes: dict[tuple[str, str], list[str]] = {}  # (words, variants) -> metrics
+    """Return notes on intervals: seeds of two kinds, unusually high variance, and what all seeds share."""
+    notes: dict[tuple[str, str], list[str]] = {}  # (text, variants) -> metrics
     names = [name for name in names if not metric(name).computed]
     for name in names:
         labels: dict[str, list[str]] = {}
         for index, (fit, key) in fits_of(records, name).items():
-            words = WHY_NOTES.get(fit.why(key)) or (WIDE_SPREAD if fit.stands_apart(key) else "")
-            if words and index in variants:
-                labels.setdefault(words, []).append(records.variants[index].label)
-        for words, marked in labels.items():
-            notes.setdefault((words, join_labels(marked, "; ", 4)), []).append(metric(name).title)
-    shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant
+            text = WHY_NOTES.get(fit.why(key)) or (WIDE_SPREAD if fit.stands_apart(key) else "")
+            if text and index in variants:
+                labels.setdefault(text, []).append(records.variants[index].label)
+        for text, marked in labels.items():
+            notes.setdefault((text, join_labels(marked, "; ", 4)), []).append(metric(name).title)
+    shared: dict[str, list[str]] = {}  # a component that is trained once for all seeds -> variants
     for index in variants if names else ():
-        config = records.configs[index]
+        config, label = records.configs[index], records.variants[index].label
         if any(path.startswith("model.fuselip.") for path in config):
-            shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(
-                records.variants[index].label
-            )
+            shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(label)
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
-            shared.setdefault("one image tokenizer", []).append(records.variants[index].label)
-    return (
-        *(f"{words}: {labels} ({join_labels(titles, '; ', 4)})" for (words, labels), titles in notes.items()),
-        *(SHARED.format(component, join_labels(labels, "; ", 4)) for component, labels in shared.items()),
-    )
+            shared.setdefault("one image tokenizer", []).append(label)
+    lines = [f"{text}: {marked} ({join_labels(titles, '; ', 4)})" for (text, marked), titles in notes.items()]
+    lines += [SHARED.format(part, join_labels(labels, "; ", 4)) for part, labels in shared.items()]
+    return tuple(lines)
 
 
 def _ids(runs: Sequence[Row]) -> tuple[str, ...]:

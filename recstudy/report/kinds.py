@@ -1,5 +1,6 @@
-"""Makes the parts of a report: calls their methods, checks what these return, and adds what the whole study
-must say.
+"""Make the parts of a report: call their methods, check the results, and add the warnings of the study.
+
+Pages, notebooks, LaTeX and `recstudy explain` get every table and figure from `render_part`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ Value = TypeVar("Value")
 
 
 def draw_figure(records: StudyRecords, part: FigurePart) -> DrawnFigure:
-    """Return a part's figure, with what a reader must know before any number of the study.
+    """Return a part's figure with the warnings of the study.
 
     Raises:
-        ConfigError: The part names what the study does not have, or a user's class lacks a method.
+        ConfigError: The part names an unknown variant or metric, or a user's class lacks a method.
     """
     data = call_method(records, part, FigurePart, "data", pd.DataFrame)
     notes = tuple(dict.fromkeys([*warnings(records), *part.notes(records, data)]))
@@ -35,9 +36,7 @@ def draw_figure(records: StudyRecords, part: FigurePart) -> DrawnFigure:
 
 
 def make_table(records: StudyRecords, part: TablePart) -> TableData:
-    """Return a table's rows of cells, which page, terminal, LaTeX and findings all read. Raises as
-    `drawn`.
-    """
+    """Return a table's cells, which pages, terminal, LaTeX and findings use. Raises as `draw_figure`."""
 
     def make() -> TableData:
         table = call_method(records, part, TablePart, "cells", TableData)
@@ -49,7 +48,7 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
 
 
 def render_part(records: StudyRecords, part: Part) -> RenderedPart:
-    """Make any part of a report. Raises as `drawn`."""
+    """Render any part of a report. Raises as `draw_figure`."""
     if isinstance(part, Undrawable):
         raise ConfigError(part.reason)
     if isinstance(part, FigurePart):
@@ -65,7 +64,11 @@ def render_part(records: StudyRecords, part: Part) -> RenderedPart:
 
 
 def call_method(records: StudyRecords, part: Part, base: type[Part], method: str, kind: type[Value]) -> Value:
-    """Return what a method of a part returns, which a user's own class may lack or do wrong (ConfigError)."""
+    """Return the result of a part's method.
+
+    Raises:
+        ConfigError: A user's own class does not define the method, or the result is not a `kind`.
+    """
     if getattr(type(part), method) is getattr(base, method):
         raise ConfigError(f"{type(part).__name__} does not define `{method}`: see recstudy.report.parts")
     value = getattr(part, method)(records)
@@ -77,7 +80,7 @@ def call_method(records: StudyRecords, part: Part, base: type[Part], method: str
 
 
 def heading(part: Part) -> str:
-    """Return its title, whatever a user's own class makes of it."""
+    """Return a part's heading, or its title if a user's own class raises an error."""
     try:
         return str(part.heading)
     except Exception as error:
@@ -86,8 +89,9 @@ def heading(part: Part) -> str:
 
 
 def report_problem(part: Part, error: Exception) -> str:
-    """Say in one line why a part cannot be drawn. The log has the traceback, unless the error is a clear line
-    by itself.
+    """Log why a part cannot be drawn, and return the reason in one line.
+
+    The log has the traceback, unless the error is one of recstudy with a clear message.
     """
     if isinstance(error, RecstudyError):
         log.warning("%s: %s", part.name, error)

@@ -1,4 +1,4 @@
-"""A study in a notebook: its runs, estimates and answers as pandas frames, its tables and figures as
+"""A study in a notebook: its runs, estimates and answers as pandas data frames, its tables and figures as
 objects.
 """
 
@@ -30,24 +30,18 @@ from recstudy.report.summary import answer, overview, question
 
 ESTIMATES = ("variant", "label", "metric", "value", "low", "high", "n", "df", "error", "notes")
 ANSWERS = (
-    "part",
-    "kind",
-    "label",
-    "metric",
-    "difference",
-    "low",
-    "high",
-    "p",
-    "adjusted_p",
-    "verdict",
-    "reasons",
-)
+    "part", "kind", "label", "metric", "difference", "low", "high", "p", "adjusted_p", "verdict", "reasons",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A study's records and report: its numbers as pandas frames, its tables and figures by name:
-    `loaded["table1"]`.
+    """A study's records and report.
+
+    Example:
+        study = load("results/studies/vitrm_depth_sweep/quick")
+        study.estimates  # a data frame
+        study["depths"].frame  # the numbers of a table
     """
 
     records: StudyRecords
@@ -59,8 +53,9 @@ class Loaded:
 
     @cached_property
     def epochs(self) -> pd.DataFrame:
-        """One row per run and epoch: label, seed, id, epoch (`step` of a user's own program), and what was
-        measured in it.
+        """One row per run and epoch: label, seed, id, epoch, and the measured values.
+
+        In studies of a user's own program, `step` takes the place of `epoch`.
         """
         frame = self.records.epochs(range(len(self.records.variants)))
         if frame.empty:
@@ -72,35 +67,27 @@ class Loaded:
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
-        """One row per variant and metric that has runs: the mean over seeds with its 95 % interval, as tables
-        print it.
+        """One row per variant and metric that has runs: the mean over seeds with its 95 % CI, as in tables.
 
-        `n` is the number of runs, `df` the degrees of freedom, `error` the standard error. `notes` says why
-        an interval is exact or missing.
+        `n` is the number of runs, `df` the degrees of freedom, `error` the standard error. `notes` has the
+        reason why an interval is exact or missing.
         """
         rows = []
         with self.records.study_modules():
             for index, variant in enumerate(self.records.variants):
                 for name in self.records.measured([index]):
                     estimate = cell(self.records, [index], name).estimate
-                    numbers = (
-                        estimate.value,
-                        estimate.low,
-                        estimate.high,
-                        estimate.n,
-                        estimate.df,
-                        estimate.error,
-                    )
-                    rows.append((index, variant.label, name, *numbers, str(estimate.why or "")))
+                    numbers = (estimate.value, estimate.low, estimate.high)
+                    precision = (estimate.n, estimate.df, estimate.error, str(estimate.why or ""))
+                    rows.append((index, variant.label, name, *numbers, *precision))
         return pd.DataFrame(rows, columns=list(ESTIMATES))
 
     @cached_property
     def answers(self) -> pd.DataFrame:
-        """One row per question of the report: claims, differences, effects and published values, with their
-        verdicts.
+        """One row per question of the report: claims, differences, effects and published values.
 
-        `difference` is the contrast, or our mean minus the published value, with its 95 % interval.
-        `adjusted_p` is the p value after Holm's correction.
+        `difference` is the contrast, or our mean minus the published value, with its 95 % CI. `adjusted_p` is
+        the p value after Holm's correction.
         """
         with self.records.study_modules():
             parts = [part for part in self.records.parts if isinstance(part, QuestionPart)]
@@ -112,7 +99,7 @@ class Loaded:
 
     @cached_property
     def findings(self) -> list[str]:
-        """What the study found, in sentences, the most telling first."""
+        """The findings of the study as sentences, the most important first."""
         with self.records.study_modules():
             return list(map(str, findings(self.records)))
 
@@ -122,17 +109,19 @@ class Loaded:
         return {part.name: part for part in self.records.parts}
 
     def table(self, name: str) -> Any:
-        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows
-        itself.
+        """Return a table of the report, with `frame` in full precision, `markdown` and `latex`.
+
+        Raises:
+            ConfigError: The report has no part of this name, or the part has no table.
         """
-        table = self._shown(self._part(name)).table
+        table = self._render(self._part(name)).table
         if table is None:
             raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
         return table
 
     def figure(self, name: str) -> Any:
-        """Return a figure of the report, or the one over a table, as Plotly's own."""
-        figure = self._shown(self._part(name)).figure
+        """Return a figure of the report, or the figure above a table, as a Plotly figure."""
+        figure = self._render(self._part(name)).figure
         if figure is None:
             raise ConfigError(f"{name!r} is a table without a figure: use table({name!r})")
         return figure
@@ -141,48 +130,49 @@ class Loaded:
         return self.show(self._part(name))
 
     def show(self, part: Part) -> Any:
-        """Return any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops",
-        y="top1_accuracy"))`.
+        """Return any part, also one that the report does not have.
 
-        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by
-        `markdown` and `latex`.
+        Args:
+            part: A part such as `Curve("c", x="gflops", y="top1_accuracy")`.
+
+        Returns:
+            A Plotly figure, or a table with `frame` in full precision, `markdown` and `latex`.
 
         Raises:
-            ConfigError: The part names what the study does not have, or cannot be drawn here.
+            ConfigError: The part names an unknown variant or metric, or cannot be drawn here.
         """
         if self.records.is_own:
             part = part.of_metrics([*self.records.plan.metrics])
         if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
             if self.records.is_own:
                 raise ConfigError(
-                    f"{part.name!r} has a published table of yours: put it into the study's report, which"
-                    " reads it"
+                    f"{part.name!r} has a published table of your own, which only the study's report reads:"
+                    " add the part to the report"
                 )
             part = replace(part, targets=of_program(part.targets))
-        rendered_part = self._shown(part)
-        return rendered_part.figure if rendered_part.table is None else rendered_part.table
+        rendered = self._render(part)
+        return rendered.figure if rendered.table is None else rendered.table
 
     def _part(self, name: str) -> Part:
         if name not in self.parts:
             raise ConfigError(
-                f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}"
+                f"the report has no part {name!r}: it has {choices(list(self.parts))}."
+                f"{nearest(name, self.parts)}"
             )
         return self.parts[name]
 
-    def _shown(self, part: Part) -> RenderedPart:
+    def _render(self, part: Part) -> RenderedPart:
         with self.records.study_modules():
             return render_part(self.records, part)
 
     def _repr_html_(self) -> str:
         with self.records.study_modules():
-            rows = [
-                (
-                    (name, "not drawable", part.reason)
-                    if isinstance(part, Undrawable)
-                    else (name, type(part).__name__, heading(part))
-                )
-                for name, part in self.parts.items()
-            ]
+            rows = []
+            for name, part in self.parts.items():
+                if isinstance(part, Undrawable):
+                    rows.append((name, "not drawable", part.reason))
+                else:
+                    rows.append((name, type(part).__name__, heading(part)))
             head = question(self.records) + answer(self.records) + overview(self.records)
         return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
 
@@ -195,21 +185,27 @@ class Loaded:
 
 
 def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
-    estimate, shift = answer.estimate, answer.question.near
-    numbers = (None if end is None else end - shift for end in (estimate.value, estimate.low, estimate.high))
+    estimate, published = answer.estimate, answer.question.near
+    numbers = []
+    for number in (estimate.value, estimate.low, estimate.high):
+        numbers.append(None if number is None else number - published)
     reasons = "; ".join(map(str, answer.reasons))
     kind, verdict = str(answer.question.kind), str(answer.verdict)
     return kind, label, name, *numbers, answer.p, answer.adjusted, verdict, reasons
 
 
 def load(path: str | Path, trust: bool = False) -> Loaded:
-    """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no
-    other.
+    """Load a study for a notebook.
 
-    Its modules are imported with `trust` only, as they are now.
+    Args:
+        path: The study's folder, `results/studies/NAME/PRESET`, or a results folder with a single study.
+        trust: Whether to import the study's own modules from their current files.
+
+    Returns:
+        The study with its runs, estimates, answers, tables and figures.
 
     Raises:
-        ConfigError: There is no study, or there are several. The message names them.
+        ConfigError: The folder has no study, or several. The message names them.
     """
     studies = studies_at(Path(path))
     if len(studies) > 1:

@@ -1,8 +1,7 @@
-"""How figures look: one template for the screen, one for paper, colours that colour-blind readers tell apart,
-common traces.
+"""The appearance of figures: templates for screen and paper, colours for colour-blind readers, common traces.
 
-A figure on a page is as wide as the page gives it; Plotly sets margins, legend and ticks. `on_paper` gives a
-figure the width of a venue's column or text.
+The page sets a figure's width; Plotly sets margins, legend and ticks. `on_paper` gives a figure the width of a
+venue's column or text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from recstudy.report.names import metric
 
 # Close to Okabe and Ito (2008), with a contrast of at least 3 to white (WCAG 1.4.11; their orange has 2.2).
 PALETTE = ("#0072B2", "#D55E00", "#005C43", "#B9668F", "#6B5000", "#5B1DD0")
-# the same on a dark page, put there by page.js
+# the same colours on a dark page, where page.js sets them
 DARK = ("#28A4E3", "#D55E00", "#04D48D", "#CC79A7", "#E69F00", "#BCE3F2")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
@@ -28,9 +27,9 @@ SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))
 HEIGHT = 380  # pixels of a figure with one panel
 PAPER_HEIGHT = 0.8  # of the height on a screen
 PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
-LEGEND_LINE, COLUMN = 20, 3.25  # pixels of a name in a printed legend, and the inches that it may need
-SHORT_LEGEND = 4  # names that have room in a figure of any height
-# characters of a line: a legend's and a y-axis's on paper, and a note's
+LEGEND_LINE, COLUMN = 20, 3.25  # pixels and inches of a name in a printed legend
+SHORT_LEGEND = 4  # names that fit in a figure of any height
+# characters of a line: of a legend and a y-axis title on paper, and of a note
 NAME_WIDTH, TITLE_WIDTH, NOTE_WIDTH = 40, 16, 54
 
 _GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
@@ -46,7 +45,7 @@ _LAYOUT = {
         "bgcolor": "rgba(0,0,0,0)",
         "color": "gray",
         "activecolor": PALETTE[0],
-        "remove": ["sendChartToCloud", "select2d", "lasso2d"],  # the first would send the numbers elsewhere
+        "remove": ["sendChartToCloud", "select2d", "lasso2d"],  # the first sends data to Plotly's server
     },
     "xaxis": _AXIS,
     "yaxis": _AXIS,
@@ -67,7 +66,7 @@ PAPER = _template("Arial, Helvetica, sans-serif", 1)  # a printed legend cannot 
 def on_screen(figure: go.Figure) -> go.Figure:
     """Return the figure with the template of a page."""
     figure.layout.template = SCREEN
-    # with more, labels between powers of ten touch on a phone
+    # with more ticks, labels between powers of ten overlap on a phone
     figure.update_xaxes(nticks=2, selector={"type": "log"})
     return figure.update_layout(height=figure.layout.height or HEIGHT)
 
@@ -75,15 +74,14 @@ def on_screen(figure: go.Figure) -> go.Figure:
 def on_paper(figure: go.Figure, inches: float) -> go.Figure:
     """Return a copy of the figure with the template of a paper, `inches` wide.
 
-    A figure whose height follows from its rows says so as `layout.meta = {"rows": True}` and keeps it.
+    A figure whose height follows from its rows has `layout.meta = {"rows": True}`, and keeps its height.
     """
-    height = (figure.layout.height or HEIGHT) * (
-        1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT
-    )
+    has_rows = bool(figure.layout.meta and figure.layout.meta.get("rows"))
+    height = (figure.layout.height or HEIGHT) * (1 if has_rows else PAPER_HEIGHT)
     names = {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
     if figure.layout.showlegend is not False:
         height += LEGEND_LINE * max(0, len(names) - SHORT_LEGEND) * COLUMN / inches
-    width = 5 * int(inches * PIXELS_PER_INCH / 5 + 1e-6)  # whole pixels of Chrome, as the height
+    width = 5 * int(inches * PIXELS_PER_INCH / 5 + 1e-6)  # Chrome prints whole pixels
     paper = go.Figure(figure).update_layout(width=width, height=5 * round(height / 5), margin_t=None)
     paper.layout.template = PAPER
     paper.for_each_yaxis(lambda axis: axis.update(title_text=folded(axis.title.text or "", TITLE_WIDTH)))
@@ -91,14 +89,12 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
 
 
 def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
-    """Return a copy of the figure that says its title and what a reader must know before the numbers."""
-    lines = [
-        f"<b>{escape(title)}</b>" * bool(title),
-        *(f"<i>{folded(escape(note), NOTE_WIDTH)}</i>" for note in notes),
-    ]
-    text = "<br>".join(filter(None, lines))
+    """Return a copy of the figure with its title and the notes that a reader must know."""
+    lines = [f"<b>{escape(title)}</b>"] if title else []
+    lines += [f"<i>{folded(escape(note), NOTE_WIDTH)}</i>" for note in notes]
+    text = "<br>".join(lines)
     place = {"x": 0, "xref": "container", "yref": "container", "y": 1, "yanchor": "top", "automargin": True}
-    rise = 17 * text.count("<br>")  # Plotly puts the last of several lines where the first belongs
+    rise = 17 * text.count("<br>")  # Plotly puts the last line where the first should be
     pad = {"t": 20 + rise, "b": 8 - rise, "l": 8}
     return go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": pad, **place})
 
@@ -107,7 +103,7 @@ def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
 
 
 def escape(text: object) -> str:
-    """Return text that Plotly, whose labels are a kind of HTML, shows as it is."""
+    """Escape text for Plotly, whose labels are a kind of HTML."""
     return html.escape(str(text), quote=False)
 
 
@@ -118,33 +114,34 @@ def metric_label(name: str) -> str:
 
 def folded(markup: str, width: int) -> str:
     """Break Plotly's markup into lines of at most `width` characters, unless a word is longer."""
-    lines = [
-        line
-        for part in markup.split("<br>")
-        for line in wrap(html.unescape(part), width, break_long_words=False)
-    ]
+    lines: list[str] = []
+    for text in markup.split("<br>"):
+        lines += wrap(html.unescape(text), width, break_long_words=False)
     return "<br>".join(map(escape, lines))
 
 
 def clipped(markup: str, width: int, lines: int = 1) -> str:
-    """Return escaped text in at most `lines` lines of `width` characters, with an ellipsis where some is left
-    out.
-    """
-    parts = wrap(" ".join(html.unescape(markup).split()) or "\N{OPEN BOX}", width)  # a token may be a space
-    return "<br>".join(map(escape, parts[:lines])) + "\N{HORIZONTAL ELLIPSIS}" * (len(parts) > lines)
+    """Return escaped text in at most `lines` lines of `width` characters, with an ellipsis if it is cut."""
+    all_lines = wrap(
+        " ".join(html.unescape(markup).split()) or "\N{OPEN BOX}", width
+    )  # a token may be a space
+    ellipsis = "\N{HORIZONTAL ELLIPSIS}" if len(all_lines) > lines else ""
+    return "<br>".join(map(escape, all_lines[:lines])) + ellipsis
 
 
 def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
-    """Return labels such as `2 latent steps, width 64` without the parts that all of them have, and these
-    parts.
+    """Split labels such as `2 latent steps, width 64` into their parts.
+
+    Returns:
+        The labels without the parts that all labels have, and the common parts.
     """
     parts = [label.split(", ") for label in labels]
-    common = (
-        [part for part in parts[0] if all(part in other_parts for other_parts in parts)]
-        if len(parts) > 1
-        else []
-    )
-    short = [", ".join(part for part in label.split(", ") if part not in common) or label for label in labels]
+    common: list[str] = []
+    if len(parts) > 1:
+        common = [part for part in parts[0] if all(part in other_parts for other_parts in parts)]
+    short = []
+    for label, label_parts in zip(labels, parts, strict=True):
+        short.append(", ".join(part for part in label_parts if part not in common) or label)
     return short, ", ".join(common)
 
 
@@ -154,26 +151,22 @@ def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
 def line_style(column: str, levels: Iterable[object]) -> dict[str, Any]:
     """Return the options of `px.line` that give each level of a column its own color, dash and symbol.
 
-    These have different periods, so that there are 210 looks.
+    The numbers of colors, dashes and symbols (6, 5, 7) have no common factor, so 210 levels differ.
     """
     names = list(map(str, levels))
-    looks = {"color_discrete_map": PALETTE, "line_dash_map": DASHES, "symbol_map": SYMBOLS}
-    maps = {option: dict(zip(names, cycle(values), strict=False)) for option, values in looks.items()}
-    return {
-        **dict.fromkeys(("color", "line_dash", "symbol"), column),
-        **maps,
-        "render_mode": "svg",
-        "template": SCREEN,
-    }
+    styles = {"color_discrete_map": PALETTE, "line_dash_map": DASHES, "symbol_map": SYMBOLS}
+    maps = {option: dict(zip(names, cycle(values), strict=False)) for option, values in styles.items()}
+    columns = dict.fromkeys(("color", "line_dash", "symbol"), column)
+    return {**columns, **maps, "render_mode": "svg", "template": SCREEN}
 
 
 def tint(color: str, opacity: float) -> str:
-    """Return `#0072B2` as an `rgba(...)` of that opacity."""
+    """Return a color such as `#0072B2` as `rgba(0,114,178,OPACITY)`."""
     return f"{channels(color)}{opacity})"
 
 
 def channels(color: str) -> str:
-    """Return the beginning of `tint`, which is the same for any opacity."""
+    """Return the text of `tint` before the opacity."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},"
 
@@ -194,7 +187,7 @@ def bands(data: pd.DataFrame, has_band: pd.Series[bool], **options: Any) -> Sequ
 
 
 def seed_dots(data: pd.DataFrame, **options: Any) -> Sequence[Any]:
-    """Return traces with a dot for each of the numbers in `seeds`, where these are several."""
+    """Return traces with a dot for each number in the column `seeds`, for rows with several."""
     seeds = data[data["seeds"].str.contains(" ")]
     seeds = (
         seeds.assign(**{options["y"]: seeds["seeds"].str.split()})
@@ -205,7 +198,7 @@ def seed_dots(data: pd.DataFrame, **options: Any) -> Sequence[Any]:
 
 
 def silent(figure: go.Figure) -> Sequence[Any]:
-    """Return the traces of a figure without hover texts and places in the legend."""
+    """Return the traces of a figure without hover texts and legend entries."""
     return figure.update_traces(hoverinfo="skip", hovertemplate=None, showlegend=False).data
 
 
@@ -224,14 +217,14 @@ def whiskers(values: pd.Series, low: pd.Series, high: pd.Series, **look: Any) ->
 def panels(
     draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, columns: int = 1, **options: Any
 ) -> go.Figure:
-    """Draw a panel for each value of a column, which is its title, with a function of plotly.express.
+    """Draw a panel for each value of a column with a function of plotly.express.
 
     Args:
-        draw: Such as `px.scatter`.
+        draw: A function such as `px.scatter`.
         data: A row per point.
-        column: Its values are the titles of the panels.
-        columns: Panels side by side.
-        options: Of `draw`.
+        column: The column whose values are the titles of the panels.
+        columns: The number of panels side by side.
+        options: Options of `draw`.
     """
     rows = -(-data[column].nunique() // columns)
     layout = {
@@ -241,14 +234,14 @@ def panels(
         "height": HEIGHT * rows,
     }
     figure = draw(data, **{**layout, "template": SCREEN, **options})
-    # it was `column=value`
+    # Plotly's titles are `column=value`
     figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))
     figure.update_layout(margin_t=55, legend_title_text="")  # the buttons are above the titles
     return figure.update_xaxes(showticklabels=True)
 
 
 def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
-    """Return a heat map of shares, the first row on top. Its height follows from its rows."""
+    """Return a heat map of shares with the first row on top, whose height follows from its rows."""
     figure = go.Figure(layout={"meta": {"rows": True}})
     hover = "%{y}, %{x}: %{z:.3g} %<extra></extra>"
     figure.add_heatmap(x=x, y=y, z=shares, hovertemplate=hover, coloraxis="coloraxis", xgap=1, ygap=1)
@@ -267,7 +260,7 @@ def is_number(value: Any) -> bool:
 
 
 def ordered(levels: Iterable[Any]) -> list[Any]:
-    """Return each level once: numbers in their order, words in the study's."""
+    """Return each level once: numbers sorted, other levels in the order of the study."""
     unique_levels = list(dict.fromkeys(levels))
     return sorted(unique_levels) if all(map(is_number, unique_levels)) else unique_levels
 

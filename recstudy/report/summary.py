@@ -83,8 +83,8 @@ def published_html(records: StudyRecords) -> Html:
     values = published_values(records)
     labels: dict[tuple[str, ...], dict[str, None]] = {}
     for value in values:
-        if value.placed.reasons:
-            labels.setdefault(value.placed.reasons, {})[value.label] = None
+        if value.match.reasons:
+            labels.setdefault(value.match.reasons, {})[value.label] = None
     notes = margin_notes([value.cell for value in values])
     notes += [
         f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}." for reasons, names in labels.items()

@@ -117,7 +117,7 @@ def plan(**changes: Any) -> dict[str, Any]:
 
 def beside(cell: Cell) -> tuple[str, str]:
     """What is published beside a cell, as it is printed, and the verdicts on it."""
-    return ", ".join(dict.fromkeys(placed.text for placed in cell.placed)), ", ".join(verdicts(cell))
+    return ", ".join(dict.fromkeys(match.text for match in cell.matches)), ", ".join(verdicts(cell))
 
 
 def run_id(variant: int, seed: int) -> str:

@@ -107,4 +107,4 @@ def test_what_is_trained_once_for_all_seeds_is_said(tmp_path):
     ):
         made = [variant | {"changes": variant["changes"] | {path: value, "model.files": ""}}]
         notes = table(write_caption_study(tmp_path / path, variants=made), "cider").notes
-        assert any(note.startswith(f"the seeds share {words}") and note.endswith(": LSTM") for note in notes)
+        assert any(note.startswith(f"all seeds share {words}") and note.endswith(": LSTM") for note in notes)

@@ -19,7 +19,7 @@ import recstudy
 from recstudy.errors import ConfigError
 from recstudy.plugins import user_files_of
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
-from recstudy.report.explain import find, show_cell
+from recstudy.report.explain import find_number, show_cell
 from recstudy.report.parts import Undrawable
 from recstudy.report.writing import show_report
 
@@ -105,7 +105,7 @@ def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, ca
     ):
         loaded["reliability"]
     with pytest.raises(ConfigError, match="'confidence' cannot be drawn: no report part 'confidence'"):
-        find(loaded.records, "confidence:1:1")
+        find_number(loaded.records, "confidence:1:1")
 
 
 def test_a_broken_module_is_the_reason(tmp_path):

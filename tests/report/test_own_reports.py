@@ -13,7 +13,7 @@ from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, publ
 from recstudy.errors import ConfigError
 from recstudy.programs.metric import METRICS
 from recstudy.report import Curve, LearningCurves, Table, Tuned
-from recstudy.report.explain import find
+from recstudy.report.explain import find_number
 from recstudy.report.kinds import render_part
 from recstudy.report.loaded import load
 from recstudy.report.names import metric
@@ -140,7 +140,7 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
     records = load_study(results, "depth", "default")
     with records.study_modules():
         cells = [
-            find(records, name).fields
+            find_number(records, name).fields
             for name in ("t:depth 1:accuracy", "t:depth 4:accuracy", "t:depth 2:latency")
         ]
 
@@ -211,7 +211,7 @@ def test_a_setting_may_be_stated_as_a_deviation(tmp_path):
     results = run_study(tmp_path / "r", presets={"paper": {}}, report=[part], deviations=[told])
     records = load_study(results, "depth", "paper")
     with records.study_modules():
-        cell = find(records, "t:1:accuracy").fields
+        cell = find_number(records, "t:1:accuracy").fields
 
     assert (cell["verdict"], cell["deviations"]) == ("agrees", "rate 0.1, not 0.2: as we have it")
 

@@ -4,7 +4,7 @@ import pytest
 from asking import HURTS, PLAIN, ablation, by, read, study
 
 from recstudy.report import Differences
-from recstudy.report.explain import find
+from recstudy.report.explain import find_number
 from recstudy.report.family import family
 from recstudy.report.tables.question_table import needed_words, p_words, printed
 
@@ -42,8 +42,8 @@ def test_how_p_values_are_printed():
 
 def test_a_difference_is_explained_with_what_it_lacks(tmp_path):
     records = read(components(tmp_path))
-    lost = find(records, "components:a failed seed").fields
-    none = find(records, "components:no seed").fields
+    lost = find_number(records, "components:a failed seed").fields
+    none = find_number(records, "components:no seed").fields
 
     assert lost["lost"] == "a failed seed, seed 1: failed: code"
     assert (none["verdict"], none["reasons"]) == ("not run", "runs are left to do")

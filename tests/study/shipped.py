@@ -49,5 +49,5 @@ def compared(cell: Cell) -> tuple[str, str, str]:
     """What is published beside a cell, as the paper prints it; the verdict; and what speaks against a
     comparison.
     """
-    texts = dict.fromkeys(placed.text for placed in cell.placed)
+    texts = dict.fromkeys(match.text for match in cell.matches)
     return ", ".join(texts), ", ".join(verdicts(cell)), "; ".join(cell.reasons)

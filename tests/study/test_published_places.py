@@ -35,15 +35,15 @@ def test_published_numbers_stand_where_they_stood(tmp_path, name):
     lines, study = [], load(name)
     for preset in study.presets:
         table, data = first_table(tmp_path / preset, name, preset)
-        placed = {one.target.source for row in data.rows for cell in row.cells for one in cell.placed}
+        placed = {one.target.source for row in data.rows for cell in row.cells for one in cell.matches}
         missing = len({target.source for target in table.targets} - placed)
         lines.append(f"{preset}: {len(placed)} placed, {missing} without a place")
         groups: dict[str, dict[str, list[str]]] = {}
-        for label, cell in ((row.label, cell) for row in data.rows for cell in row.cells if cell.placed):
+        for label, cell in ((row.label, cell) for row in data.rows for cell in row.cells if cell.matches):
             value, verdict, reasons = compared(cell)
-            assumed = "; ".join(sorted({one.assumed for one in cell.placed} - {""}))
+            assumed = "; ".join(sorted({one.assumed for one in cell.matches} - {""}))
             deviations = (
-                f"{len({stated.field for one in cell.placed for stated in one.deviations})} deviations"
+                f"{len({stated.field for one in cell.matches for stated in one.deviations})} deviations"
             )
             group = groups.setdefault(" | ".join((preset, verdict, reasons, assumed, deviations)), {})
             group.setdefault(label, []).append(f"{cell.metric} {value}")

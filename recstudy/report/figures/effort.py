@@ -108,7 +108,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             flops = {run.id: budget.gflops for run in records.by_variant[index] if run.done}
             score = cell(records, [index], budget.metric, placement)
             rows.append(TableRow(label, (cell_of_values(records, [index], "gflops", flops), score)))
-        placed = (one for row in rows for one in row.cells[1].placed)
+        placed = (one for row in rows for one in row.cells[1].matches)
         return TableData(
             name=self.name,
             title=self.heading,

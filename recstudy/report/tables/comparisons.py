@@ -172,7 +172,7 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
         doubts = [reason for one in values for reason in one.reasons] if values else [missing]
     return replace(
         result,
-        placed=tuple(replace(one, reasons=tuple(dict.fromkeys([*one.reasons, *doubts]))) for one in placed),
+        matches=tuple(replace(one, reasons=tuple(dict.fromkeys([*one.reasons, *doubts]))) for one in placed),
     )
 
 

@@ -114,7 +114,7 @@ def printed(table: TableData) -> PrintedTable:
     # each set once, numbered in the notes
     reasons = list(dict.fromkeys(cell.reasons for cell in table.cells if cell.reasons))
     columns = zip(*(row.cells for row in table.rows if row.cells), strict=True)
-    published = [any(cell.placed for cell in cells) for cells in columns] or [False] * len(table.columns)
+    published = [any(cell.matches for cell in cells) for cells in columns] or [False] * len(table.columns)
     blank = [TableEntry("")] * len(table.settings)
     beneath = table.beneath or 1 + len(blank) + len(published) + sum(published) + by_row > WIDEST
     heads, lines = [table.corner, *map(settings_title, table.settings)], []
@@ -135,7 +135,7 @@ def printed(table: TableData) -> PrintedTable:
         for cell, entry, has_published in zip(row.cells, theirs, published, strict=bool(row.cells)):
             line += [cell_entry(cell, content), *([entry] if has_published and not beneath else [])]
         lines.append([*line, *([TableEntry(next(iter(counts), DASH))] if by_row and row.cells else [])])
-        if beneath and any(cell.placed for cell in row.cells):
+        if beneath and any(cell.matches for cell in row.cells):
             lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * by_row])
     caption = [table.caption, *(f"n={count}" for count in every if len(every) == 1)]
     page = PrintedTable(
@@ -197,18 +197,18 @@ def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
 
     The section of published values has the verdict in full; here it is in the tooltip.
     """
-    if not cell.placed:
+    if not cell.matches:
         return TableEntry(DASH)
-    values = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
+    values = ", ".join(dict.fromkeys(match.text for match in cell.matches))
     verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {', '.join(verdicts(cell))}"
     outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
     hints = [_sources(cell), *(cell.reasons or outcomes), _deviations(cell)]
     return TableEntry(values + verdict, hint="; ".join(filter(None, hints)))
 
 
-def outcome_words(placed: MatchedTarget, answer: Answer[str]) -> str:
+def outcome_words(match: MatchedTarget, answer: Answer[str]) -> str:
     """Return the verdict on a published value: its margin, what it assumes, and what it lacks."""
-    name, margin = placed.target.metric, answer.question.within or 0.0
+    name, margin = match.target.metric, answer.question.within or 0.0
     words: str = answer.verdict
     shown = answer.shown_difference
     if answer.verdict is Verdict.AGREES and not metric(name).computed:
@@ -220,10 +220,8 @@ def outcome_words(placed: MatchedTarget, answer: Answer[str]) -> str:
             else []
         )
         words = f"undecided: {'; '.join([*answer.reasons, *difference])}".removesuffix(": ")
-    words += f" ({Reason.POST_HOC})" if placed.late and answer.adjusted is not None else ""
-    return (
-        f"{words} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else words
-    )
+    words += f" ({Reason.POST_HOC})" if match.late and answer.adjusted is not None else ""
+    return f"{words} ({match.assumed})" if match.assumed and answer.verdict is not Verdict.NOT_RUN else words
 
 
 def verdicts(cell: Cell) -> tuple[Verdict, ...]:
@@ -234,8 +232,8 @@ def verdicts(cell: Cell) -> tuple[Verdict, ...]:
 def margin_notes(cells: Sequence[Cell]) -> list[str]:
     """Return the reason of each margin that a verdict goes by."""
     notes: dict[str, None] = {}
-    for placed, answer in chain.from_iterable(map(published_answers, cells)):
-        target, margin = placed.target, answer.question.within
+    for match, answer in chain.from_iterable(map(published_answers, cells)):
+        target, margin = match.target, answer.question.within
         if (
             answer.adjusted is not None
             and margin
@@ -247,13 +245,13 @@ def margin_notes(cells: Sequence[Cell]) -> list[str]:
 
 
 def _sources(cell: Cell) -> str:
-    return "; ".join(dict.fromkeys(placed.target.cited for placed in cell.placed))
+    return "; ".join(dict.fromkeys(match.target.cited for match in cell.matches))
 
 
 def _deviations(cell: Cell) -> str:
     """Return how the settings of comparable values differ from the paper, as the study states it."""
     return "; ".join(
-        dict.fromkeys(deviation_text(stated) for placed in cell.placed for stated in placed.deviations)
+        dict.fromkeys(deviation_text(stated) for match in cell.matches for stated in match.deviations)
     )
 
 
@@ -290,7 +288,7 @@ def csv_text(table: TableData) -> str:
 
 def _fields(cell: Cell) -> dict[str, Any]:
     items, base = cell.items, cell.base.run_ids if cell.base else ()
-    assumed = dict.fromkeys([*(placed.assumed for placed in cell.placed), _imported(cell)])
+    assumed = dict.fromkeys([*(match.assumed for match in cell.matches), _imported(cell)])
     return {
         "metric": cell.metric,
         "unit": metric(cell.metric).unit,
@@ -301,7 +299,7 @@ def _fields(cell: Cell) -> dict[str, Any]:
         "expected": cell.expected,
         "failed": cell.count("failed"),
         "diverged": cell.count("diverged"),
-        "published": " ".join(dict.fromkeys(f"{placed.value!r}" for placed in cell.placed)),
+        "published": " ".join(dict.fromkeys(f"{match.value!r}" for match in cell.matches)),
         "sources": _sources(cell),
         "verdict": ", ".join(verdicts(cell)),
         "reasons": "; ".join(cell.reasons),

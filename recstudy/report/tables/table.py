@@ -251,7 +251,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     if crossed:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
         data = replace(data, caption="; ".join(filter(None, [title, data.caption])))
-    placed = [value for cell in data.cells for value in cell.placed]
+    placed = [value for cell in data.cells for value in cell.matches]
     own_rows = {value.target.row for row in data.rows for value in row.published if value} - {""}
     unmatched = tuple(pair for pair in placement.unmatched_targets if pair[0].row not in own_rows)
     notes += [
