@@ -22,7 +22,7 @@ LAYOUT = {
     tokenize.ENDMARKER,
     tokenize.ENCODING,
 }
-FREE = LAYOUT | {tokenize.COMMENT}
+UNCOUNTED_TOKENS = LAYOUT | {tokenize.COMMENT}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -41,7 +41,7 @@ def count_tokens(file: Path) -> int:
     text = file.read_text(encoding="utf-8")
     docstrings = docstring_lines(text)
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return sum(token.type not in FREE and token.start[0] not in docstrings for token in tokens)
+    return sum(token.type not in UNCOUNTED_TOKENS and token.start[0] not in docstrings for token in tokens)
 
 
 def main() -> int:

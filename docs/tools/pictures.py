@@ -1,7 +1,7 @@
-"""The pictures of README and docs, taken in a headless Chromium of pages and the board that show what studies
-here have left in `results/`, and of a published bundle; what a report animates is copied.
+"""Take the pictures of README and docs in a headless Chromium (`make pictures`).
 
-make pictures
+They show reports and the board on the results in `results/`, and a published bundle. Animations of a report
+are copied.
 """
 
 import shutil
@@ -21,15 +21,13 @@ PICTURES = Path(__file__).parents[1] / "pictures"
 RESULTS = Path("results")
 PUBLISHED = Path(__file__).parents[2] / "studies" / "evidence" / "hrm_small_images.zip"
 CLAIMS = ".figure[aria-label^=Claims]"
-# the first of the report's own, not the forest plot over the claims
+# the first figure that is not the forest plot of the claims
 FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"
-VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under the bar that stays in sight
+VIEW = {"width": 1000, "height": 6000}  # so high that nothing scrolls under the sticky bar
 
 
 class Picture(NamedTuple):
-    """A part of the page of a quick study, its report's or the board's, as a CSS selector; or a GIF beside
-    the report.
-    """
+    """A CSS selector in a quick study's report or board page, or a GIF of the report."""
 
     study: str
     name: str
@@ -43,7 +41,7 @@ class Picture(NamedTuple):
         return PICTURES / (self.name if self.on_board else f"{self.study}.{self.name}")
 
 
-WANTED = (
+SCREENSHOTS = (
     Picture("sudoku_depth", "segments.png", FIRST),
     Picture("sudoku_depth", "thinking.gif", "figures/thinking.gif"),
     Picture("puzzle_test_time", "effort.png", FIRST),
@@ -61,20 +59,20 @@ WANTED = (
 
 
 def main() -> int:
-    """Take what there is a page for; the exit code says whether that was all."""
+    """Take every picture whose page exists; exit with code 1 if one is missing."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         print("No Chromium found: install one (Debian: apt install chromium).", file=sys.stderr)
         return 2
-    missing = 0
+    missing_count = 0
     with sync_playwright() as playwright, board() as address, opened(PUBLISHED) as bundle:
         page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)
-        for picture in WANTED:
-            own = RESULTS / f"studies/{picture.study}/quick/report/report.html"
-            report = bundle.root / "report/report.html" if picture.study == PUBLISHED.stem else own
+        for picture in SCREENSHOTS:
+            own_report = RESULTS / f"studies/{picture.study}/quick/report/report.html"
+            report = bundle.root / "report/report.html" if picture.study == PUBLISHED.stem else own_report
             source = report.parent / picture.part if picture.part.endswith(".gif") else report
             if not source.exists():
-                missing += 1
+                missing_count += 1
                 print(
                     f"{picture.path.name}: no {source.name}. Run: python studies/{picture.study}.py",
                     file=sys.stderr,
@@ -91,7 +89,7 @@ def main() -> int:
                     else report.absolute().as_uri(),
                 )
             print(f"docs/pictures/{picture.path.name}")
-    return 1 if missing else 0
+    return 1 if missing_count else 0
 
 
 def take(page: Page, picture: Picture, address: str) -> None:
@@ -112,7 +110,7 @@ def take(page: Page, picture: Picture, address: str) -> None:
 
 @contextmanager
 def board() -> Iterator[str]:
-    """The address of a board on a free port."""
+    """Serve a board on a free port and yield its address."""
     served = BoardServer(RESULTS, "127.0.0.1", 0, "")
     thread = threading.Thread(target=served.run)
     thread.start()

@@ -1,12 +1,11 @@
-"""Writes docs/studies, a page a study, and the generated parts of README.md and the tour, from studies and
-results taken here.
+"""Write docs/studies (one page per study) and the generated parts of README.md and docs/tour.md.
 
-    python docs/tools/study_pages.py                                      rewrite the generated parts
-    python docs/tools/study_pages.py --take vitrm_depth_sweep/quick       first take over that study's tables from ./results
-    python docs/tools/study_pages.py --check                              only say whether they are up to date (make check)
+    python docs/tools/study_pages.py                        rewrite the generated parts
+    python docs/tools/study_pages.py --take STUDY/PRESET    first copy that study's tables from ./results
+    python docs/tools/study_pages.py --check                only check that they are up to date (make check)
 
-Results are taken into `studies/tables/`, with date and machine, so that a fresh clone shows them without
-running anything.
+`--take` copies results into `studies/tables/` with their date and machine, so that a fresh clone shows them
+without running anything.
 """
 
 import importlib.util
@@ -47,34 +46,44 @@ from recstudy.terminal import finish
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies"
 TABLES = STUDIES / "tables"
-BLANK = "left blank"  # by a paper
+BLANK = "not stated"  # a setting that the paper leaves open
 NOT_JUDGED = "not judged"
-LATER = (
-    f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were"
-    " taken."
-)
-RULES = "third edition"  # of the rules of evidence, by which results are judged
+LATER_CLAIM = "Not judged: the claim was added, or its margin changed, after these results were recorded."
+RULES = "third edition"  # the rules of evidence that judge results today
 EARLIER_RULES = """\
-Judged by the rules before 2026-11-28: each part of the report was a family of its own, intervals were those of the tests, and
-the number of test items set a floor to their width. Verdicts may change when the study is run again."""
+These verdicts follow the rules before 2026-11-28: each part of the report was its own family of tests, the
+intervals had the level of these tests, and the number of test items limited how narrow they could be. A
+rerun of the study may change the verdicts."""
 COUNTED = """\
-[What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are of these values alone:
-each counts once beside every variant that it stands beside."""
-OTHERS = """\
-A published number is mostly of one run. Here is what others measured of the same cell, each as its source prints it
-(`recstudy/papers/replications.csv`). Into the mean go the independent retrainings, one row a run, without the published run and
-without ours; weights that were re-evaluated or fine-tuned are no new draw of a training, and a row in another paper's table may
-be copied. Random effects by Paule and Mandel: *tau* is the spread between retrainings beside what test items and printed digits
-explain, and *one more would find* the 95 % prediction interval. Some picked their best epoch on the test set: that is in tau too.
-In a study, `Replications(cell="trm_mlp_sudoku_extreme")` draws them with its own comparable runs."""
+[What a verdict means](../how-to/verdicts.md). *Values* counts the published values of a table or figure.
+The verdicts count only these values, once for each variant that they are compared with."""
+REPLICATIONS = """\
+A published number usually comes from a single run. This page lists what others measured for the same cell,
+as the source prints it (`recstudy/papers/replications.csv`). The mean covers the independent retrainings,
+one row per run. It leaves out the published run and our own runs. Weights that were re-evaluated or
+fine-tuned are not a new training run, and a row in another paper's table may be a copy. The random-effects
+model is that of Paule and Mandel. *tau* is the variation between retrainings that test items and rounding
+do not explain. *Next retraining* is the 95 % prediction interval of one more run. Some authors picked their
+best epoch on the test set, and tau includes this choice. In a study,
+`Replications(cell="trm_mlp_sudoku_extreme")` plots these values with the study's comparable runs."""
 COVERAGE = """\
-What a reader of the five papers looks for, and where a study answers it. *exact*: the preset `paper` shows or asks it as the
-paper has it. *partial*: with the difference that is named. *missing*: no study answers it. The status is of the question.
-Answers, and settings in which the preset `paper` differs from its paper, are on the page of each study. In brackets are the
-presets that have the part, claim, variant or setting; the data of the paper are those of the preset `paper`."""
-ANSWERS = ("part", "claim", "variant", "setting")  # of a study, by which an item of coverage.yaml is answered
+This page lists what readers of the five papers look for, and which study answers it.
+
+- *exact*: the preset `paper` answers the item as the paper does.
+- *partial*: a study answers it with the stated difference.
+- *missing*: no study answers it.
+
+The status refers to the question, not to its result. The page of each study shows the answers, and the
+settings in which the preset `paper` differs from its paper. The brackets name the presets that contain the
+part, claim, variant or setting. The preset `paper` uses the paper's data."""
+ANSWERS = (
+    "part",
+    "claim",
+    "variant",
+    "setting",
+)  # the things of a study that may answer an item of coverage.yaml
 STATUSES = ("exact", "partial", "missing")
-SHOWN = "vitrm_depth_sweep.quick"  # the results that README.md and docs/tour.md show
+QUICK_RESULTS = "vitrm_depth_sweep.quick"  # the results that README.md and docs/tour.md show
 PAGES = ROOT / "docs" / "studies"
 PUBLISHED = ROOT / "recstudy" / "papers"
 PAPERS = yaml.safe_load((PUBLISHED / "index.yaml").read_text(encoding="utf-8"))["papers"]
@@ -86,46 +95,46 @@ class Options:
     """Rewrite docs/studies and the generated parts of README.md and docs/tour.md."""
 
     take: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """Take over the results of STUDY/PRESET. May be given more than once."""
+    """Copy the results of STUDY/PRESET. May be given more than once."""
     results: Path = Path("results")
-    """Where they are."""
+    """The results folder to copy from."""
     check: bool = False
-    """Write nothing; exit with 1 where something is out of date."""
+    """Write nothing. Exit with code 1 if a page is out of date."""
 
 
 def main(options: Options) -> int:
     for name in options.take:
         take(Results(options.results), *name.split("/", 1))
-    found, taken = (
+    studies, tables = (
         load_studies(),
         {path.stem: json.loads(path.read_bytes()) for path in sorted(TABLES.glob("*.json"))},
     )
-    pages = {PAGES / f"{study.name}.md": page(study, taken) for study in found}
-    pages[PAGES / "index.md"] = index(found, taken)
+    pages = {PAGES / f"{study.name}.md": page(study, tables) for study in studies}
+    pages[PAGES / "index.md"] = index(studies, tables)
     pages[PAGES / "coverage.md"] = coverage(
-        found, yaml.safe_load((PUBLISHED / "coverage.yaml").read_text(encoding="utf-8"))
+        studies, yaml.safe_load((PUBLISHED / "coverage.yaml").read_text(encoding="utf-8"))
     )
     for path, table in ((ROOT / "README.md", True), (PAGES.parent / "tour.md", False)):
-        pages[path] = quick(path.read_text(encoding="utf-8"), taken[SHOWN], table)
+        pages[path] = quick(path.read_text(encoding="utf-8"), tables[QUICK_RESULTS], table)
     pages[PAGES.parent / "api" / "fields.md"] = fields()
-    pages[PAGES.parent / "replications.md"] = others()
+    pages[PAGES.parent / "replications.md"] = replications()
     stale = [
         path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text
     ]
-    gone = [path for path in PAGES.glob("*.md") if path not in pages]
+    obsolete_pages = [path for path in PAGES.glob("*.md") if path not in pages]
     if options.check:
-        for path in (*stale, *gone):
+        for path in (*stale, *obsolete_pages):
             print(f"{path.relative_to(ROOT)} is out of date: run `make readme`", file=sys.stderr)
-        return 1 if stale or gone else 0
+        return 1 if stale or obsolete_pages else 0
     for path in stale:
         write_whole(path, pages[path])
-    for path in gone:
+    for path in obsolete_pages:
         path.unlink()
     return 0
 
 
 def load_studies() -> list[Study | Search]:
-    """Every study and search file beside this one."""
+    """Load every study and search of `studies/`, with its module docstring as the question."""
     modules = [
         load(path)
         for path in sorted(STUDIES.glob("*.py"))
@@ -144,7 +153,7 @@ def load(path: Path) -> Any:
 
 
 def take(results: Results, name: str, preset: str) -> None:
-    """Copy a study's tables, its verdicts and where they come from into `studies/tables/`."""
+    """Copy a study's tables, verdicts and provenance into `studies/tables/`."""
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row.done]
     measured = {
@@ -153,25 +162,27 @@ def take(results: Results, name: str, preset: str) -> None:
     counted = [
         claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)
     ]
-    verdicts = by_source(
-        [
-            *((match.target, row.label, answer.verdict) for table in measured.values() for row in table.rows
-              for cell in row.cells for match, answer in published_answers(cell)),
-            *((claim.target, "", claim.verdict) for claim in counted),
-            # whose published pairs are of other images
-            *((target, "", "not comparable") for part in records.parts if isinstance(part, Alignment) for target in part.targets),
-        ]
-    )  # fmt: skip
+    rows = [row for table in measured.values() for row in table.rows]
+    comparisons = [
+        (match.target, row.label, answer.verdict)
+        for row in rows
+        for cell in row.cells
+        for match, answer in published_answers(cell)
+    ]
+    comparisons += [(claim.target, "", claim.verdict) for claim in counted]
+    alignments = [part for part in records.parts if isinstance(part, Alignment)]
+    # The published pairs of an alignment plot show other images.
+    comparisons += [(target, "", "not comparable") for part in alignments for target in part.targets]
     judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
-    made = {
+    tables_by_part = {
         part.name: render_part(records, part).table_below
         for part in records.parts
         if not isinstance(part, FigurePart)
     }
-    texts = {name: writers.markdown(page) for name, page in made.items() if page}
+    texts = {name: writers.markdown(page) for name, page in tables_by_part.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
     content = {
-        # without a folder of this machine
+        # without the results folder, which is a path of this machine
         "command": re.sub(r" --results(=| )\S+", "", records.plan.command),
         "runs": f"{len(done)} of {len(records.rows)}",
         "date": max(row.provenance.finished for row in done)[:10],
@@ -183,7 +194,7 @@ def take(results: Results, name: str, preset: str) -> None:
         "changes": dict(records.plan.changes),
         "ids": {} if records.plan.search else ids(done),
         "rules": RULES,
-        "verdicts": verdicts,
+        "verdicts": by_source(comparisons),
         "claims": {row.label: {"contrast": row.contrast, "verdict": verdict_words(row)} for row in judged},
         "findings": list(map(str, findings(records))),
         "tables": texts,
@@ -192,23 +203,23 @@ def take(results: Results, name: str, preset: str) -> None:
 
 
 def by_source(judged: list[tuple[Target, str, str]]) -> dict[str, dict[str, int]]:
-    """Published table or figure -> verdict -> how many of its own values have it, each once beside a
-    variant.
-    """
-    once = {(target.source, label): (source_of(target), verdict) for target, label, verdict in judged}
+    """Count the verdicts of each published table or figure; each value counts once per variant."""
+    verdict_by_value = {
+        (target.source, label): (source_of(target), verdict) for target, label, verdict in judged
+    }
     counted: dict[str, Counter[str]] = {}
-    for source, verdict in once.values():
+    for source, verdict in verdict_by_value.values():
         counted.setdefault(source, Counter())[verdict] += 1
     return {source: dict(sorted(counts.items())) for source, counts in sorted(counted.items())}
 
 
 def source_of(target: Target) -> str:
-    """The paper and its table or figure, without the row."""
+    """Return the paper and its table or figure, without the row."""
     return target.source.split(" (")[0]
 
 
 def wall_seconds(spans: list[tuple[str, str]]) -> int:
-    """Return the seconds in which any run was under way, for runs may be of several commands."""
+    """Return the seconds in which at least one run was running; several commands may have started them."""
     seconds, until = 0.0, 0.0
     for start, end in sorted(
         (datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp())
@@ -220,41 +231,41 @@ def wall_seconds(spans: list[tuple[str, str]]) -> int:
 
 
 def ids(runs: list[Any]) -> dict[str, list[str]]:
-    """Each variant's runs, by which a page knows whether today's study would compute the same."""
-    found: dict[str, list[str]] = {}
+    """Return the run ids of each variant; a page compares them with the ids of today's study."""
+    run_ids: dict[str, list[str]] = {}
     for run in runs:
-        found.setdefault(run.label, []).append(run.id)
-    return found
+        run_ids.setdefault(run.label, []).append(run.id)
+    return run_ids
 
 
-def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
-    """docs/studies/index.md."""
+def index(studies: list[Study | Search], tables: dict[str, Any]) -> str:
+    """Return the text of docs/studies/index.md."""
     lines = [
         "# Studies",
         "",
         (
-            "One question a file of `studies/`; dated findings, the negative ones too, stand in"
+            "Each file of `studies/` asks one question. Dated findings, including negative ones, are in"
             " `tests/benchmarks/LOG.md`."
         ),
         "[What the studies cover](coverage.md) lists the tables, figures and claims of the five papers.",
         "",
-        "| study | question | presets (runs) | results taken here |",
+        "| study | question | presets (runs) | recorded results |",
         "| --- | --- | --- | --- |",
     ]
     for study in studies:
-        dates = {preset: taken.get(f"{study.name}.{preset}", {}).get("date") for preset in study.presets}
+        dates = {preset: tables.get(f"{study.name}.{preset}", {}).get("date") for preset in study.presets}
         results = ", ".join(f"{preset}: {date}" for preset, date in dates.items() if date)
-        asked = by_name(study.question.splitlines()[0])
+        question = by_name(study.question.splitlines()[0])
         lines.append(
-            f"| [{study.name}]({study.name}.md) | {asked} | {presets(study)} | {results or 'none'} |"
+            f"| [{study.name}]({study.name}.md) | {question} | {presets(study)} | {results or 'none'} |"
         )
-    lines += ["", "## Published values beside results taken here", "", COUNTED, ""]
-    lines += [*reproduced(studies, taken), "", "## Papers", "", *papers()]
+    lines += ["", "## Published values and recorded results", "", COUNTED, ""]
+    lines += [*reproduced(studies, tables), "", "## Papers", "", *papers()]
     return "\n".join(lines) + "\n"
 
 
 def papers() -> list[str]:
-    """The papers by the names that they have here, with their links and what to know of them."""
+    """List the papers by their short names, with links and notes."""
     linked = (
         f"[{paper['title']}]({paper['url']})" if paper["url"] else paper["title"] for paper in PAPERS.values()
     )
@@ -266,14 +277,14 @@ def papers() -> list[str]:
 
 
 def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]]]) -> str:
-    """Return docs/studies/coverage.md.
+    """Return the text of docs/studies/coverage.md.
 
     Args:
-        studies: those that may answer an item.
-        items: by paper, those of coverage.yaml.
+        studies: The studies that may answer an item.
+        items: The items of coverage.yaml by paper.
 
     Raises:
-        ConfigError: an item without a reason, or with a name that its study does not have.
+        ConfigError: An item has no reason, or names something that its study does not have.
     """
     by_study = {study.name: study for study in studies}
     answers = cache(
@@ -281,15 +292,15 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
     )
     counts = ["| paper | items | exact | partial | missing |", "| --- | ---: | ---: | ---: | ---: |"]
     lines = []
-    for paper, stated in items.items():
-        number = Counter(item["status"] for item in stated)
+    for paper, paper_items in items.items():
+        number = Counter(item["status"] for item in paper_items)
         counts.append(
-            f"| {PAPERS[paper]['name']} | {len(stated)} |"
+            f"| {PAPERS[paper]['name']} | {len(paper_items)} |"
             f" {' | '.join(str(number[status]) for status in STATUSES)} |"
         )
         lines += ["", f"## {PAPERS[paper]['name']}", ""]
         lines += ["| item | status | study | answer | why |", "| --- | --- | --- | --- | --- |"]
-        for item in stated:
+        for item in paper_items:
             status, why, link, answer = item["status"], item.get("why", ""), DASH, DASH
             if status not in STATUSES or bool(why) == (status == "exact"):
                 raise ConfigError(
@@ -312,9 +323,9 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
                     if any(name in text if kind == "claim" else name == text for text in texts[kind])
                 ]
                 if not presets or (status == "exact" and "paper" not in presets):
-                    where = "in its preset 'paper'" if presets else "in any preset"
+                    preset_text = "in its preset 'paper'" if presets else "in any preset"
                     raise ConfigError(
-                        f"coverage.yaml, {item['item']!r}: {study} has no {kind} {name!r} {where}"
+                        f"coverage.yaml, {item['item']!r}: {study} has no {kind} {name!r} {preset_text}"
                     )
                 link, answer = f"[{study}]({study}.md)", f"{kind} `{name}` ({', '.join(presets)})"
             words = (writers.md(item["item"]), status, link, answer, writers.md(why) or DASH)
@@ -323,7 +334,7 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
 
 
 def answers_of(study: Study | Search, preset: str) -> dict[str, set[str]]:
-    """Return the names by which an item may be answered in a preset: of each kind in `ANSWERS`."""
+    """Return the names of a preset that may answer an item, by their kind in `ANSWERS`."""
     plan = make_plan(study, preset)
     levels = (str(level) for variant in plan.variants for level in variant.levels.values())
     settings = (flatten(config.model_dump()).items() for config in plan.configs)
@@ -335,114 +346,116 @@ def answers_of(study: Study | Search, preset: str) -> dict[str, set[str]]:
     }
 
 
-def page(study: Study | Search, taken: dict[str, Any]) -> str:
-    """docs/studies/NAME.md: what is asked and claimed, what was found, and where the paper's protocol is not
-    kept.
-    """
-    asked = by_name(re.sub(r"\n(?=Published:|Cost:)", "\n\n", study.question.strip()))
+def page(study: Study | Search, tables: dict[str, Any]) -> str:
+    """Return the text of docs/studies/NAME.md: question, claims, results and deviations from the paper."""
+    question = by_name(re.sub(r"\n(?=Published:|Cost:)", "\n\n", study.question.strip()))
     lines = [
         f"# {study.name}",
         "",
-        asked,
+        question,
         "",
-        f"The file: `studies/{study.name}.py`. Presets (runs): {presets(study)}.",
+        f"File: `studies/{study.name}.py`. Presets (runs): {presets(study)}.",
     ]
     for path in sorted(PICTURES.glob(f"{study.name}.*")):
         lines += ["", f"![{path.name.split('.')[1]}](../pictures/{path.name})"]
-    lines += claims(study, taken)
+    lines += claims(study, tables)
     for preset in study.presets:
-        if content := taken.get(f"{study.name}.{preset}"):
-            came = provenance(content) + earlier(study, preset, content)
-            lines += ["", f"## Results: {preset}", "", came]
+        if content := tables.get(f"{study.name}.{preset}"):
+            source_line = provenance(content) + revision_note(study, preset, content)
+            lines += ["", f"## Results: {preset}", "", source_line]
             lines += ["", EARLIER_RULES, ""] if content.get("rules") != RULES else []
             lines += sentences(content)
             lines += [line for text in content["tables"].values() for line in ("", by_name(text.strip()))]
     return "\n".join([*lines, *deviations(study)]) + "\n"
 
 
-def claims(study: Study | Search, taken: dict[str, Any]) -> list[str]:
-    """What the study claims in each preset, and what came of it."""
+def claims(study: Study | Search, tables: dict[str, Any]) -> list[str]:
+    """List the study's claims in each preset with their verdicts."""
     lines = []
     for preset in study.presets:
-        content = taken.get(f"{study.name}.{preset}")
+        content = tables.get(f"{study.name}.{preset}")
         for text, contrast in stated_by(study, preset).items():
             lines.append(f"| {writers.md(text)} | {preset} | {outcome(contrast, content)} |")
     if not lines:
         return []
     head = ["", "## Claims", "", "| claim | preset | verdict |", "| --- | --- | --- |"]
-    return [*head, *lines, *(["", LATER] if any(f"| {NOT_JUDGED} |" in line for line in lines) else [])]
+    return [*head, *lines, *(["", LATER_CLAIM] if any(f"| {NOT_JUDGED} |" in line for line in lines) else [])]
 
 
 def stated_by(study: Study | Search, preset: str) -> dict[str, str]:
-    """A preset's claims: the contrast and margin of each by its text."""
+    """Return the contrast and margin of each claim of a preset, by the claim's text."""
     parts = [] if isinstance(study, Search) else make_plan(study, preset).claims
     return {by_name(claim.text): claim.contrast for part in parts for claim in part.claims}
 
 
 def outcome(contrast: str, content: dict[str, Any] | None) -> str:
-    """A claim's verdict in results taken here, if there are any; one of another contrast or margin is
-    none.
-    """
+    """Return a claim's verdict in the recorded results; a verdict on another margin does not count."""
     if not content:
         return "not run"
     return next(
-        (one["verdict"] for one in content.get("claims", {}).values() if one["contrast"] == contrast),
+        (claim["verdict"] for claim in content.get("claims", {}).values() if claim["contrast"] == contrast),
         NOT_JUDGED,
     )
 
 
 def deviations(study: Study | Search) -> list[str]:
-    """Where the preset `paper` is not as its paper, or fills in what that leaves blank."""
-    stated = [] if isinstance(study, Search) else study.deviations
-    if not stated:
+    """List the settings in which the preset `paper` differs from its paper, or that the paper omits."""
+    study_deviations = [] if isinstance(study, Search) else study.deviations
+    if not study_deviations:
         return []
     rows = [
-        (one.field, BLANK if one.paper is None else str(one.paper), str(one.ours), one.why) for one in stated
+        (
+            deviation.field,
+            BLANK if deviation.paper is None else str(deviation.paper),
+            str(deviation.ours),
+            deviation.why,
+        )
+        for deviation in study_deviations
     ]
-    lines = ["", "## Where the preset `paper` is not its paper's", ""]
-    lines += ["| setting | its paper's | here | why |", "| --- | --- | --- | --- |"]
+    lines = ["", "## Deviations of the preset `paper` from its paper", ""]
+    lines += ["| setting | paper | study | reason |", "| --- | --- | --- | --- |"]
     return lines + [f"| {' | '.join(by_name(writers.md(word)) for word in row)} |" for row in rows]
 
 
-def others() -> str:
-    """docs/replications.md: what others got for published cells, and what one more would find."""
+def replications() -> str:
+    """Return the text of docs/replications.md: replications of published cells and their prediction."""
     lines = [
-        "# What others got",
+        "# Replications by others",
         "",
-        OTHERS,
+        REPLICATIONS,
         "",
-        "| cell | published | retrained | mean | tau | one more would find |",
+        "| cell | published | retrained | mean | tau | next retraining |",
     ]
     lines.append("| --- | ---: | ---: | --- | ---: | --- |")
     figures_data = {name: (replication_rows(name), combine_cell(name)) for name in CELLS}
-    for name, (data, found) in figures_data.items():
-        mean = f"{found.mean:.1f}" if found else DASH
-        if found and found.interval:
-            mean += " [{:.1f}, {:.1f}]".format(*clip_percent(*found.interval))
-        more = (
-            "{:.1f} to {:.1f}".format(*clip_percent(*found.predicted)) if found and found.predicted else DASH
+    for name, (data, summary) in figures_data.items():
+        mean = f"{summary.mean:.1f}" if summary else DASH
+        if summary and summary.interval:
+            mean += " [{:.1f}, {:.1f}]".format(*clip_percent(*summary.interval))
+        prediction = (
+            "{:.1f} to {:.1f}".format(*clip_percent(*summary.predicted))
+            if summary and summary.predicted
+            else DASH
         )
-        tau = f"{found.tau:.1f}" if found and found.k > 1 else DASH
-        k = found.k if found else 0
-        lines.append(
-            f"| [{CELLS[name].title}](#{name}) | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {more} |"
-        )
-    for name, (data, found) in figures_data.items():
-        lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{summarize(found)}.", 128)]
+        tau = f"{summary.tau:.1f}" if summary and summary.k > 1 else DASH
+        k = summary.k if summary else 0
+        cell = f"[{CELLS[name].title}](#{name})"
+        lines.append(f"| {cell} | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {prediction} |")
+    for name, (data, summary) in figures_data.items():
+        lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{summarize(summary)}.", 128)]
         lines += ["", "| who | % | what | in the mean | source |", "| --- | ---: | --- | --- | --- |"]
-        for one in data[data["kind"].isin(["published", "retrained", "apart"])].to_dict("records"):
-            value = DASH if one["value"] != one["value"] else f"{one['value']:g}"
+        for row in data[data["kind"].isin(["published", "retrained", "apart"])].to_dict("records"):
+            value = DASH if row["value"] != row["value"] else f"{row['value']:g}"
             counts = {"published": "no: the published run", "retrained": "yes"}.get(
-                one["kind"], f"no: {one['apart']}"
+                row["kind"], f"no: {row['apart']}"
             )
-            lines.append(
-                f"| {' | '.join(writers.md(word) for word in (one['who'], value, one['setting'], counts, one['source']))} |"
-            )
+            words = (row["who"], value, row["setting"], counts, row["source"])
+            lines.append(f"| {' | '.join(map(writers.md, words))} |")
     return "\n".join(lines) + "\n"
 
 
 def fields() -> str:
-    """docs/api/fields.md: what can be set, part by part."""
+    """Return the text of docs/api/fields.md: every setting, part by part."""
     groups = {
         "Every run": {"train": (TrainConfig, "train."), "resources": (Resources, "resources.")},
         "Model families": {name: (kind, "model.") for name, kind in sorted(FAMILIES.complete().items())},
@@ -451,7 +464,7 @@ def fields() -> str:
     lines = [
         "# Every field",
         "",
-        "As `recstudy fields NAME` prints it; set by `FIELD=VALUE` behind a study's command.",
+        "The tables of `recstudy fields NAME`. Set a field with `FIELD=VALUE` after a study's command.",
     ]
     for title, parts in groups.items():
         lines += ["", f"## {title}"]
@@ -474,7 +487,7 @@ def presets(study: Study | Search) -> str:
 
 
 def planned(study: Study | Search, preset: str) -> str:
-    """How many runs a preset has; of a search, its budget."""
+    """Return the number of runs of a preset, or the budget of a search."""
     if isinstance(study, Search):
         return str(make_plan(study, preset).budget)
     return str(len(make_plan(study, preset).runs))
@@ -482,47 +495,47 @@ def planned(study: Study | Search, preset: str) -> str:
 
 def provenance(content: dict[str, Any]) -> str:
     return (
-        f"`{content['command']}`: {content['runs']} runs, {content['wall seconds'] / 60:.1f} minutes by the"
-        f" clock, {content['minutes']} minutes of training in all, {content['date']}, {content['machine']},"
+        f"`{content['command']}`: {content['runs']} runs, {content['wall seconds'] / 60:.1f} minutes of"
+        f" wall time, {content['minutes']} minutes of training, {content['date']}, {content['machine']},"
         f" commit {content['commit']}{' with uncommitted changes' * content['uncommitted changes']}."
     )
 
 
-def earlier(study: Study | Search, preset: str, content: dict[str, Any]) -> str:
-    """Says so where today's study would compute something else."""
-    labels, others = content.get("ids", {}), changed(study, preset, content)
-    if not others:
+def revision_note(study: Study | Search, preset: str, content: dict[str, Any]) -> str:
+    """Return a note if today's study would compute other runs."""
+    labels, changed_labels = content.get("ids", {}), changed(study, preset, content)
+    if not changed_labels:
         return ""
-    named = writers.md(", ".join(others[:3])) + (f" and {len(others) - 3} more" if others[3:] else "")
-    what = (
-        "all variants" if len(others) == len(labels) else f"{len(others)} of {len(labels)} variants ({named})"
+    label_list = writers.md(", ".join(changed_labels[:3])) + (
+        f" and {len(changed_labels) - 3} more" if changed_labels[3:] else ""
     )
-    return f" **Of an earlier revision**: what computes {what}, or their settings, has changed since."
+    subject = (
+        "all variants"
+        if len(changed_labels) == len(labels)
+        else f"{len(changed_labels)} of {len(labels)} variants ({label_list})"
+    )
+    return f" **Earlier revision**: the code or settings of {subject} have changed since."
 
 
 def changed(study: Study | Search, preset: str, content: dict[str, Any]) -> list[str]:
-    """The taken variants of which a run has another id today; none of a search, whose sampler chooses its
-    runs.
-    """
+    """Return the variants whose run ids differ today; none of a search, whose sampler chooses its runs."""
     if isinstance(study, Search):
         return []
-    taken = content.get("ids", {})
-    # results may be of more than it runs
-    seeds = max(study.by_preset(study.seeds, preset), *map(len, taken.values()), 1)
-    now = {run.id for run in make_plan(study, preset, content.get("changes"), seeds).runs}
-    return [label for label, own in taken.items() if not set(own) <= now]
+    run_ids = content.get("ids", {})
+    # the results may have more seeds than the preset runs today
+    seeds = max(study.by_preset(study.seeds, preset), *map(len, run_ids.values()), 1)
+    current_ids = {run.id for run in make_plan(study, preset, content.get("changes"), seeds).runs}
+    return [label for label, variant_ids in run_ids.items() if not set(variant_ids) <= current_ids]
 
 
 def sentences(content: dict[str, Any]) -> list[str]:
-    """The sentences that its page opens with."""
-    said = [f"- {by_name(writers.md(one))}" for one in content.get("findings", ())]
-    return ["", *said] if said else []
+    """Return the findings as a list."""
+    finding_lines = [f"- {by_name(writers.md(finding))}" for finding in content.get("findings", ())]
+    return ["", *finding_lines] if finding_lines else []
 
 
 def quick(text: str, content: dict[str, Any], table: bool) -> str:
-    """README.md or the tour with what a quick study printed: its findings and, if asked, a table without
-    title and notes.
-    """
+    """Return README.md or the tour with the findings of a quick study and, for `table`, its first table."""
     lines = [line for line in content["tables"]["depths"].splitlines() if line.startswith("|")]
     block = "\n".join([provenance(content), *sentences(content), *(["", *lines] if table else [])])
     pattern = r"(<!-- quick: generated by make readme -->\n).*?(\n<!-- end of quick -->)"
@@ -531,8 +544,8 @@ def quick(text: str, content: dict[str, Any], table: bool) -> str:
     return text
 
 
-def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str]:
-    """One line a published table or figure: which study answers it, and how far each preset is."""
+def reproduced(studies: list[Study | Search], tables: dict[str, Any]) -> list[str]:
+    """Return one line per published table or figure: the study that answers it and each preset's state."""
     lines = [
         "| published | values | study | quick | standard | paper |",
         "| --- | ---: | --- | --- | --- | --- |",
@@ -541,9 +554,9 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
         for item, count in items(study, "paper").items():
             states = [
                 (
-                    state(study, preset, taken.get(f"{study.name}.{preset}"), item)
+                    state(study, preset, tables.get(f"{study.name}.{preset}"), item)
                     if item in items(study, preset)
-                    else "not in it"
+                    else "not in preset"
                 )
                 for preset in ("quick", "standard", "paper")
             ]
@@ -554,22 +567,24 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
 
 
 def items(study: Study | Search, preset: str) -> dict[str, int]:
-    """Published table or figure -> how many of its values a preset's tables and figures stand beside."""
+    """Count the values of each published table or figure that a preset's parts are compared with."""
     parts = [
         part
         for part in study.by_preset(study.report, preset)
         if isinstance(part, Table | Arithmetic | Alignment)
     ]
-    named_once = {target.source: source_of(target) for part in parts for target in part.targets}
-    return dict(sorted(Counter(named_once.values()).items()))
+    source_by_target = {target.source: source_of(target) for part in parts for target in part.targets}
+    return dict(sorted(Counter(source_by_target.values()).items()))
 
 
 def state(study: Study | Search, preset: str, content: dict[str, Any] | None, item: str) -> str:
     if content is None:
         return "not run"
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in content["verdicts"].get(item, {}).items())
-    before = ", of an earlier revision" * bool(changed(study, preset, content))
-    return f"{content['runs']} runs ({content['date']}{before}): {verdicts or 'no published value beside it'}"
+    revision = ", earlier revision" * bool(changed(study, preset, content))
+    return (
+        f"{content['runs']} runs ({content['date']}{revision}): {verdicts or 'no published value to compare'}"
+    )
 
 
 if __name__ == "__main__":

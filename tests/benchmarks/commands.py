@@ -28,17 +28,17 @@ def figures(results: Path) -> Iterator[Figure]:
     loads, _ = several(TIMES, "-c", "import recstudy, sys; assert not {'torch', 'ray'} & set(sys.modules)")
     yield Figure("import recstudy", "s", loads, note="neither torch nor Ray")
     helps, _ = several(TIMES, SWEEP, "--help")
-    yield Figure("--help", "s", helps, most=0.5)
+    yield Figure("--help", "s", helps, maximum=0.5)
     firsts, first_memory = several(1, SWEEP, "--dry-run")
     yield Figure("--dry-run, the first time", "s", firsts, note=f"{first_memory[0]:.0f} MB")
     plans, memory = several(TIMES, SWEEP, "--dry-run")
-    yield Figure("--dry-run, again", "s", plans, most=2)
-    yield Figure("--dry-run, again, peak memory", "MB", memory, most=300)
+    yield Figure("--dry-run, again", "s", plans, maximum=2)
+    yield Figure("--dry-run, again, peak memory", "MB", memory, maximum=300)
     smokes = [
         second
         for turn in range(TIMES)
         for second in several(1, SWEEP, "--smoke", "--results", results / str(turn))[0]
     ]
-    yield Figure("--smoke", "s", smokes, most=12)
+    yield Figure("--smoke", "s", smokes, maximum=12)
     finished, _ = several(TIMES, SWEEP, "--smoke", "--results", results / "0")
-    yield Figure("a finished study again", "s", finished, most=1.2)
+    yield Figure("a finished study again", "s", finished, maximum=1.2)

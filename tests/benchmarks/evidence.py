@@ -69,11 +69,17 @@ def main() -> None:
         heads = (*(f"{effect:g} SD: decided %, seeds" for effect in effects), "all seeds at once, %")
         table("looks", heads, pool.map(partial(looks, studies, effects), SCHEDULES))
         heads = ("any wrong verdict of six claims, %", "any `differs` of six replications, %")
-        rows = [(taken, maximum) for taken in SCHEDULES for maximum in (taken[-1], taken[-2])]
+        rows = [
+            (look_counts, maximum)
+            for look_counts in SCHEDULES
+            for maximum in (look_counts[-1], look_counts[-2])
+        ]
         table("wrong verdicts over all looks", heads, pool.map(partial(wrong, studies), rows))
         heads = ("decided at the upper number, %", "median of the numbers", "none printed, %")
         table(
-            "seeds needed after three seeds", heads, pool.map(partial(needed, studies), (0.5, 1.0, 1.5, 2.5))
+            "seeds needed after three seeds",
+            heads,
+            pool.map(partial(table_row, studies), (0.5, 1.0, 1.5, 2.5)),
         )
 
 
@@ -129,8 +135,8 @@ def coverage(studies: int, world: tuple[str, int]) -> Sequence[object]:
         )
         fit = fit_of(items.answers(rng, np.clip(truth, 0, 100) / 100))
         for position, index in enumerate(varied):
-            alone = Fit({0: fit.scores[index]}).estimate(0).interval
-            for way, interval in (("own", alone), ("moderated", fit.estimate(index).interval)):
+            own_interval = Fit({0: fit.scores[index]}).estimate(0).interval
+            for way, interval in (("own", own_interval), ("moderated", fit.estimate(index).interval)):
                 low, high = interval or (-np.inf, np.inf)
                 covered[way][position] += low <= means[index] <= high
                 widths[way].append(high - low)
@@ -149,53 +155,57 @@ def difference_of(fit: Fit[int], first: int, second: int) -> Answer[int]:
     return answer(question, contrast([(1.0, fit.weighted(first)), (-1.0, fit.weighted(second))]))
 
 
-def looks(studies: int, effects: Sequence[float], taken: Sequence[int]) -> Sequence[object]:
-    texts, at_once = [], []
+def looks(studies: int, effects: Sequence[float], look_counts: Sequence[int]) -> Sequence[object]:
+    texts, final_rates = [], []
     for effect in effects:
-        rng, decided, seeds, once = np.random.default_rng(7), 0, 0, 0
-        for values in rng.standard_normal((studies, 4, taken[-1])):
+        rng, decided, seeds, final_count = np.random.default_rng(7), 0, 0, 0
+        for values in rng.standard_normal((studies, 4, look_counts[-1])):
             values[0] += effect
             is_decided = False
-            for position, n in enumerate(taken):
+            for position, n in enumerate(look_counts):
                 test = difference_of(fit := Fit(dict(enumerate(values[:, :n].tolist())), LINEAR), 0, 1)
                 is_decided = (
                     is_decided
-                    or judge([test], [Looks(tuple(taken[:position]), taken[-1])])[0].verdict.is_decided
+                    or judge([test], [Looks(tuple(look_counts[:position]), look_counts[-1])])[
+                        0
+                    ].verdict.is_decided
                 )
                 if is_decided:
                     break
             decided, seeds = decided + is_decided, seeds + n
             fit = Fit(dict(enumerate(values.tolist())), LINEAR)
-            once += judge([difference_of(fit, 0, 1)])[0].verdict.is_decided
+            final_count += judge([difference_of(fit, 0, 1)])[0].verdict.is_decided
         texts.append(f"{100 * decided / studies:.1f}, {seeds / studies:.1f}")
-        at_once.append(f"{100 * once / studies:.0f}")
-    return (", ".join(map(str, taken)), *texts, " / ".join(at_once))
+        final_rates.append(f"{100 * final_count / studies:.0f}")
+    return (", ".join(map(str, look_counts)), *texts, " / ".join(final_rates))
 
 
 def wrong(studies: int, schedule: tuple[Sequence[int], int]) -> Sequence[object]:
     """Judge six claims on their margin, and six published values that are one run of the same variants."""
-    taken, maximum = schedule
+    look_counts, maximum = schedule
     rng = np.random.default_rng(11)
     counts = np.zeros(2)
-    for values in rng.standard_normal((studies, 7, taken[-1] + 1)):
+    for values in rng.standard_normal((studies, 7, look_counts[-1] + 1)):
         values = 50 + values
-        found = np.zeros(2, dtype=bool)
-        for position, n in enumerate(taken):
+        wrong_verdicts = np.zeros(2, dtype=bool)
+        for position, n in enumerate(look_counts):
             fit = Fit(dict(enumerate(values[:, :n].tolist())), LINEAR)
             claims = [difference_of(fit, index, 6) for index in range(6)]
             published = [
                 answer_published(values[index, -1], 0.5, fit.estimate(index), fit.prediction(index))
                 for index in range(6)
             ]
-            present = [Looks(tuple(taken[:position]), maximum)] * 6
-            found[0] |= any(one.verdict.is_decided for one in judge(claims, present))
-            found[1] |= any(one.verdict is Verdict.DIFFERS for one in judge(published, present))
-        counts += found
-    name = f"{', '.join(map(str, taken))} of {maximum}"
+            present = [Looks(tuple(look_counts[:position]), maximum)] * 6
+            wrong_verdicts[0] |= any(answer.verdict.is_decided for answer in judge(claims, present))
+            wrong_verdicts[1] |= any(
+                answer.verdict is Verdict.DIFFERS for answer in judge(published, present)
+            )
+        counts += wrong_verdicts
+    name = f"{', '.join(map(str, look_counts))} of {maximum}"
     return (name, *(f"{100 * count / studies:.1f}" for count in counts))
 
 
-def needed(studies: int, effect: float) -> Sequence[object]:
+def table_row(studies: int, effect: float) -> Sequence[object]:
     rng, decided, numbers, none = np.random.default_rng(int(10 * effect)), 0, [], 0
     for _ in range(studies):
         values = rng.standard_normal((4, 3))
@@ -206,19 +216,19 @@ def needed(studies: int, effect: float) -> Sequence[object]:
         if first.seeds_needed is None:
             none += 1
             continue
-        _, more = first.seeds_needed
-        further = rng.standard_normal((4, more))
-        further[0] += effect
-        values = np.concatenate([values, further], axis=1)
-        taken = [3, *(n for n in (5, 8, 10) if n < 3 + more), 3 + more]
+        _, extra_seeds = first.seeds_needed
+        extra_values = rng.standard_normal((4, extra_seeds))
+        extra_values[0] += effect
+        values = np.concatenate([values, extra_values], axis=1)
+        look_counts = [3, *(n for n in (5, 8, 10) if n < 3 + extra_seeds), 3 + extra_seeds]
         is_decided = False
-        for position, n in enumerate(taken[1:], 1):
+        for position, n in enumerate(look_counts[1:], 1):
             test = difference_of(Fit(dict(enumerate(values[:, :n].tolist()))), 0, 1)
             is_decided = (
-                is_decided or judge([test], [Looks(tuple(taken[:position]), 10)])[0].verdict.is_decided
+                is_decided or judge([test], [Looks(tuple(look_counts[:position]), 10)])[0].verdict.is_decided
             )
         decided += is_decided
-        numbers.append(more)
+        numbers.append(extra_seeds)
     count = max(1, len(numbers))
     return (
         f"effect of {effect} SD",

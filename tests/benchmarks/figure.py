@@ -27,8 +27,8 @@ class Figure:
     name: str
     unit: str
     samples: Sequence[float]
-    most: float | None = None  # the mark: the median is at most this
-    least: float | None = None  # or at least this
+    maximum: float | None = None  # the mark: the median is at most this
+    minimum: float | None = None  # or at least this
     note: str = ""
 
     @property
@@ -36,17 +36,23 @@ class Figure:
         return median(self.samples)
 
     @property
-    def met(self) -> bool | None:
+    def meets_mark(self) -> bool | None:
         """Whether the median meets the mark; None where there is no mark."""
-        if self.most is not None:
-            return self.value <= self.most
-        return None if self.least is None else self.value >= self.least
+        if self.maximum is not None:
+            return self.value <= self.maximum
+        return None if self.minimum is None else self.value >= self.minimum
 
     @property
     def mark(self) -> str:
-        if self.most is not None:
-            return f"at most {number(self.most)}"
-        return "" if self.least is None else f"at least {number(self.least)}"
+        if self.maximum is not None:
+            return f"at most {number(self.maximum)}"
+        return "" if self.minimum is None else f"at least {number(self.minimum)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields of overhead.json; "most" and "least" are the mark."""
+        fields = asdict(self)
+        fields |= {"most": fields.pop("maximum"), "least": fields.pop("minimum")}
+        return fields | {"value": self.value, "met": self.meets_mark}
 
     @property
     def spread(self) -> str:
@@ -68,9 +74,14 @@ def as_table(title: str, figures: Sequence[Figure]) -> Table:
         table.add_column(name, justify="right")
     table.add_column("note")
     for figure in figures:
-        met = {None: "", True: "yes", False: "NO"}[figure.met]
+        mark_text = {None: "", True: "yes", False: "NO"}[figure.meets_mark]
         table.add_row(
-            figure.name, f"{number(figure.value)} {figure.unit}", figure.spread, figure.mark, met, figure.note
+            figure.name,
+            f"{number(figure.value)} {figure.unit}",
+            figure.spread,
+            figure.mark,
+            mark_text,
+            figure.note,
         )
     return table
 
@@ -80,7 +91,7 @@ def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: floa
     stays.
     """
     path = Results(folder).create().root / "bench" / "overhead.json"
-    written, versions = read_json(path) or {}, {"python": platform.python_version()}
+    content, versions = read_json(path) or {}, {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
@@ -89,9 +100,9 @@ def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: floa
         "seconds": round(seconds, 1),
         "hardware": hardware(),
         "versions": versions,
-        "figures": [asdict(figure) | {"value": figure.value, "met": figure.met} for figure in figures],
+        "figures": [figure.as_json() for figure in figures],
     }
-    write_json(path, written | {part: measured})
+    write_json(path, content | {part: measured})
     return path
 
 
@@ -102,10 +113,13 @@ def hardware() -> dict[str, Any]:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         if line.startswith("model name")
     ]
-    found = {"cpu": cpus[0].split(":", 1)[1].strip() if cpus else platform.machine(), "cores": os.cpu_count()}
+    machine = {
+        "cpu": cpus[0].split(":", 1)[1].strip() if cpus else platform.machine(),
+        "cores": os.cpu_count(),
+    }
     gpu = None
     with suppress(ImportError):
         import torch
 
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return found | {"load_average": os.getloadavg()[0], "gpu": gpu}
+    return machine | {"load_average": os.getloadavg()[0], "gpu": gpu}

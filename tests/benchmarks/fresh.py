@@ -19,10 +19,10 @@ print(json.dumps([time.perf_counter() - began, used.ru_maxrss * 1024 / 1e6, os.w
 
 def several(times: int, *arguments: str | Path) -> tuple[Sequence[float], Sequence[float]]:
     """Wall seconds and peak memories (MB) of `python ARGUMENT...`, run so many times in turn."""
-    ask, found = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, *arguments], []
+    ask, measurements = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, *arguments], []
     for _ in range(times):
-        found.append(
+        measurements.append(
             json.loads(subprocess.run(ask, capture_output=True, encoding="utf-8", check=True).stdout)
         )
-        assert found[-1][2] == 0, f"exit code {found[-1][2]}: {arguments}"
-    return [seconds for seconds, _, _ in found], [memory for _, memory, _ in found]
+        assert measurements[-1][2] == 0, f"exit code {measurements[-1][2]}: {arguments}"
+    return [seconds for seconds, _, _ in measurements], [memory for _, memory, _ in measurements]

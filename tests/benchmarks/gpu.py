@@ -74,7 +74,7 @@ TOY = {
     "vitrm": SMALL | {"model.layers": 1, "model.latent_steps": 1},
 }
 TOY["fast"] = TOY["trm"]
-SWEEP, ONE = (
+SWEEP, ONE_VARIANT = (
     Path(__file__).parents[2] / "studies" / "vitrm_depth_sweep.py",
     "latent_steps=1, supervision_steps=1",
 )
@@ -97,13 +97,13 @@ def main(options: Options) -> int:
     if not (ON_GPU or options.toy):
         print("gpu.py: torch sees no GPU here. --toy runs all of it in small on a CPU.", file=sys.stderr)
         return 2
-    out, began, figures = console(), time.perf_counter(), list[Figure]()
-    out.print("  ".join(f"{name}: {value}" for name, value in hardware().items()))
+    terminal, start_time, figures = console(), time.perf_counter(), list[Figure]()
+    terminal.print("  ".join(f"{name}: {value}" for name, value in hardware().items()))
     parts = {"contract": contract, "resume": left}.get(options.part, trained)(options)
     for figure in parts:
         figures.append(figure)
-        write_part(options.results, f"gpu {options.part}", figures, time.perf_counter() - began)
-    out.print(as_table(f"{options.part}, {time.perf_counter() - began:.0f} s", figures))
+        write_part(options.results, f"gpu {options.part}", figures, time.perf_counter() - start_time)
+    terminal.print(as_table(f"{options.part}, {time.perf_counter() - start_time:.0f} s", figures))
     return 0
 
 
@@ -131,8 +131,8 @@ def contract(options: Options) -> Iterator[Figure]:
         )
         config = small.with_changes({"train.precision": "float32", "data.limit": 32, **place("off")})
         try:
-            yield Figure(f"{family}: logits beside the CPU's", "", [beside_the_cpu(config)], most=CLOSE)
-            yield Figure(f"{family}: resumed beside straight", "", [resumed(config)], most=CLOSE)
+            yield Figure(f"{family}: logits beside the CPU's", "", [beside_the_cpu(config)], maximum=CLOSE)
+            yield Figure(f"{family}: resumed beside straight", "", [resumed(config)], maximum=CLOSE)
         except Exception:  # of one family: the others are asked, too
             traceback.print_exc()
             failed.append(family)
@@ -140,16 +140,16 @@ def contract(options: Options) -> Iterator[Figure]:
 
 
 def beside_the_cpu(config: RunConfig) -> float:
-    there = start(config)
-    here = Training(config, there.data, torch.device("cpu"))
-    here.state.network.load_state_dict(there.state.network.state_dict())
+    gpu_training = start(config)
+    cpu_training = Training(config, gpu_training.data, torch.device("cpu"))
+    cpu_training.state.network.load_state_dict(gpu_training.state.network.state_dict())
     with torch.no_grad():
         logits = []
-        for training in (there, here):
+        for training in (gpu_training, cpu_training):
             network, batch = training.state.network.eval(), next(training._train.epoch(0))
             output, _ = network(batch.images, network.start(batch.images, batch.context))
             logits.append({"logits": output.logits.cpu()})
-    return apart(*logits)
+    return relative_difference(*logits)
 
 
 def resumed(config: RunConfig) -> float:
@@ -159,10 +159,12 @@ def resumed(config: RunConfig) -> float:
     next(stopped.epochs())
     with tempfile.TemporaryDirectory() as saved:
         save_checkpoint(stopped, Path(saved))
-        again = start(config)
-        assert load_checkpoint(again, Path(saved)), "its checkpoint is not found"
-    assert [line["epoch"] for line in again.epochs()] == [*range(1, config.train.epochs)]
-    return apart(*(training.state.network.state_dict() for training in (straight, again)))
+        resumed_training = start(config)
+        assert load_checkpoint(resumed_training, Path(saved)), "its checkpoint is not found"
+    assert [line["epoch"] for line in resumed_training.epochs()] == [*range(1, config.train.epochs)]
+    return relative_difference(
+        *(training.state.network.state_dict() for training in (straight, resumed_training))
+    )
 
 
 def left(options: Options) -> Iterator[Figure]:
@@ -173,7 +175,7 @@ def left(options: Options) -> Iterator[Figure]:
             "--seeds",
             "1",
             "--only",
-            ONE,
+            ONE_VARIANT,
             "--gpus",
             str(int(ON_GPU)),
             "--results",
@@ -188,7 +190,7 @@ def left(options: Options) -> Iterator[Figure]:
         subprocess.run(command, check=True)
         lines = [log.read_text(encoding="utf-8").count("\n") for log in logs.glob("*/attempts.jsonl")]
         yield Figure(
-            "attempts of a run that was asked to leave", "", lines, least=2, note=f"of {len(lines)} run"
+            "attempts of a run that was asked to leave", "", lines, minimum=2, note=f"of {len(lines)} run"
         )
 
 
@@ -199,9 +201,9 @@ def start(config: RunConfig) -> Training:
     )
 
 
-def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+def relative_difference(tensors: dict[str, torch.Tensor], reference: dict[str, torch.Tensor]) -> float:
     """Return the largest difference of two sets of tensors, over the largest number in them."""
-    pairs = [(one[name].double(), other[name].double()) for name in one if one[name].numel()]
+    pairs = [(tensors[name].double(), reference[name].double()) for name in tensors if tensors[name].numel()]
     assert all(bool(torch.isfinite(tensor).all()) for pair in pairs for tensor in pair), (
         "a number is not finite"
     )
@@ -227,31 +229,35 @@ def trained(options: Options) -> Iterator[Figure]:
 def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
     """An epoch of some updates at a time; the first one compiles, the last one is profiled."""
     compiles, size = config.resources.compiles, config.train.batch_size
-    what = f"{config.model.title}, batch {size}, {'compiled' if compiles else 'eager'}"
+    title = f"{config.model.title}, batch {size}, {'compiled' if compiles else 'eager'}"
     device = reset_process(config)
-    held = 0.0 if ON_GPU else peak_memory_mb(device) or 0.0  # a process's own, with torch and all
-    training = Training(config, drawn(config, UPDATES * size), device, compiles)
-    what += ", CUDA graphs" * training._has_graphs
+    base_memory = 0.0 if ON_GPU else peak_memory_mb(device) or 0.0  # a process's own, with torch and all
+    training = Training(config, generate_data(config, UPDATES * size), device, compiles)
+    title += ", CUDA graphs" * training._has_graphs
     first, *seconds = [one_epoch(training) for _ in range(1 + ROUNDS)]
     images = UPDATES * size
     gflops = cost(config).train_gflops
-    teraflops = [images / spent * gflops / 1e3 for spent in seconds]
+    teraflops = [images / duration * gflops / 1e3 for duration in seconds]
     yield Figure(
-        f"{what}: the first {UPDATES} updates", "s", [first], note="with all that is compiled" * compiles
+        f"{title}: the first {UPDATES} updates", "s", [first], note="with all that is compiled" * compiles
     )
     yield Figure(
-        what,
+        title,
         "images/s",
-        [images / spent for spent in seconds],
+        [images / duration for duration in seconds],
         note=f"epochs of {UPDATES} updates, data and all",
     )
-    yield Figure(what, "TFLOP/s", teraflops)
-    yield from of_peak(what, teraflops, peak)
-    used, priced = (peak_memory_mb(device) or 0.0) - held, training_memory(config) / 2**20
+    yield Figure(title, "TFLOP/s", teraflops)
+    yield from of_peak(title, teraflops, peak)
+    used_memory, priced = (peak_memory_mb(device) or 0.0) - base_memory, training_memory(config) / 2**20
     # a compiled graph may save less; malloc may keep more
-    marked = {"most": 1.25} if ON_GPU and not compiles else {}
+    marked = {"maximum": 1.25} if ON_GPU and not compiles else {}
     yield Figure(
-        f"{what}: peak memory / price of --dry-run", "x", [used / priced], **marked, note=f"{used:,.0f} MB"
+        f"{title}: peak memory / price of --dry-run",
+        "x",
+        [used_memory / priced],
+        **marked,
+        note=f"{used_memory:,.0f} MB",
     )
     activities = [torch.profiler.ProfilerActivity.CPU, *[torch.profiler.ProfilerActivity.CUDA] * ON_GPU]
     with torch.profiler.profile(activities=activities) as watched:
@@ -264,12 +270,12 @@ def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
 
 
 def one_epoch(training: Training) -> float:
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     training.one_epoch()  # which waits for the device at its end
-    return time.perf_counter() - began
+    return time.perf_counter() - start_time
 
 
-def drawn(config: RunConfig, images: int) -> DataSet:
+def generate_data(config: RunConfig, images: int) -> DataSet:
     """Random pixels, or tokens, and labels of the kind that `config` trains on."""
     random, kind, classes = np.random.default_rng(0), TASKS[config.task].labels, config.data.classes
     tokens = config.data.task == "grid"
@@ -281,17 +287,19 @@ def drawn(config: RunConfig, images: int) -> DataSet:
     return DataSet(split, split, split, mean, std, "random", classes)
 
 
-def of_peak(what: str, teraflops: list[float], peak: float) -> Iterator[Figure]:
+def of_peak(title: str, teraflops: list[float], peak: float) -> Iterator[Figure]:
     """TFLOP/s as a share of the data sheet's, where that is known, and of what a matrix product reached."""
     name = torch.cuda.get_device_name() if ON_GPU else ""
     if spec := peak_tflops(name, "bfloat16"):
         yield Figure(
-            f"{what}: MFU of {spec} TFLOP/s (data sheet)",
+            f"{title}: MFU of {spec} TFLOP/s (data sheet)",
             "%",
             [100 * value / spec for value in teraflops],
-            least=A_THIRD,
+            minimum=A_THIRD,
         )
-    yield Figure(f"{what}: MFU of the matrix product above", "%", [100 * value / peak for value in teraflops])
+    yield Figure(
+        f"{title}: MFU of the matrix product above", "%", [100 * value / peak for value in teraflops]
+    )
 
 
 def matrix_peak(products: int = 20) -> float:
@@ -300,11 +308,11 @@ def matrix_peak(products: int = 20) -> float:
     a, b = torch.randn(2, size, size, device=device, dtype=torch.bfloat16)
     times = []
     for _ in range(5):
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         for _ in range(products):
             c = a @ b
         c[0, 0].item()
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - start_time)
     return 2 * size**3 * products / median(times[1:]) / 1e12
 
 

@@ -165,8 +165,12 @@ def replace(code: CodeType) -> int:
     for item in gc.get_objects():
         if isinstance(item, FunctionType):
             old = item.__code__
-            same = old.co_firstlineno == code.co_firstlineno and old.co_name == code.co_name
-            if same and old.co_filename == str(Path(root) / place) and old.co_freevars == code.co_freevars:
+            is_same_function = old.co_firstlineno == code.co_firstlineno and old.co_name == code.co_name
+            if (
+                is_same_function
+                and old.co_filename == str(Path(root) / place)
+                and old.co_freevars == code.co_freevars
+            ):
                 item.__code__ = code.replace(co_filename=old.co_filename)
                 replaced += 1
     return replaced
@@ -176,7 +180,7 @@ class Hits:
     """Pytest plug-in: the tests that reach each mutant's function, and what each test took."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.known = file, json.loads(file.read_text(encoding="utf-8"))
+        self.file, self.plan = file, json.loads(file.read_text(encoding="utf-8"))
         self.tests: dict[int, set[str]] = defaultdict(set)
         self.seconds: dict[str, float] = {}
         self.test = ""
@@ -185,12 +189,12 @@ class Hits:
     def pytest_collection_finish(self) -> None:
         import_all()
         numbers = defaultdict(list)
-        for number, mutant in enumerate(self.known["mutants"]):
+        for number, mutant in enumerate(self.plan["mutants"]):
             numbers[mutant["file"], mutant["line"]].append(number)
         for (_, _), group in numbers.items():
-            code, _ = code_of(self.known["mutants"][group[0]], hit=group[0])
+            code, _ = code_of(self.plan["mutants"][group[0]], hit=group[0])
             if not replace(code):
-                print("no live function:", self.known["mutants"][group[0]])
+                print("no live function:", self.plan["mutants"][group[0]])
         self.groups = numbers
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -206,9 +210,9 @@ class Hits:
             for number in group:
                 reaching = self.tests.get(group[0], set())
                 passed = [test for test in reaching if self.seconds.get(test, float("inf")) < float("inf")]
-                self.known["mutants"][number]["tests"] = sorted(passed, key=self.seconds.__getitem__)
-        self.known["seconds"] = {test: took for test, took in self.seconds.items() if took < float("inf")}
-        self.file.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
+                self.plan["mutants"][number]["tests"] = sorted(passed, key=self.seconds.__getitem__)
+        self.plan["seconds"] = {test: took for test, took in self.seconds.items() if took < float("inf")}
+        self.file.write_text(json.dumps(self.plan, indent=1), encoding="utf-8")
 
 
 def import_all() -> None:
@@ -228,7 +232,7 @@ class Kill:
     """Pytest plug-in: in place of the test session, a forked child for each mutant."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.known = file, json.loads(file.read_text(encoding="utf-8"))
+        self.file, self.plan = file, json.loads(file.read_text(encoding="utf-8"))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         import torch
@@ -237,13 +241,13 @@ class Kill:
         import_all()
         items = {item.nodeid: item for item in session.items}
         gc.collect()
-        for number, mutant in enumerate(self.known["mutants"]):
+        for number, mutant in enumerate(self.plan["mutants"]):
             if "status" in mutant:
                 continue
-            started, spent, chosen = time.time(), 0.0, []
+            started, test_seconds, chosen = time.time(), 0.0, []
             for test in mutant["tests"]:
-                spent += self.known["seconds"][test] + 0.02
-                if chosen and spent > BUDGET:
+                test_seconds += self.plan["seconds"][test] + 0.02
+                if chosen and test_seconds > BUDGET:
                     break
                 if test in items:
                     chosen.append(items[test])
@@ -252,8 +256,8 @@ class Kill:
             print(
                 f"{number} {mutant['status']} {time.time() - started:.0f} s: {mutant['change']}", flush=True
             )
-            self.file.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
-        statuses = [mutant["status"] for mutant in self.known["mutants"]]
+            self.file.write_text(json.dumps(self.plan, indent=1), encoding="utf-8")
+        statuses = [mutant["status"] for mutant in self.plan["mutants"]]
         print({status: statuses.count(status) for status in sorted(set(statuses))})
         return True
 
@@ -276,8 +280,8 @@ class Kill:
                     os._exit(3)
                 session.config.pluginmanager.register(Watch())
                 for index, item in enumerate(chosen):
-                    after = chosen[index + 1] if index + 1 < len(chosen) else None
-                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                    next_item = chosen[index + 1] if index + 1 < len(chosen) else None
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
                 os._exit(0)
             except BaseException:
                 os._exit(1)

@@ -45,14 +45,14 @@ class Options:
 
 
 def main(options: Options) -> None:
-    out = console()
-    out.print("  ".join(f"{name}: {value}" for name, value in hardware().items()))
+    terminal = console()
+    terminal.print("  ".join(f"{name}: {value}" for name, value in hardware().items()))
     for part in options.parts:
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         figures = import_module(part).measure(options)  # here, because only some parts load Ray
-        path = write_part(options.results, part, figures, time.perf_counter() - began)
-        out.print(as_table(f"{part}, {time.perf_counter() - began:.0f} s", figures))
-    out.print(f"Figures: {path}", soft_wrap=True)
+        path = write_part(options.results, part, figures, time.perf_counter() - start_time)
+        terminal.print(as_table(f"{part}, {time.perf_counter() - start_time:.0f} s", figures))
+    terminal.print(f"Figures: {path}", soft_wrap=True)
 
 
 if __name__ == "__main__":

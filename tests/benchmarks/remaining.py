@@ -19,49 +19,55 @@ from recstudy.records.plans import read_plan
 from recstudy.report.remaining import Job, remaining_seconds, wall_time
 from recstudy.report.status import studies_at
 
-AT, MOST = 0.2, 0.25  # of the work; the median error that is allowed
+WORK_SHARE, LARGEST_ERROR = 0.2, 0.25  # of the work; the median error that is allowed
 
 
 def recorded(folder: Path) -> list[tuple[str, list[Job]]]:
     """Each study's finished runs in the order of its plan, with what they took."""
-    found = []
+    recorded_studies = []
     for results, name, preset in studies_at(folder):
-        plan, made = read_plan(results.study(name, preset)), dict(results.finished())
-        costs = [(run.variant, made[run.id].cost) for run in (plan.runs if plan else ()) if run.id in made]
+        plan, finished_runs = read_plan(results.study(name, preset)), dict(results.finished())
+        costs = [
+            (run.variant, finished_runs[run.id].cost)
+            for run in (plan.runs if plan else ())
+            if run.id in finished_runs
+        ]
         jobs = [
             Job(variant, cost["train_pflop"], cost["seconds"], cost.get("evaluation_seconds", 0.0))
             for variant, cost in costs
         ]
-        found.append((f"{name} ({preset})", jobs))
-    return found
+        recorded_studies.append((f"{name} ({preset})", jobs))
+    return recorded_studies
 
 
 def error(jobs: list[Job], places: int) -> float | None:
     """The estimate's share of error when a fifth of the work is done; None where nothing is told yet."""
-    free, spans = [0.0] * places, []
+    free_times, spans = [0.0] * places, []
     for job in jobs:
-        begun = heapq.heappop(free)
-        heapq.heappush(free, begun + job.training + job.evaluation)
-        spans.append((begun, begun + job.training + job.evaluation, job))
+        start = heapq.heappop(free_times)
+        heapq.heappush(free_times, start + job.training + job.evaluation)
+        spans.append((start, start + job.training + job.evaluation, job))
     work, end = sum(b - a for a, b, _ in spans), max(b for _, b, _ in spans)
     times = (end * step / 1000 for step in range(1001))
-    now = next(time for time in times if sum(min(b, time) - min(a, time) for a, b, _ in spans) >= AT * work)
-    ended, todo = [job for _, b, job in spans if b <= now], []
-    for begun, over, job in spans:
-        if begun < now < over:
-            share = min(1.0, (now - begun) / job.training)
+    elapsed = next(
+        time for time in times if sum(min(b, time) - min(a, time) for a, b, _ in spans) >= WORK_SHARE * work
+    )
+    ended_jobs, todo = [job for _, b, job in spans if b <= elapsed], []
+    for start, end_time, job in spans:
+        if start < elapsed < end_time:
+            share = min(1.0, (elapsed - start) / job.training)
             todo.append(
                 Job(job.variant, job.pflop, share * job.training, epochs=int(100 * share), share=share)
             )
-        elif begun >= now:
+        elif start >= elapsed:
             todo.append(Job(job.variant, job.pflop))
-    lefts = remaining_seconds(ended, todo)
-    return None if lefts is None else abs(wall_time(lefts, places) - (end - now)) / (end - now)
+    lefts = remaining_seconds(ended_jobs, todo)
+    return None if lefts is None else abs(wall_time(lefts, places) - (end - elapsed)) / (end - elapsed)
 
 
 def main(folders: list[str]) -> int:
     errors, silent = [], 0
-    for name, jobs in (one for folder in folders for one in recorded(Path(folder))):
+    for name, jobs in (study for folder in folders for study in recorded(Path(folder))):
         chosen = random.Random(0)
         subsets = [
             jobs,
@@ -71,15 +77,17 @@ def main(folders: list[str]) -> int:
                 for _ in range(5)
             ),
         ]
-        found = [error(some, places) for some in subsets if len(some) >= 4 for places in (1, 2, 4)]
-        told = [one for one in found if one is not None]
-        silent += len(found) - len(told)
-        errors += told
-        off = f"median error {100 * median(told):.0f} %, largest {100 * max(told):.0f} %"
-        print(f"{name}: {len(jobs)} runs, {len(told)} replays, {off}")
-    of = f"of {len(errors)} replays (at most {100 * MOST:.0f} %); {silent} told nothing yet"
+        results = [error(some, places) for some in subsets if len(some) >= 4 for places in (1, 2, 4)]
+        errors_of_study = [error_share for error_share in results if error_share is not None]
+        silent += len(results) - len(errors_of_study)
+        errors += errors_of_study
+        error_text = (
+            f"median error {100 * median(errors_of_study):.0f} %, largest {100 * max(errors_of_study):.0f} %"
+        )
+        print(f"{name}: {len(jobs)} runs, {len(errors_of_study)} replays, {error_text}")
+    of = f"of {len(errors)} replays (at most {100 * LARGEST_ERROR:.0f} %); {silent} told nothing yet"
     print(f"median error {100 * median(errors):.1f} % {of}")
-    return 0 if median(errors) <= MOST else 1
+    return 0 if median(errors) <= LARGEST_ERROR else 1
 
 
 if __name__ == "__main__":

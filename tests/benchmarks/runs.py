@@ -52,24 +52,27 @@ class Meter(View):
 
     every: int = 1
     ended_runs: int = 0
-    began: float = field(default_factory=time.perf_counter)
-    used: float = field(default_factory=time.process_time)
+    start_time: float = field(default_factory=time.perf_counter)
+    cpu_start: float = field(default_factory=time.process_time)
 
     def on_end(self, run: Run, outcome: Any) -> None:
         assert outcome["status"] == "done", outcome
         super().on_end(run, outcome)
         self.ended_runs += 1
         if self.ended_runs % self.every == 0:
-            now, used = time.perf_counter(), time.process_time()
+            clock_time, cpu_time = time.perf_counter(), time.process_time()
             status = Path("/proc/self/status").read_text(encoding="utf-8")
             megabytes = int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
-            rate, busy = self.every / (now - self.began), 1000 * (used - self.used) / self.every
+            rate, cpu_ms = (
+                self.every / (clock_time - self.start_time),
+                1000 * (cpu_time - self.cpu_start) / self.every,
+            )
             print(
-                f"{self.ended_runs:>8,} runs {rate:8.1f} runs/s {busy:8.2f} ms of a core a run"
+                f"{self.ended_runs:>8,} runs {rate:8.1f} runs/s {cpu_ms:8.2f} ms of a core a run"
                 f" {megabytes:8.0f} MB",
                 flush=True,
             )
-            self.began, self.used = now, used
+            self.start_time, self.cpu_start = clock_time, cpu_time
 
 
 def main(options: Options) -> None:
@@ -85,15 +88,15 @@ def main(options: Options) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": options.workers})
     for _ in range(options.nodes - 1):
         cluster.add_node(num_cpus=options.workers)
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     plan = make_plan(study)
     meter = Meter(Console(file=io.StringIO()), every=max(1, options.runs // 10))
     with tempfile.TemporaryDirectory() as folder:
-        where = RunOptions(address=cluster.address, data=Path(folder))
-        run_plan(plan, Results(Path(folder) / "results"), where, meter, plan.runs)
+        run_options = RunOptions(address=cluster.address, data=Path(folder))
+        run_plan(plan, Results(Path(folder) / "results"), run_options, meter, plan.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{options.runs:,} runs in {time.perf_counter() - began:.0f} s, peak of the driver's memory"
+        f"{options.runs:,} runs in {time.perf_counter() - start_time:.0f} s, peak of the driver's memory"
         f" {peak:.0f} MB"
     )
     cluster.shutdown()

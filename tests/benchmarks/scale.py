@@ -28,7 +28,7 @@ from recstudy.study.record import record_plan
 
 VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3
 WATCHED = 600  # variants of a study on the board
-FEW, TWICE, IMAGES, CLASSES = 12, 2, 10_000, 10  # variants and seeds that keep their answers
+FEW_VARIANTS, FEW_SEEDS, IMAGES, CLASSES = 12, 2, 10_000, 10  # variants and seeds that keep their answers
 TEXT = '''"""Does a study of many runs stay quick to handle?"""
 
 from recstudy import RunConfig, Study, TrainConfig, grid, main
@@ -58,7 +58,7 @@ CURVES = (
 DIFFERENCES = 'Differences(base="learning_rate=1e-05, latent_steps=1")'
 STUDY = TEXT.format(variants=VARIANTS, seeds=SEEDS, epochs=EPOCHS, report=CURVES)
 ON_BOARD = TEXT.format(variants=WATCHED, seeds=SEEDS, epochs=EPOCHS, report=CURVES)
-ANSWERED = TEXT.format(variants=FEW, seeds=TWICE, epochs=EPOCHS, report=DIFFERENCES)
+ANSWERED = TEXT.format(variants=FEW_VARIANTS, seeds=FEW_SEEDS, epochs=EPOCHS, report=DIFFERENCES)
 # The command as it is, but for the drawing: `recstudy report` draws it, and is measured by itself.
 UP_TO_THE_REPORT = """
 import runpy, sys
@@ -74,24 +74,24 @@ REPORT = "from recstudy.command import main; main()"
 def measure(options: object) -> list[Figure]:
     """Seconds and peak memory of both commands, and of the report on few runs and their answers."""
     with tempfile.TemporaryDirectory() as folder:
-        script, results = made_up(Path(folder), STUDY)
+        script, results = make_results(Path(folder), STUDY)
         resume, resumed = several(TIMES, "-c", UP_TO_THE_REPORT, script, "--results", results.root)
         report, reported = several(TIMES, "-c", REPORT, "report", results.root)
     with tempfile.TemporaryDirectory() as folder:
-        _, results = made_up(Path(folder), ANSWERED, IMAGES)
+        _, results = make_results(Path(folder), ANSWERED, IMAGES)
         answered, _ = several(TIMES, "-c", REPORT, "report", results.root)
     with tempfile.TemporaryDirectory() as folder:
-        pages = board_pages(made_up(Path(folder), ON_BOARD)[1].root)
-    runs, few = f"{VARIANTS * SEEDS:,} runs", f"{FEW * TWICE} runs and their answers"
+        pages = board_pages(make_results(Path(folder), ON_BOARD)[1].root)
+    runs, answered_runs = f"{VARIANTS * SEEDS:,} runs", f"{FEW_VARIANTS * FEW_SEEDS} runs and their answers"
     return [
-        Figure(f"plan and resume {runs}", "s", resume, most=3),
-        Figure(f"plan and resume {runs}, peak memory", "MB", resumed, most=300),
-        Figure(f"report on {runs}", "s", report, most=4, note=f"{EPOCHS} epochs a run"),
-        Figure(f"report on {runs}, peak memory", "MB", reported, most=300),
-        Figure(f"report on {few}", "s", answered, most=5, note=f"{IMAGES:,} test images"),
+        Figure(f"plan and resume {runs}", "s", resume, maximum=3),
+        Figure(f"plan and resume {runs}, peak memory", "MB", resumed, maximum=300),
+        Figure(f"report on {runs}", "s", report, maximum=4, note=f"{EPOCHS} epochs a run"),
+        Figure(f"report on {runs}, peak memory", "MB", reported, maximum=300),
+        Figure(f"report on {answered_runs}", "s", answered, maximum=5, note=f"{IMAGES:,} test images"),
         *(
-            Figure(f"board, {WATCHED * SEEDS:,} runs, {name}", "ms", pages[name], most=most)
-            for name, most in PAGES.items()
+            Figure(f"board, {WATCHED * SEEDS:,} runs, {name}", "ms", pages[name], maximum=limit)
+            for name, limit in PAGES.items()
         ),
     ]
 
@@ -106,9 +106,9 @@ def board_pages(root: Path) -> dict[str, list[float]]:
         client = make_app(Results(root)).test_client()
         client.get("/compare/many/quick")  # reads the folder, and is refused
         for name, path in zip(PAGES, paths, strict=True):
-            began = time.perf_counter()
+            start_time = time.perf_counter()
             assert client.get(path).status_code == 200
-            took[name].append(1e3 * (time.perf_counter() - began))
+            took[name].append(1e3 * (time.perf_counter() - start_time))
     return {name: times[1:] for name, times in took.items()}  # the first one imports what draws
 
 
@@ -116,7 +116,7 @@ def board_pages(root: Path) -> dict[str, list[float]]:
 # made-up records
 
 
-def made_up(folder: Path, study: str, images: int = 0) -> tuple[Path, Results]:
+def make_results(folder: Path, study: str, images: int = 0) -> tuple[Path, Results]:
     """The study's file and its results."""
     script = folder / "many.py"
     script.write_text(study, encoding="utf-8")
@@ -140,8 +140,8 @@ def make_up(plan: Plan, results: Results, images: int = 0) -> None:
         folder.epochs.write_text(
             "".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)), encoding="utf-8"
         )
-        kept = {"answers": {"kept": images, "of": images}} if images else {}
-        folder.result.write_text(json.dumps(result(run) | kept, indent=1), encoding="utf-8")
+        answer_counts = {"answers": {"kept": images, "of": images}} if images else {}
+        folder.result.write_text(json.dumps(result(run) | answer_counts, indent=1), encoding="utf-8")
         if images:
             folder.answers.write_bytes(packed(answers(run, images))[0])
     record_plan(plan, results)
@@ -153,8 +153,8 @@ def answers(run: Run, images: int) -> Answers:
     rng = np.random.default_rng([run.variant, run.seed])
     labels = np.arange(images) % CLASSES
     right = np.arange(images) < images * score(run, EPOCHS) / 100
-    said = np.where(right ^ (rng.random(images) < 0.05), labels, (labels + 1) % CLASSES)
-    logits = rng.normal(size=(images, CLASSES)) + 5 * np.eye(CLASSES)[said]
+    predictions = np.where(right ^ (rng.random(images) < 0.05), labels, (labels + 1) % CLASSES)
+    logits = rng.normal(size=(images, CLASSES)) + 5 * np.eye(CLASSES)[predictions]
     return Answers("multiclass", logits, labels, tuple(map(str, range(CLASSES))), rows=np.arange(images))
 
 

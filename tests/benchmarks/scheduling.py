@@ -46,22 +46,26 @@ MARK_MS = 80
 
 def measure(options: object) -> list[Figure]:
     """Milliseconds a run, the two sides in turns."""
-    bare, plain, ours = ([], []), ([], []), ([], [])  # over the whole session, and from one end to the next
+    bare_times, plain_times, ours = (
+        ([], []),
+        ([], []),
+        ([], []),
+    )  # over the whole session, and from one end to the next
     for _ in range(ROUNDS):
         for side, measured in (
-            (bare, through_plain_tune(empty)),
-            (plain, through_plain_tune(with_torch)),
+            (bare_times, through_plain_tune(empty)),
+            (plain_times, through_plain_tune(with_torch)),
             (ours, through_driver()),
         ):
-            for kept, value in zip(side, measured, strict=True):
-                kept.append(value)
+            for times, value in zip(side, measured, strict=True):
+                times.append(value)
     fresh, _ = through_plain_tune(empty, reuse=False)
     return [
         Figure(
             "a run through the driver",
             "ms",
             ours[0],
-            most=MARK_MS,
+            maximum=MARK_MS,
             note=f"{RUNS} runs, records included, without ray.init",
         ),
         Figure(
@@ -70,24 +74,24 @@ def measure(options: object) -> list[Figure]:
             ours[1],
             note="the same, from the first run's end to the last one's",
         ),
-        Figure("a run through plain Tune, warm", "ms", bare[0], note="reuse_actors=True, no records"),
-        Figure("the same with torch", "ms", plain[0], note="each trial imports it; no records"),
-        Figure("with torch, from one end to the next", "ms", plain[1], note="no records"),
+        Figure("a run through plain Tune, warm", "ms", bare_times[0], note="reuse_actors=True, no records"),
+        Figure("the same with torch", "ms", plain_times[0], note="each trial imports it; no records"),
+        Figure("with torch, from one end to the next", "ms", plain_times[1], note="no records"),
         Figure(
             "a run through plain Tune",
             "ms",
             [fresh],
             note="reuse_actors=False, its default: a process a trial",
         ),
-        Figure("driver / plain Tune, warm", "x", ratios(ours[0], bare[0])),
-        Figure("driver / plain Tune with torch", "x", ratios(ours[0], plain[0])),
-        Figure("the same, from one end to the next", "x", ratios(ours[1], plain[1]), most=1.3),
-        Figure("driver / plain Tune", "x", [one / fresh for one in ours[0]]),
+        Figure("driver / plain Tune, warm", "x", ratios(ours[0], bare_times[0])),
+        Figure("driver / plain Tune with torch", "x", ratios(ours[0], plain_times[0])),
+        Figure("the same, from one end to the next", "x", ratios(ours[1], plain_times[1]), maximum=1.3),
+        Figure("driver / plain Tune", "x", [duration / fresh for duration in ours[0]]),
     ]
 
 
-def ratios(ours: list[float], others: list[float]) -> list[float]:
-    return [one / other for one, other in zip(ours, others, strict=True)]
+def ratios(ours: list[float], their_times: list[float]) -> list[float]:
+    return [our_time / their_time for our_time, their_time in zip(ours, their_times, strict=True)]
 
 
 # ----------------------------------------------------------------------------------------------------------
@@ -98,15 +102,15 @@ def ratios(ours: list[float], others: list[float]) -> list[float]:
 class Stopwatch(View):
     """A silent view that notes when Ray is up and when each run ends."""
 
-    up: float = 0.0
-    ends: list[float] = field(default_factory=list)
+    connected_at: float = 0.0
+    end_times: list[float] = field(default_factory=list)
 
     def connected(self, dashboard: str) -> None:
-        self.up = time.perf_counter()
+        self.connected_at = time.perf_counter()
 
     def on_end(self, run: Run, outcome: Any) -> None:
         assert outcome["status"] in ("done", "stopped"), outcome
-        self.ends.append(time.perf_counter())
+        self.end_times.append(time.perf_counter())
 
 
 def through_driver() -> tuple[float, float]:
@@ -117,7 +121,9 @@ def through_driver() -> tuple[float, float]:
         run_plan(plan, results, RunOptions(data=Path(folder)), clock, plan.runs, work=no_op)
         end = time.perf_counter()
         assert sum(state == "done" for state in results.states().values()) == RUNS
-    return 1e3 * (end - clock.up) / RUNS, 1e3 * (clock.ends[-1] - clock.ends[0]) / (RUNS - 1)
+    return 1e3 * (end - clock.connected_at) / RUNS, 1e3 * (clock.end_times[-1] - clock.end_times[0]) / (
+        RUNS - 1
+    )
 
 
 def idle_study() -> Study:
@@ -158,7 +164,7 @@ def with_torch(settings: dict[str, Any]) -> None:
 
 
 @dataclass
-class Ends(Callback):
+class EndTimes(Callback):
     """Notes when each trial ends."""
 
     times: list[float] = field(default_factory=list)
@@ -169,7 +175,7 @@ class Ends(Callback):
 
 def through_plain_tune(trial: Callable[[dict[str, Any]], None], reuse: bool = True) -> tuple[float, float]:
     """Milliseconds a trial of Ray Tune as it comes, but for its console output; as `through_driver`."""
-    ends = Ends()
+    end_times = EndTimes()
     with tempfile.TemporaryDirectory() as folder, environment(), redirect_stdout(io.StringIO()):
         ray.init(
             address="local",
@@ -178,16 +184,16 @@ def through_plain_tune(trial: Callable[[dict[str, Any]], None], reuse: bool = Tr
             logging_level="ERROR",
             object_store_memory=2**28,
         )
-        up = time.perf_counter()
+        start_time = time.perf_counter()
         Tuner(
             tune.with_resources(trial, {"cpu": 1}),
             param_space={"index": tune.grid_search(list(range(RUNS)))},
             tune_config=TuneConfig(reuse_actors=reuse),
-            run_config=TuneRunConfig(name="plain", storage_path=folder, verbose=0, callbacks=[ends]),
+            run_config=TuneRunConfig(name="plain", storage_path=folder, verbose=0, callbacks=[end_times]),
         ).fit()
         ray.shutdown()
-        whole = time.perf_counter() - up
-    return 1e3 * whole / RUNS, 1e3 * (ends.times[-1] - ends.times[0]) / (RUNS - 1)
+        total_seconds = time.perf_counter() - start_time
+    return 1e3 * total_seconds / RUNS, 1e3 * (end_times.times[-1] - end_times.times[0]) / (RUNS - 1)
 
 
 @contextmanager
@@ -195,9 +201,9 @@ def environment() -> Iterator[None]:
     """Undo the environment variables that are set inside: the driver sets some, and plain Tune is to run
     without them.
     """
-    before = dict(os.environ)
+    saved_environment = dict(os.environ)
     try:
         yield
     finally:
         os.environ.clear()
-        os.environ.update(before)
+        os.environ.update(saved_environment)

@@ -70,7 +70,7 @@ class Soak:
     hosts: dict[int, ExitStack] = field(default_factory=dict)
     nodes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     driver: subprocess.Popen[bytes] | None = None
-    began: float = 0.0
+    start_time: float = 0.0
     seeds: int = 1
     codes: Counter[int] = field(default_factory=Counter)
     finished: dict[str, bytes] = field(default_factory=dict)
@@ -100,8 +100,8 @@ class Soak:
             self.join(host)
 
     def command(self) -> list[str]:
-        where = ["--results", str(self.results), "--address", HEAD]
-        return on(1, sys.executable, str(TINY), *RUN, *where, "--seeds", str(self.seeds))
+        cluster_options = ["--results", str(self.results), "--address", HEAD]
+        return on(1, sys.executable, str(TINY), *RUN, *cluster_options, "--seeds", str(self.seeds))
 
     def start(self, log: str = "driver.log") -> subprocess.Popen[bytes]:
         with open(self.folder / log, "ab") as output:
@@ -123,10 +123,10 @@ class Soak:
             if self.driver is not None:
                 self.codes[self.driver.returncode] += 1
                 self.seeds += self.driver.returncode == 0
-            self.driver, self.began = self.start(), time.monotonic()
+            self.driver, self.start_time = self.start(), time.monotonic()
             self.lives.append([])
         self.keep()
-        life, age = self.lives[-1], time.monotonic() - self.began
+        life, age = self.lives[-1], time.monotonic() - self.start_time
         if not life or age - life[-1].age >= SAMPLE_S:
             life.extend(Sample(age, size) for size in resident(self.driver.pid))
 
@@ -154,8 +154,8 @@ class Soak:
 
     def some_run(self) -> list[int]:
         """The process of one of the runs under way, if there is one."""
-        found = trials()
-        return [self.chance.choice(found)] if found else []
+        trial_processes = trials()
+        return [self.chance.choice(trial_processes)] if trial_processes else []
 
 
 # -------------------------------------------------------------------------------------------------------------- processes
@@ -204,14 +204,14 @@ class Browser:
     def open(self, path: str) -> None:
         outputs = ("update.data", "have.data")
         inputs = [("at", "pathname", path), ("at", "search", ""), ("tick", "n_intervals", 1)]
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "output": f"..{'...'.join(outputs)}..",
             "outputs": [dict(zip(("id", "property"), name.split("."), strict=True)) for name in outputs],
             "inputs": [{"id": name, "property": kind, "value": value} for name, kind, value in inputs],
             "state": [{"id": "have", "property": "data", "value": {}}],
             "changedPropIds": ["tick.n_intervals"],
         }
-        update = "/_dash-update-component", json.dumps(asked).encode()
+        update = "/_dash-update-component", json.dumps(request).encode()
         for file, body in ((path, None), ("/_dash-layout", None), ("/_dash-dependencies", None), update):
             with urlopen(
                 Request(self.url + file, body, {"Content-Type": "application/json"}), timeout=SETTLED_S
@@ -282,9 +282,9 @@ def tell_driver(soak: Soak, sign: signal.Signals) -> None:
 
 def second_driver(soak: Soak) -> None:
     """The same command, typed twice; the second one is killed."""
-    with soak.start("second.log") as other:
+    with soak.start("second.log") as driver:
         soak.wait(soak.chance.uniform(5, 20))
-        os.killpg(other.pid, signal.SIGKILL)
+        os.killpg(driver.pid, signal.SIGKILL)
 
 
 def disk_full(soak: Soak) -> None:
@@ -392,8 +392,8 @@ def prepared(seed: int) -> Iterator[Soak]:
 def disturbed(soak: Soak, reader: Browser, options: Options) -> tuple[Counter[str], list[Sample]]:
     """How often each fault happened, and what the board weighed over the time."""
     happened, board_life = Counter[str](), list[Sample]()
-    began = time.monotonic()
-    while (age := time.monotonic() - began) < 60 * options.minutes:
+    start_time = time.monotonic()
+    while (age := time.monotonic() - start_time) < 60 * options.minutes:
         soak.wait(soak.chance.uniform(*PAUSE_S))
         name = soak.chance.choice(options.faults)
         print(f"{age:6.0f} s  {len(soak.finished):5} finished, {soak.seeds} seeds: {name}", flush=True)
@@ -416,34 +416,34 @@ def undisturbed(soak: Soak) -> Path:
     return results
 
 
-def compared(soak: Soak, other: Path, options: Options) -> list[Figure]:
+def compared(soak: Soak, reference_folder: Path, options: Options) -> list[Figure]:
     """What was lost, made again, or came out otherwise."""
-    ids = sorted(path.parent.name for path in other.glob("runs/*/result.json"))
+    ids = sorted(path.parent.name for path in reference_folder.glob("runs/*/result.json"))
     ours = {run: read_json(soak.results / "runs" / run / "result.json") for run in ids}
-    theirs = {run: read_json(other / "runs" / run / "result.json") for run in ids}
+    theirs = {run: read_json(reference_folder / "runs" / run / "result.json") for run in ids}
     differ = [
         run
         for run in ids
         if ours[run] is None
         or ours[run]["metrics"] != theirs[run]["metrics"]
-        or curve(soak.results / "runs" / run) != curve(other / "runs" / run)
+        or curve(soak.results / "runs" / run) != curve(reference_folder / "runs" / run)
     ]
-    again = [
+    repeated_runs = [
         run
-        for run, kept in soak.finished.items()
-        if (soak.results / "runs" / run / "result.json").read_bytes() != kept
+        for run, result_bytes in soak.finished.items()
+        if (soak.results / "runs" / run / "result.json").read_bytes() != result_bytes
     ]
     table = "studies/tiny/quick/report/tables/depths.md"
-    tables = (soak.results / table).read_bytes() != (other / table).read_bytes()
+    tables = (soak.results / table).read_bytes() != (reference_folder / table).read_bytes()
     files = (soak.folder / log for log in ("driver.log", "second.log"))
     logs = "".join(file.read_text(encoding="utf-8") for file in files if file.exists())
     return [
         Figure("runs", "", [len(ids)], note=f"{options.minutes:g} minutes, seed {options.seed}"),
         Figure("commands", "", [sum(soak.codes.values())], note=f"exit codes: {counted(soak.codes)}"),
-        Figure("results that were lost or made again", "", [len(again)], most=0),
-        Figure("runs with other metrics or curves", "", [len(differ)], most=0),
-        Figure("tables that differ", "", [int(tables)], most=0, note="byte for byte"),
-        Figure("tracebacks on the terminal", "", [logs.count("Traceback (most recent")], most=0),
+        Figure("results that were lost or made again", "", [len(repeated_runs)], maximum=0),
+        Figure("runs with other metrics or curves", "", [len(differ)], maximum=0),
+        Figure("tables that differ", "", [int(tables)], maximum=0, note="byte for byte"),
+        Figure("tracebacks on the terminal", "", [logs.count("Traceback (most recent")], maximum=0),
     ]
 
 
@@ -461,13 +461,13 @@ def growth(name: str, life: list[Sample]) -> Figure:
         f"memory of {name}, last / settled",
         "x",
         [settled[-1].kilobytes / settled[0].kilobytes],
-        most=GROWTH,
+        maximum=GROWTH,
         note=note,
     )
 
 
 def main(options: Options) -> None:
-    out, began = console(), time.perf_counter()
+    terminal, start_time = console(), time.perf_counter()
     unknown = set(options.faults) - FAULTS.keys()
     if unknown:
         sys.exit(f"No such fault: {', '.join(sorted(unknown))}. There are: {', '.join(FAULTS)}")
@@ -480,16 +480,18 @@ def main(options: Options) -> None:
         figures = compared(soak, undisturbed(soak), options)
         longest = max(soak.lives, key=lambda life: life[-1].age if life else 0)
         figures += [growth("the driver's longest life", longest), growth("the board", weight)]
-        if options.keep or any(figure.met is False for figure in figures):
-            kept = Path(tempfile.mkdtemp(prefix="soaked"))
-            shutil.copytree(soak.folder, kept, dirs_exist_ok=True, ignore=shutil.ignore_patterns("[12]"))
-            out.print(f"All of it: {kept}", soft_wrap=True)
-    out.print("  ".join(f"{name}: {value}" for name, value in hardware().items()))
+        if options.keep or any(figure.meets_mark is False for figure in figures):
+            saved_folder = Path(tempfile.mkdtemp(prefix="soaked"))
+            shutil.copytree(
+                soak.folder, saved_folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("[12]")
+            )
+            terminal.print(f"All of it: {saved_folder}", soft_wrap=True)
+    terminal.print("  ".join(f"{name}: {value}" for name, value in hardware().items()))
     for name, count in happened.most_common():
-        out.print(f"{count:4}  {name}")
-    out.print(as_table(f"soak, {time.perf_counter() - began:.0f} s", figures))
-    out.print(
-        f"Figures: {write_part(options.results, 'soak', figures, time.perf_counter() - began)}",
+        terminal.print(f"{count:4}  {name}")
+    terminal.print(as_table(f"soak, {time.perf_counter() - start_time:.0f} s", figures))
+    terminal.print(
+        f"Figures: {write_part(options.results, 'soak', figures, time.perf_counter() - start_time)}",
         soft_wrap=True,
     )
 

@@ -63,9 +63,11 @@ def on_cpu(threads: int, clock: Clock, batch: int = 32, rounds: int = 9) -> list
         torch.randn(batch, *CONFIG.data.shape), torch.randint(CONFIG.data.classes, (batch,)), None, batch
     )
     steps = {side: backward_step(network.train(), images) for side, network in pair().items()}
-    how = "by the clock" if clock is time.perf_counter else "by processor time"
+    clock_name = "by the clock" if clock is time.perf_counter else "by processor time"
     name = f"{threads} core{'s' * (threads > 1)}, forward + backward"
-    return compared(name, in_turns(steps, rounds, clock=clock), batch, f"float32, batch {batch}, {how}")
+    return compared(
+        name, in_turns(steps, rounds, clock=clock), batch, f"float32, batch {batch}, {clock_name}"
+    )
 
 
 def backward_step(network: Network, batch: Batch) -> Step:
@@ -86,15 +88,15 @@ def in_turns(
     seconds: dict[str, list[float]] = {side: [] for side in steps}
     for counted in range(-2, rounds):
         for side, step in steps.items():
-            began = clock()
+            start_time = clock()
             step()
             if counted >= 0:
-                seconds[side].append(clock() - began)
+                seconds[side].append(clock() - start_time)
     return seconds
 
 
-def compared(what: str, seconds: Mapping[str, list[float]], images: int, how: str) -> list[Figure]:
-    rates = {side: [images / spent for spent in times] for side, times in seconds.items()}
+def compared(title: str, seconds: Mapping[str, list[float]], images: int, note: str) -> list[Figure]:
+    rates = {side: [images / duration for duration in times] for side, times in seconds.items()}
     ratios = [ours / naive for ours, naive in zip(rates["ours"], rates["naive"], strict=True)]
-    shown = [Figure(f"{what}: {side}", "images/s", rate, note=how) for side, rate in rates.items()]
-    return [*shown, Figure(f"{what}: ours / naive", "x", ratios, least=1.0)]
+    figures = [Figure(f"{title}: {side}", "images/s", rate, note=note) for side, rate in rates.items()]
+    return [*figures, Figure(f"{title}: ours / naive", "x", ratios, minimum=1.0)]

@@ -35,7 +35,7 @@ def test_a_claim_has_its_verdict_in_each_preset_or_says_that_there_is_none():
         f"| {INDEX.writers.md(second.text)} | quick | not judged |",
         f"| {INDEX.writers.md(other.text)} | paper | not run |",
         "",
-        "Not judged: the claim was stated, or given another margin, after the results here were taken.",
+        "Not judged: the claim was added, or its margin changed, after these results were recorded.",
     ]
     assert INDEX.claims(replace(STUDY, claims={"quick": [first]}), taken) == lines[:6]
 
@@ -66,11 +66,14 @@ def test_results_say_that_they_are_of_an_earlier_revision():
     today = (shown(now), shown({}), shown(more), shown(shorter, **{"train.epochs": 1}))
     assert all("earlier revision" not in text for texts in today for text in texts)
     assert (
-        "**Of an earlier revision**: what computes 1 of 4 variants (supervision\\_steps=1, cycles=1), or their settings, has"
+        "**Earlier revision**: the code or settings of 1 of 4 variants (supervision\\_steps=1, cycles=1) have changed since."
         in changed[0]
     )
-    assert "12 of 12 runs (2026-11-23, of an earlier revision): 2 differs" in changed[1]
-    assert "what computes all variants, or" in shown({label: ["0123456789abcdef0123"] for label in now})[0]
+    assert "12 of 12 runs (2026-11-23, earlier revision): 2 differs" in changed[1]
+    assert (
+        "the code or settings of all variants have"
+        in shown({label: ["0123456789abcdef0123"] for label in now})[0]
+    )
 
 
 def test_time_is_that_in_which_any_run_was_under_way():
