@@ -82,10 +82,9 @@ def test_python_runs(tmp_path):
     texts = [
         text
         for page in PAGES
-        if page.name not in (NOTEBOOK, "README.md", "task.md")
+        if page.name not in (NOTEBOOK, "README.md")
         for text in blocks(page, "python")
     ]
-    texts = [text for text in texts if "class Mixer" not in text]  # tests/plugins runs these studies
     (tmp_path / "theirs.zip").write_bytes((ROOT / "studies/evidence/hrm_small_images.zip").read_bytes())
     (tmp_path / "my_paper.csv").write_text(blocks(ROOT / "docs/how-to/published.md", "")[0])
     code = "".join(f"exec({text!r}, {{'__name__': 'block_{number}'}})\n" for number, text in enumerate(texts))

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 sys.path.append(str(Path(__file__).parents[1] / "study"))
 
-from shell import Shell, write_documented
+from shell import Shell, copy_examples
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def home(tmp_path: Path) -> Path:
         test_x=pixels[200:300],
         test_y=labels[200:300],
     )
-    return write_documented(tmp_path / "home", "model.md", "mixer_study.py", "mixer_network.py")
+    return copy_examples(tmp_path / "home", "mixer_study.py", "mixer_network.py")
 
 
 @pytest.fixture

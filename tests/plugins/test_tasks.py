@@ -1,4 +1,4 @@
-"""Tasks from outside (docs/how-to/task.md): they keep their contract, train, and a task that breaks a promise
+"""Tasks from outside (studies/examples): they keep their contract, train, and a task that breaks a promise
 is named.
 """
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from shell import Shell, write_documented
+from shell import Shell, copy_examples
 
 from recstudy import RunConfig, command
 from recstudy.data import Digits
@@ -25,7 +25,7 @@ NAMES = ("rotation", "addition", "language_model")
 @pytest.fixture
 def home(tmp_path) -> Path:
     """A folder with the three studies, and a text."""
-    home = write_documented(tmp_path / "home", "task.md", *(f"{name}.py" for name in NAMES))
+    home = copy_examples(tmp_path / "home", *(f"{name}.py" for name in NAMES))
     words = np.random.default_rng(0).choice(["to", "be", "or", "not", "that", "is", "the", "question"], 400)
     few = (home / "rotation.py").read_text().replace("1400:]", "1400:1440]").replace("[:1400]", "[:100]")
     (home / "rotation.py").write_text(few)
@@ -130,4 +130,4 @@ def test_a_study_of_it_runs_to_its_page(tmp_path, home):
 
     assert [result["status"] for result in shell.records().values()] == ["done"]
     (table,) = shell.results.glob("studies/rotation/*/report/figures/calibration.csv")
-    assert {"said", "true", "variant"} <= next(csv.DictReader(table.read_text().splitlines())).keys()
+    assert {"predicted", "true", "variant"} <= next(csv.DictReader(table.read_text().splitlines())).keys()

@@ -77,6 +77,7 @@ def started(
         inside: a command that runs the rest of its arguments elsewhere, such as `unshare --uts`.
         environment: variables beside our own.
     """
+    subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=False)  # once a machine
     command = [*inside, RAY, "start", *arguments, *ANY_PORTS, "--block"]
     for _ in range(3):
         with open(log, "wb") as output:

@@ -2,7 +2,7 @@
 
 import json
 import os
-import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,16 +20,11 @@ Found = TypeVar("Found")
 TINY = Path(__file__).with_name("tiny.py")
 
 
-def write_documented(folder: Path, page: str, *names: str) -> Path:
-    """Write the first Python files that a page of docs/how-to shows, under these names; return their
-    folder.
-    """
-    text = (Path(__file__).parents[2] / "docs/how-to" / page).read_text()
+def copy_examples(folder: Path, *names: str) -> Path:
+    """Copy these files of studies/examples into `folder`; return it."""
     folder.mkdir(exist_ok=True)
-    for name, code in zip(
-        names, re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE), strict=False
-    ):
-        (folder / name).write_text(code)
+    for name in names:
+        shutil.copy(Path(__file__).parents[2] / "studies/examples" / name, folder)
     return folder
 
 
