@@ -80,10 +80,7 @@ def own_model() -> list[str]:
 def test_python_runs(tmp_path):
     """Each block by itself, in one process of its own, whose registries it fills."""
     texts = [
-        text
-        for page in PAGES
-        if page.name not in (NOTEBOOK, "README.md")
-        for text in blocks(page, "python")
+        text for page in PAGES if page.name not in (NOTEBOOK, "README.md") for text in blocks(page, "python")
     ]
     (tmp_path / "theirs.zip").write_bytes((ROOT / "studies/evidence/hrm_small_images.zip").read_bytes())
     (tmp_path / "my_paper.csv").write_text(blocks(ROOT / "docs/how-to/published.md", "")[0])

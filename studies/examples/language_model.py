@@ -104,7 +104,7 @@ class TextReader(Reader):
         count = (len(text) - 1) // length
         if count < 20:
             raise DataError(
-                f"{folder / self.config.path} has {len(text):,} bytes, fewer than 20 windows of {length} bytes."
+                f"{folder / self.config.path} has {len(text):,} bytes, fewer than 20 windows of {length}."
                 " Use a longer text"
             )
         windows = text[: count * length].reshape(count, 1, 1, length)

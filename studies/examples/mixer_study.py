@@ -14,11 +14,10 @@ import numpy as np
 from pydantic import Field
 
 from recstudy import Augment, Resources, RunConfig, Study, TrainConfig, grid, main
-from recstudy.report import Table
 from recstudy.config import AUGMENTATIONS, DATASETS, FAMILIES, LOSSES, OPTIMIZERS, DataConfig, ModelConfig
 from recstudy.data import Arrays, Reader
 from recstudy.metrics import METRICS, metric
-from recstudy.report import PARTS, FigurePart
+from recstudy.report import PARTS, FigurePart, Table
 
 
 @FAMILIES.add("mixer")
