@@ -39,7 +39,7 @@ WRITTEN = (
     "label_noise.py",
 )  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/report/test_loaded.py runs it in a kernel
-README_STUDY, README_FUNCTION, README_MODEL = re.findall(
+README_FUNCTION, README_COMMAND = re.findall(
     r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
 )
 
@@ -72,11 +72,6 @@ def typed_in(folder: Path, line: str, *more: str) -> str:
     return run.stdout
 
 
-def own_model() -> list[str]:
-    """README's lines on a model of one's own: write it, run it, check it."""
-    return [line for line in commands(ROOT / "README.md") if "own_model" in line]
-
-
 def test_python_runs(tmp_path):
     """Each block by itself, in one process of its own, whose registries it fills."""
     texts = [
@@ -92,28 +87,48 @@ def test_python_runs(tmp_path):
 
 
 @pytest.mark.whole
-def test_readme_s_function_is_a_study_with_a_verdict(tmp_path):
-    (tmp_path / "depth.py").write_text(README_FUNCTION)
-    assert "Supported: four layers beat one by 2 points" in typed_in(tmp_path, "python depth.py", "--no-ray")
+def test_the_first_result_of_readme_is_what_its_commands_print(tmp_path):
+    new, run = [line for line in commands(ROOT / "README.md") if "my_function" in line]
+    typed_in(tmp_path, new)
+    output = typed_in(tmp_path, run)
+    (expected,) = [text for text in blocks(ROOT / "README.md", "") if "Report:" in text]
+
+    lines = [line for line in expected.splitlines() if line != "..."]
+    assert len(lines) == 4
+    for line in lines:
+        assert line in output
 
 
 @pytest.mark.whole
-def test_readme_s_study_is_planned_and_its_model_trains(tmp_path):
-    new, run, _ = own_model()
-    (tmp_path / "my_study.py").write_text(README_STUDY)
-    assert "latent_steps=6" in typed_in(tmp_path, "python my_study.py", "--dry-run")
+def test_the_function_of_readme_is_a_study_with_a_verdict(tmp_path):
+    (tmp_path / "depth.py").write_text(README_FUNCTION)
+    assert "Supported: 4 layers beat 1 by two points" in typed_in(tmp_path, "python depth.py", "--no-ray")
+
+
+@pytest.mark.whole
+def test_the_command_of_readme_takes_the_place_of_the_function(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import json, sys\n"
+        "_, _, depth, _, seed, _, folder = sys.argv\n"
+        "json.dump({'accuracy': 80 + 2 * int(depth) + int(seed) / 10}, open(folder + '/metrics.json', 'w'))\n"
+    )
+    study = README_COMMAND + README_FUNCTION.replace("program=train", "program=program")
+    (tmp_path / "depth.py").write_text(study)
+    assert "Supported: 4 layers beat 1 by two points" in typed_in(tmp_path, "python depth.py", "--no-ray")
+
+
+@pytest.mark.whole
+def test_the_starter_of_a_model_trains(tmp_path):
+    new, run, _ = [line for line in commands(ROOT / "docs/how-to/model.md") if "own_model" in line]
     typed_in(tmp_path, new)
-    assert f"\n{README_MODEL}" in (tmp_path / "own_model.py").read_text()
-
     typed_in(tmp_path, run, "--smoke", "--no-ray")
-
     assert list(tmp_path.glob("results/studies/own_model/quick-smoke/report/report.html"))
 
 
 def test_what_readme_says_of_the_claims_of_follow_up_work_is_as_it_was_judged():
     said = (
-        r"(\d+) claims of follow-up work on TRM were tested on such Sudokus: (\d+) is supported, "
-        r"(\d+) are contradicted, (\d+) are smaller than claimed and (\d+) are undecided"
+        r"Of (\d+) claims on TRM, (\d+) is supported, (\d+) are contradicted, (\d+) are smaller than claimed "
+        r"and (\d+) are undecided"
     )
     found = re.search(said, " ".join((ROOT / "README.md").read_text().split())).groups()
     claims = json.loads((ROOT / "studies/tables/field_claims.quick.json").read_text())["claims"].values()
@@ -130,12 +145,8 @@ def test_the_cells_on_real_data_that_readme_names_are_as_they_were_taken():
         "accuracies"
     ]
 
-    for said, row in (
-        ("HRM on MNIST", "MNIST, HRM"),
-        ("CNN there", "MNIST, CNN two-stage"),
-        ("CNN on CIFAR-10", "CIFAR-10, CNN two-stage"),
-    ):
-        mean, low, high, n, value, verdict = re.search(rf"{said} {cell}", readme).groups()
+    for row in ("MNIST, HRM", "MNIST, CNN two-stage"):
+        mean, low, high, n, value, verdict = re.search(rf"{row} {cell}", readme).groups()
         ours, published = table[table.index(f"| {row} |") :].splitlines()[:2]
         assert ours.startswith(f"| {row} | {mean} \\[{low}, {high}\\] |")
         assert ours.endswith(f"| {n.removeprefix('n=')} |")
