@@ -1,4 +1,4 @@
-"""Write docs/studies (one page per study) and the generated parts of README.md and docs/tour.md.
+"""Write docs/studies (one page per study) and the generated part of docs/tour.md.
 
     python docs/tools/study_pages.py                        rewrite the generated parts
     python docs/tools/study_pages.py --take STUDY/PRESET    first copy that study's tables from ./results
