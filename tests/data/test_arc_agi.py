@@ -31,91 +31,97 @@ def pair(draws, height, width):
     return {"input": grid.tolist(), "output": grid[:, ::-1].tolist()}
 
 
-def made(names, seed):
+def make_tasks(names, seed):
     """Challenges and solutions of a dozen or so tasks of three pairs; the second task asks for two."""
     draws = np.random.default_rng(seed)
     pairs = {
-        name: [pair(draws, *draws.integers(1, 4, 2)) for _ in range(4 + (at == 1))]
-        for at, name in enumerate(names)
+        name: [pair(draws, *draws.integers(1, 4, 2)) for _ in range(4 + (position == 1))]
+        for position, name in enumerate(names)
     }
     challenges = {
-        name: {"train": own[:3], "test": [{"input": one["input"]} for one in own[3:]]}
-        for name, own in pairs.items()
+        name: {"train": task_pairs[:3], "test": [{"input": example["input"]} for example in task_pairs[3:]]}
+        for name, task_pairs in pairs.items()
     }
-    return challenges, {name: [one["output"] for one in own[3:]] for name, own in pairs.items()}
+    return challenges, {
+        name: [example["output"] for example in task_pairs[3:]] for name, task_pairs in pairs.items()
+    }
 
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "arc_agi").mkdir()
     for seed, (name, tasks) in enumerate({"training": "abcdefgh", "evaluation": "wxyz"}.items()):
-        for kind, content in zip(("challenges", "solutions"), made(tasks, seed), strict=True):
+        for kind, content in zip(("challenges", "solutions"), make_tasks(tasks, seed), strict=True):
             (tmp_path / f"arc_agi/arc-agi_{name}_{kind}.json").write_text(json.dumps(content))
     return tmp_path
 
 
 def grids(folder, name):
     """By task: all of its pairs."""
-    return {task.name: [(given.tolist(), answer.tolist()) for given, answer in (*task.shown, *task.asked)]
+    return {task.name: [(input_grid.tolist(), answer.tolist()) for input_grid, answer in (*task.shown, *task.asked)]
             for task in read_tasks(folder / "arc_agi", name)}  # fmt: skip
 
 
 def undone(decoded, part):
     """By row: its task, the pair as it was before, and how far it stood from the corner."""
-    images, labels, ids = (getattr(decoded, f"{part}_{what}") for what in ("images", "labels", "ids"))
+    images, labels, ids = (getattr(decoded, f"{part}_{suffix}") for suffix in ("images", "labels", "ids"))
     for row, puzzle in enumerate(ids.tolist()):
-        own, both, steps = augmented(decoded.identifiers[puzzle]), [], set()
-        for laid in (images[row, 0], labels[row].reshape(SIDE, SIDE)):
-            y, x = (int((laid > 1).any(axis).argmax()) for axis in (1, 0))
+        augmentation, grids, steps = augmented(decoded.identifiers[puzzle]), [], set()
+        for image in (images[row, 0], labels[row].reshape(SIDE, SIDE)):
+            y, x = (int((image > 1).any(axis).argmax()) for axis in (1, 0))
             steps.add((y, x))
-            both.append(own.undone(cropped(laid[y:, x:])).rows)
+            grids.append(augmentation.undone(cropped(image[y:, x:])).rows)
         assert len(steps) == 1, "a pair moves as one"
-        yield own.task, tuple(both), steps.pop()
+        yield augmentation.task, tuple(grids), steps.pop()
 
 
 @pytest.mark.parametrize(
-    ("steps", "how", "laid"),
+    ("steps", "augmentation", "expected"),
     [
         ((0, 0), (), "2341 56b1 1110 0000"),
         ((2, 1), (), "0000 0000 0234 056b"),
         ((0, 0), (1, (0, 2, 1, 3, 4, 5, 6, 7, 8, 9)), "3b10 4610 2510 1100"),
     ],
 )
-def test_a_grid_stands_in_the_corner_with_its_edge(steps, how, laid):
+def test_a_grid_stands_in_the_corner_with_its_edge(steps, augmentation, expected):
     """Two rows of three: EOS where the next row and column would begin, PAD behind; moved; and turned,
     colours 1 and 2 swapped.
     """
     grid = np.zeros((1, 4, 4), np.uint8)
     grid[0, :2, :3] = [[0, 1, 2], [3, 4, 9]]
 
-    found = canvas(grid, np.array([[2, 3]]), [Augmented("a", *how)], np.array([steps]))[0]
-    assert " ".join("".join(f"{cell:x}" for cell in row) for row in found) == laid
+    laid_grids = canvas(grid, np.array([[2, 3]]), [Augmented("a", *augmentation)], np.array([steps]))[0]
+    assert " ".join("".join(f"{cell:x}" for cell in row) for row in laid_grids) == expected
 
 
 def test_what_trains_and_what_tests_under_every_augmentation(folder):
     """8 tasks of 3 + 1 pairs (one 3 + 2) train whole; of 4 others 3 pairs train, and 1 (one 2) test. Pairs
     that train are moved about, but one of each puzzle stays in the corner."""
-    found = TINY.reader().read(folder)
+    decoded = TINY.reader().read(folder)
     train, test = grids(folder, "training"), grids(folder, "evaluation")
     expected = {
-        "train": [(task, one) for task, own in train.items() for one in own]
-        + [(task, one) for task, own in test.items() for one in own[:3]],
-        "test": [(task, one) for task, own in test.items() for one in own[3:]],
+        "train": [(task, pair) for task, pairs in train.items() for pair in pairs]
+        + [(task, pair) for task, pairs in test.items() for pair in pairs[:3]],
+        "test": [(task, pair) for task, pairs in test.items() for pair in pairs[3:]],
     }
-    seen = {part: list(undone(found, part)) for part in expected}
+    decoded_pairs = {part: list(undone(decoded, part)) for part in expected}
 
-    for part, wanted in expected.items():
-        assert sorted((task, one) for task, one, _ in seen[part]) == sorted(wanted * 4)
-        assert [(task, one) for task, one, _ in seen[part][: len(wanted)]] == wanted, "as they are first"
-    assert {steps for _, _, steps in seen["test"]} == {(0, 0)}
-    steps = np.array([steps for _, _, steps in seen["train"]])
-    assert all((steps[found.train_ids == puzzle] == 0).all(1).any() for puzzle in np.unique(found.train_ids))
+    for part, expected_pairs in expected.items():
+        assert sorted((task, pair) for task, pair, _ in decoded_pairs[part]) == sorted(expected_pairs * 4)
+        assert [
+            (task, pair) for task, pair, _ in decoded_pairs[part][: len(expected_pairs)]
+        ] == expected_pairs, "as they are first"
+    assert {steps for _, _, steps in decoded_pairs["test"]} == {(0, 0)}
+    steps = np.array([steps for _, _, steps in decoded_pairs["train"]])
+    assert all(
+        (steps[decoded.train_ids == puzzle] == 0).all(1).any() for puzzle in np.unique(decoded.train_ids)
+    )
     assert ((steps == 0).all(1).mean() < 0.6, steps.max(), steps.min()) == (True, SIDE - 1, 0)
-    assert len(found.identifiers) == 1 + 12 * 4 == 1 + found.train_ids.max()
-    assert set(found.test_ids) < set(found.train_ids)
-    assert "Of 12 tasks 4 are for evaluation" in found.notes[0]
-    assert found.notes[1] == "None of their test pairs is an exact copy of a training pair."
-    assert found.notes[2].startswith(
+    assert len(decoded.identifiers) == 1 + 12 * 4 == 1 + decoded.train_ids.max()
+    assert set(decoded.test_ids) < set(decoded.train_ids)
+    assert "Of 12 tasks 4 are for evaluation" in decoded.notes[0]
+    assert decoded.notes[1] == "None of their test pairs is an exact copy of a training pair."
+    assert decoded.notes[2].startswith(
         "5 test inputs are answered under every augmentation of their task, 20 times in all."
     )
 
@@ -143,7 +149,7 @@ def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
 def test_kaggle_s_folder_of_version_2_is_read_and_not_taken_for_version_1(folder):
     """It has the file names of version 1, and 120 evaluation tasks."""
     for kind, content in zip(
-        ("challenges", "solutions"), made([f"t{task}" for task in range(120)], 3), strict=True
+        ("challenges", "solutions"), make_tasks([f"t{task}" for task in range(120)], 3), strict=True
     ):
         (folder / f"arc_agi/arc-agi_evaluation_{kind}.json").write_text(json.dumps(content))
 
@@ -159,36 +165,36 @@ def test_kaggle_s_folder_of_version_2_is_read_and_not_taken_for_version_1(folder
 
 
 def test_augmentations_are_the_same_whatever_else_is_read(folder):
-    few, more = (
+    three_identifiers, five_identifiers = (
         TINY.model_copy(update={"augmentations": count}).reader().read(folder).identifiers for count in (3, 5)
     )
-    other = TINY.model_copy(update={"drawing_seed": 1}).reader().read(folder).identifiers
+    other_seed = TINY.model_copy(update={"drawing_seed": 1}).reader().read(folder).identifiers
 
-    assert set(few) < set(more)
-    assert len(set(more)) == len(more) == 1 + 12 * 6
-    assert set(other) & set(few) == {"<blank>", *"abcdefghwxyz"}
+    assert set(three_identifiers) < set(five_identifiers)
+    assert len(set(five_identifiers)) == len(five_identifiers) == 1 + 12 * 6
+    assert set(other_seed) & set(three_identifiers) == {"<blank>", *"abcdefghwxyz"}
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(folder, whole):
+@pytest.mark.parametrize("whole_tasks", [True, False])
+def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(folder, whole_tasks):
     """8 tasks of 4 pairs that train, one of 5, and 4 of which 3 do: 45 examples an epoch either way.
     Validation asks what the training tasks ask."""
-    config = TINY.model_copy(update={"whole_tasks": whole})
-    found, counts = (
+    config = TINY.model_copy(update={"whole_tasks": whole_tasks})
+    decoded, counts = (
         config.reader().read(folder),
         {**dict.fromkeys("abcdefgh", 4), "b": 5, **dict.fromkeys("wxyz", 3)},
     )
-    groups = Groups(found.train_groups, found.train_puzzles)
-    shown = [
-        augmented(found.identifiers[one])
-        for one in found.train_ids[groups.one_of_each(np.random.default_rng(0))]
+    groups = Groups(decoded.train_groups, decoded.train_puzzles)
+    augmentations = [
+        augmented(decoded.identifiers[row])
+        for row in decoded.train_ids[groups.one_of_each(np.random.default_rng(0))]
     ]
 
-    assert Counter(one.task for one in shown) == counts
+    assert Counter(augmentation.task for augmentation in augmentations) == counts
     assert groups.examples == 45
-    assert (len(set(shown)) == len(counts)) == whole, "one augmentation a task"
+    assert (len(set(augmentations)) == len(counts)) == whole_tasks, "one augmentation a task"
     data = load(config, folder)
-    if whole:
+    if whole_tasks:
         assert not set(data.validation.groups[data.validation.rows]) & set(data.train.groups[data.train.rows])
     else:
         assert (len(data.train), len(data.validation), len(data.test), data.group_count) == (
@@ -197,8 +203,10 @@ def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(fo
             4 * 5,
             49,
         )
-        asked = {augmented(data.identifiers[row]).task for row in data.validation.ids[data.validation.rows]}
-        assert asked == set("abcdefgh")
+        asked_tasks = {
+            augmented(data.identifiers[row]).task for row in data.validation.ids[data.validation.rows]
+        }
+        assert asked_tasks == set("abcdefgh")
 
 
 def test_a_run_ends_with_its_attempts(folder):
@@ -212,8 +220,17 @@ def test_a_run_ends_with_its_attempts(folder):
     )
 
     assert 0 <= result["metrics"]["pass_at_1"] <= result["metrics"]["pass_at_2"] <= 100
-    assert {task: len(own) for task, own in attempts.items()} == {"w": 1, "x": 2, "y": 1, "z": 1}
-    assert all(set(one) == {"attempt_1", "attempt_2"} for own in attempts.values() for one in own)
+    assert {task: len(task_attempts) for task, task_attempts in attempts.items()} == {
+        "w": 1,
+        "x": 2,
+        "y": 1,
+        "z": 1,
+    }
+    assert all(
+        set(attempt) == {"attempt_1", "attempt_2"}
+        for task_attempts in attempts.values()
+        for attempt in task_attempts
+    )
     # the inputs and copies of a task are one draw
     assert (result["answers"]["of"], result["answers"]["draws"]) == (20, 4)
 
@@ -239,10 +256,10 @@ GRIDS = "a grid must be rows of equal length, of whole numbers from 0 to 9. Mend
 )  # fmt: skip
 def test_a_task_that_is_none_is_named(folder, place, value, message):
     file = folder / "arc_agi/arc-agi_training_challenges.json"
-    tasks = within = json.loads(file.read_text())
+    tasks = node = json.loads(file.read_text())
     for key in place[:-1]:
-        within = within[key]
-    within[place[-1]] = value
+        node = node[key]
+    node[place[-1]] = value
     file.write_text(json.dumps(tasks))
 
     with pytest.raises(DataError, match=re.escape(message)):

@@ -44,8 +44,10 @@ def reference_strength(name, magnitude, size=32):
 def test_operation_equals_torchvision_on_tensors(name, sign, channels, size, magnitude):
     assert list(REFERENCE._AUGMENTATION_SPACE) == list(OPERATIONS)
     images, strength = photographs(channels, size), sign * reference_strength(name, magnitude, size)
-    how = REFERENCE.interpolation, REFERENCE._fill
-    expected = [REFERENCE._apply_image_or_video_transform(image, name, strength, *how) for image in images]
+    fill_options = REFERENCE.interpolation, REFERENCE._fill
+    expected = [
+        REFERENCE._apply_image_or_video_transform(image, name, strength, *fill_options) for image in images
+    ]
     codes = torch.full((8,), 2 * OPERATIONS.index(name) + (sign < 0))
 
     assert torch.equal(apply(images, codes, magnitude), torch.stack(expected))
@@ -53,9 +55,9 @@ def test_operation_equals_torchvision_on_tensors(name, sign, channels, size, mag
 
 def test_each_image_gets_its_own_operation_in_place():
     images, codes = photographs(count=28), torch.randperm(28, generator=generator())
-    alone = [apply(image[None], code[None], 9) for image, code in zip(images, codes, strict=True)]
+    single_images = [apply(image[None], code[None], 9) for image, code in zip(images, codes, strict=True)]
 
-    assert torch.equal(apply(images, codes, 9), torch.cat(alone))
+    assert torch.equal(apply(images, codes, 9), torch.cat(single_images))
 
 
 def test_crop_by_hand(monkeypatch):
@@ -66,17 +68,17 @@ def test_crop_by_hand(monkeypatch):
     assert crop(image, generator(), padding=1)[0, 0].tolist() == [[0, 0, 0], [2, 3, 0], [5, 6, 0]]
 
 
-EVERYTHING = Augment(crop=2, flip=True, randaugment_ops=2, mixup=0.2, cutmix=1.0)
+ALL_AUGMENTATIONS = Augment(crop=2, flip=True, randaugment_ops=2, mixup=0.2, cutmix=1.0)
 
 
 def test_same_generator_same_images_and_nothing_touches_the_global_random_state():
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
     images = photographs()
-    first, same, other = (augment(images, EVERYTHING, generator(seed)) for seed in (1, 1, 2))
-    mix(images.float(), torch.zeros(8, dtype=torch.int64), 10, EVERYTHING, generator())
+    first, same_seed, other_seed = (augment(images, ALL_AUGMENTATIONS, generator(seed)) for seed in (1, 1, 2))
+    mix(images.float(), torch.zeros(8, dtype=torch.int64), 10, ALL_AUGMENTATIONS, generator())
 
-    assert torch.equal(first, same)
-    assert not torch.equal(first, other)
+    assert torch.equal(first, same_seed)
+    assert not torch.equal(first, other_seed)
     assert torch.equal(images, photographs())
     assert (first.dtype, first.shape) == (torch.uint8, images.shape)
     assert torch.equal(torch.get_rng_state(), torch_state)
@@ -105,10 +107,10 @@ def test_mixing_by_hand(monkeypatch, settings, places, mixed, share):
     images = torch.tensor([0.0, 8.0]).view(2, 1, 1, 1).expand(2, 1, 4, 4)
     assert mix(images, torch.tensor([0, 2]), 3, Augment(), generator()) == (images, None)
 
-    found, targets = mix(images, torch.tensor([0, 2]), 3, settings, generator())
+    mixed_images, targets = mix(images, torch.tensor([0, 2]), 3, settings, generator())
 
-    assert found[0, 0].tolist() == mixed
-    torch.testing.assert_close(found[1], 8 - found[0])
+    assert mixed_images[0, 0].tolist() == mixed
+    torch.testing.assert_close(mixed_images[1], 8 - mixed_images[0])
     assert targets.tolist() == [[share, 0.0, 1 - share], [1 - share, 0.0, share]]
 
 
@@ -144,8 +146,11 @@ def test_a_users_augmentation_comes_after_our_own_which_are_known_by_name_too(mo
 
     assert torch.equal(augment(images, Augment(crop=2, flip=True, more=("invert",)), generator()), 255 - ours)
     assert torch.equal(augment(images, Augment(more="invert, halve"), generator()), (255 - images) // 2)
-    named = augment(images, Augment(more=("flip", "crop", "randaugment")), generator())
-    assert torch.equal(named, randaugment(crop(flip(images, same := generator()), same), same))
+    named_result = augment(images, Augment(more=("flip", "crop", "randaugment")), generator())
+    assert torch.equal(
+        named_result,
+        randaugment(crop(flip(images, shared_generator := generator()), shared_generator), shared_generator),
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,6 +167,6 @@ def test_an_augmentation_must_be_known_and_give_images_of_the_same_kind(monkeypa
     ):
         Augment(more=("filp",))
     monkeypatch.setitem(AUGMENTATIONS, "wrong", wrong)
-    asked = r"the augmentation 'wrong' must give images \(8, 3, 32, 32\) uint8, as it gets them, but gave "
-    with pytest.raises(ConfigError, match=f"^{asked}{got}$"):
+    message = r"the augmentation 'wrong' must give images \(8, 3, 32, 32\) uint8, as it gets them, but gave "
+    with pytest.raises(ConfigError, match=f"^{message}{got}$"):
         augment(photographs(), Augment(more=("wrong",)), generator())

@@ -102,11 +102,11 @@ def test_cifar_can_take_the_published_statistics_of_cifar10(tmp_path, monkeypatc
     monkeypatch.setitem(OFFICIAL, "CIFAR100", {})
     monkeypatch.setattr(TorchvisionReader, "decode", lambda *args: Arrays(images, labels, images, labels))
 
-    borrowed, own = (load(Cifar100(statistics=kind), tmp_path) for kind in ("cifar10", "own"))
+    borrowed, own_statistics = (load(Cifar100(statistics=kind), tmp_path) for kind in ("cifar10", "own"))
 
     assert (borrowed.mean, borrowed.std) == CIFAR10_MOMENTS
-    assert (own.mean, own.std) != CIFAR10_MOMENTS
-    assert own.checksum == borrowed.checksum
+    assert (own_statistics.mean, own_statistics.std) != CIFAR10_MOMENTS
+    assert own_statistics.checksum == borrowed.checksum
 
 
 def test_limit_holds_in_train_and_test_and_keeps_classes_in_proportion(shades):
@@ -118,22 +118,24 @@ def test_limit_holds_in_train_and_test_and_keeps_classes_in_proportion(shades):
 
 
 def test_split_seed_draws_the_validation_images(tmp_path):
-    first, same, other = (load(Digits(split_seed=seed), tmp_path).validation.rows for seed in (0, 0, 1))
+    first, same_seed, other_seed = (
+        load(Digits(split_seed=seed), tmp_path).validation.rows for seed in (0, 0, 1)
+    )
 
-    assert np.array_equal(first, same)
-    assert not np.array_equal(first, other)
+    assert np.array_equal(first, same_seed)
+    assert not np.array_equal(first, other_seed)
 
 
 def test_changed_source_is_decoded_again(shades, monkeypatch):
     reads = count_reads(monkeypatch)
-    before = load(shades_config(), shades)
+    first_load = load(shades_config(), shades)
     Image.new("L", (4, 4), 7).save(shades / "shades/train/dark/00.png")
 
-    after = load(shades_config(), shades)
+    second_load = load(shades_config(), shades)
 
     assert len(reads) == 2
-    assert after.checksum != before.checksum
-    assert after.train.images[0, 0, 0, 0] == 7
+    assert second_load.checksum != first_load.checksum
+    assert second_load.train.images[0, 0, 0, 0] == 7
 
 
 def test_another_size_is_another_entry(shades, cache):
@@ -158,19 +160,19 @@ def test_damaged_entry_is_built_again(tmp_path, cache, damage):
         case "meta":
             (entry / "meta.json").write_text("{")
 
-    again = load(Digits(), tmp_path)
+    repeated = load(Digits(), tmp_path)
 
-    assert again.checksum == checksum
-    assert np.array_equal(again.train.images, pixels)
+    assert repeated.checksum == checksum
+    assert np.array_equal(repeated.train.images, pixels)
     assert json.loads((entry / "meta.json").read_text())["counts"] == {"train": 1437, "test": 360}
 
 
 def overwrite(file: Path) -> None:
     """Its last 100 bytes, in place and a tick of the file system's clock later."""
     time.sleep(0.02)
-    with open(file, "r+b") as opened:
-        opened.seek(-100, os.SEEK_END)
-        opened.write(bytes(100))
+    with open(file, "r+b") as stream:
+        stream.seek(-100, os.SEEK_END)
+        stream.write(bytes(100))
 
 
 def test_an_entry_copied_with_its_times_is_not_decoded_again(tmp_path, cache, monkeypatch):
@@ -198,10 +200,10 @@ def test_two_at_once_decode_once(tmp_path, monkeypatch):
     counted = Reader.read
     monkeypatch.setattr(Reader, "read", lambda *args: (time.sleep(0.2), counted(*args))[1])
 
-    both = [threading.Thread(target=load, args=(Digits(), tmp_path)) for _ in range(2)]
-    for thread in both:
+    threads = [threading.Thread(target=load, args=(Digits(), tmp_path)) for _ in range(2)]
+    for thread in threads:
         thread.start()
-    for thread in both:
+    for thread in threads:
         thread.join()
 
     assert reads == ["digits"]

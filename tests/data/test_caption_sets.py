@@ -10,7 +10,7 @@ from recstudy.data.cache import load
 from recstudy.errors import DataError
 
 SMALL = {"size": 16, "length": 32}
-OWN = """\
+OWN_TABLE = """\
 image,caption,split,group
 i0.png,image 0 shows two discs.,train,a
 i1.png,image 1 shows two discs.,train,a
@@ -34,11 +34,11 @@ def lay(place, files, images, mode="RGB"):
 
 
 @pytest.fixture
-def own(tmp_path):
+def own_set(tmp_path):
     """own/captions.csv of 8 images in 5 groups (train, val, test) and own/images/i0.png to i7.jpg."""
     return lay(
         tmp_path / "own",
-        {"captions.csv": OWN},
+        {"captions.csv": OWN_TABLE},
         " ".join(f"images/i{n}.png" for n in range(7)) + " images/i7.jpg",
     )
 
@@ -48,8 +48,8 @@ def config(**fields):
 
 
 def edit(place, old, new):
-    assert old in OWN
-    (place / "captions.csv").write_text(OWN.replace(old, new))
+    assert old in OWN_TABLE
+    (place / "captions.csv").write_text(OWN_TABLE.replace(old, new))
 
 
 def brightness(images):
@@ -168,36 +168,43 @@ def test_sets_without_splits_are_split_by_group(tmp_path, kind, counts):
     """
     lay(tmp_path / kind().path, *WHOLE_SETS[kind], mode="RGBA" if kind is CovCtr else "RGB")
     decoded = kind(**SMALL).reader().read(tmp_path)
-    held, groups = decoded.train_held, decoded.train_groups
-    shown = (
+    held_out_rows, groups = decoded.train_held, decoded.train_groups
+    image_numbers = (
         np.round(np.array(brightness(decoded.train_images) + brightness(decoded.test_images)) / 10)
         .astype(int)
         .tolist()
     )
     texts = decoded.train_captions + decoded.test_captions
 
-    assert ((~held).sum(), held.sum(), len(decoded.test_images)) == counts
-    assert [own[0] for own in texts] == [f"Report {number}" for number in shown]
-    assert [own[1:] for own in texts if len(own) > 1] == ([["A second report."]] if kind is CovCtr else [])
+    assert ((~held_out_rows).sum(), held_out_rows.sum(), len(decoded.test_images)) == counts
+    assert [captions[0] for captions in texts] == [f"Report {number}" for number in image_numbers]
+    assert [captions[1:] for captions in texts if len(captions) > 1] == (
+        [["A second report."]] if kind is CovCtr else []
+    )
     assert "no splits are given: drawn by group" in decoded.notes
     if groups is not None:
-        assert len(set(groups[held])) == len(set(groups[~held])) == len(set(decoded.test_groups)) == 1
+        assert (
+            len(set(groups[held_out_rows]))
+            == len(set(groups[~held_out_rows]))
+            == len(set(decoded.test_groups))
+            == 1
+        )
 
 
 @pytest.mark.parametrize("kind", SPLIT_SETS | WHOLE_SETS)
 def test_a_missing_set_is_named_with_its_first_file(tmp_path, kind):
     (tmp_path / kind().path).mkdir()
-    missing = rf"^{re.escape(kind().title)} not found under .* \({kind().path}/[\w/]+\.(csv|txt|jsonl?) is missing\). Pass --data"
-    with pytest.raises(DataError, match=missing):
+    message = rf"^{re.escape(kind().title)} not found under .* \({kind().path}/[\w/]+\.(csv|txt|jsonl?) is missing\). Pass --data"
+    with pytest.raises(DataError, match=message):
         kind().reader().check(tmp_path)
 
 
-def test_folder_is_read_by_its_table(own):
+def test_folder_is_read_by_its_table(own_set):
     """A copy of an official set may come with captions.csv alone. Columns of groups have several names, cells
     may be blank.
     """
     for kind in (CaptionFolder, MedPix):
-        decoded = kind(path="own", **SMALL).reader().read(own.parent)
+        decoded = kind(path="own", **SMALL).reader().read(own_set.parent)
         assert decoded.train_images.shape == (5, 3, 16, 16)
         assert (brightness(decoded.train_images), brightness(decoded.test_images)) == (
             [0, 10, 20, 30, 40],
@@ -208,13 +215,17 @@ def test_folder_is_read_by_its_table(own):
         assert (decoded.train_labels.dtype, decoded.train_labels.shape) == (np.int32, (5, 32))
         assert decoded.test_captions == [[f"image {number} shows two discs."] for number in (5, 6, 7)]
 
-    rows = OWN.replace("group", "patient_id").replace("train,a\ni1", "train,\ni1").replace("test,d", "test,")
-    (own / "captions.csv").write_text(rows)
-    assert config().reader().read(own.parent).train_groups.tolist() == [0, 1, 2, 3, 3]
-    (own / "captions.csv").write_text(
+    rows = (
+        OWN_TABLE.replace("group", "patient_id")
+        .replace("train,a\ni1", "train,\ni1")
+        .replace("test,d", "test,")
+    )
+    (own_set / "captions.csv").write_text(rows)
+    assert config().reader().read(own_set.parent).train_groups.tolist() == [0, 1, 2, 3, 3]
+    (own_set / "captions.csv").write_text(
         "".join(",".join(row.split(",")[:2]) + "\n" for row in rows.splitlines())
     )
-    decoded = config(clean="report").reader().read(own.parent)
+    decoded = config(clean="report").reader().read(own_set.parent)
     assert (len(decoded.train_images), decoded.train_held.sum(), decoded.train_groups) == (7, 1, None)
     assert ["image 0 shows two discs ."] in decoded.train_captions + decoded.test_captions
 
@@ -235,34 +246,34 @@ def test_folder_is_read_by_its_table(own):
         ),
     ],
 )
-def test_cut_captions_and_unknown_words_are_counted(own, caption, fields, note):
-    edit(own, "image 7 shows two discs.", caption)
-    decoded = config(**fields).reader().read(own.parent)
+def test_cut_captions_and_unknown_words_are_counted(own_set, caption, fields, note):
+    edit(own_set, "image 7 shows two discs.", caption)
+    decoded = config(**fields).reader().read(own_set.parent)
 
     assert (decoded.notes, decoded.test_captions[2]) == ((note,), [caption])
 
 
-def test_words_and_pairs_are_learned_from_the_training_images_alone(own):
-    rows = OWN.replace("image 3 shows two discs.", "held " * 5).replace(
+def test_words_and_pairs_are_learned_from_the_training_images_alone(own_set):
+    rows = OWN_TABLE.replace("image 3 shows two discs.", "held " * 5).replace(
         "image 6 shows two discs.", "secret " * 5
     )
-    (own / "captions.csv").write_text(rows)
+    (own_set / "captions.csv").write_text(rows)
 
-    assert config(tokenizer="word").reader().read(own.parent).tokenizer["contents"] == [
+    assert config(tokenizer="word").reader().read(own_set.parent).tokenizer["contents"] == [
         "discs.",
         "image",
         "shows",
         "two",
     ]
-    pairs = str(config(tokenizer="bpe", vocabulary=400).reader().read(own.parent).tokenizer)
+    pairs = str(config(tokenizer="bpe", vocabulary=400).reader().read(own_set.parent).tokenizer)
     assert "Ġshows" in pairs
     assert "held" not in pairs
     assert "secret" not in pairs
 
 
-def test_cache_gives_labels_captions_and_tokenizer(own):
-    data = load(config(tokenizer="word"), own.parent)
-    decoded = config(tokenizer="word").reader().read(own.parent)
+def test_cache_gives_labels_captions_and_tokenizer(own_set):
+    data = load(config(tokenizer="word"), own_set.parent)
+    decoded = config(tokenizer="word").reader().read(own_set.parent)
 
     assert (data.train.rows.tolist(), data.validation.rows.tolist(), data.classes) == (
         [0, 1, 2],
@@ -272,31 +283,31 @@ def test_cache_gives_labels_captions_and_tokenizer(own):
     assert np.array_equal(data.train.labels, decoded.train_labels)
     assert [data.validation.captions[row] for row in data.validation.rows] == decoded.train_captions[3:]
     assert data.tokenizer.checksum == text.restore(decoded.tokenizer).checksum
-    edit(own, "0 shows two discs", "0 shows one disc")
-    assert load(config(tokenizer="word"), own.parent).checksum != data.checksum
+    edit(own_set, "0 shows two discs", "0 shows one disc")
+    assert load(config(tokenizer="word"), own_set.parent).checksum != data.checksum
 
 
 @pytest.mark.parametrize(
     ("change", "clean", "message", "left", "note"),
     [
-        (lambda own: edit(own, "image 2 shows two discs.", "  "), "none",
+        (lambda own_set: edit(own_set, "image 2 shows two discs.", "  "), "none",
          "captions.csv, line 4: no caption. Write one, remove the row, or go on without such images with --allow-missing.",
          [0, 10, 30, 40], "1 image is without a caption: left out"),
-        (lambda own: edit(own, "image 2 shows two discs.", "12mm xxxx"), "report",
+        (lambda own_set: edit(own_set, "image 2 shows two discs.", "12mm xxxx"), "report",
          "captions.csv, line 4: nothing is left of the caption with data.clean 'report'. Write one",
          [0, 10, 30, 40], "1 image is without a caption once it is cleaned: left out"),
-        (lambda own: (own / "images/i1.png").unlink(), "none",
+        (lambda own_set: (own_set / "images/i1.png").unlink(), "none",
          "1 of 8 images is missing: images/i1.png (captions.csv, line 3). Put it there, or go on without it with --allow-missing.",
          [0, 20, 30, 40], "1 image is named in a table and missing: left out"),
-        (lambda own: (own / "images/i1.png").write_bytes(b"no image"), "none", "images/i1.png cannot be read as an image (",
+        (lambda own_set: (own_set / "images/i1.png").write_bytes(b"no image"), "none", "images/i1.png cannot be read as an image (",
          [0, 20, 30, 40], "1 image is not readable: left out"),
     ],
 )  # fmt: skip
-def test_what_lacks_an_image_or_a_caption_is_refused_or_left_out(own, change, clean, message, left, note):
-    change(own)
+def test_what_lacks_an_image_or_a_caption_is_refused_or_left_out(own_set, change, clean, message, left, note):
+    change(own_set)
     with pytest.raises(DataError, match=re.escape(message)):
-        config(clean=clean).reader().read(own.parent)
-    decoded = config(allow_missing=True, clean=clean).reader().read(own.parent)
+        config(clean=clean).reader().read(own_set.parent)
+    decoded = config(allow_missing=True, clean=clean).reader().read(own_set.parent)
     assert (brightness(decoded.train_images), decoded.notes) == (left, (note,))
     assert len(decoded.train_captions) == len(decoded.train_groups) == len(decoded.train_held) == len(left)
 
@@ -304,18 +315,18 @@ def test_what_lacks_an_image_or_a_caption_is_refused_or_left_out(own, change, cl
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda own: edit(own, "i1.png", "i0"), "line 3: names 'i0' again, which line 2 has. Keep one of the two."),
-        (lambda own: edit(own, "i6.png", "i5.png"), "captions.csv, line 8: 'i5.png' has another split or group than in line 7."),
-        (lambda own: edit(own, "group", "Patient ID"), "has a column 'Patient ID'. Did you mean 'patient_id'?"),
-        (lambda own: edit(own, "test,d", "test,a"), "own: group a is in train and test; 1 group is in more than one split."),
-        (lambda own: (own / "captions.csv").write_text("image,caption,group\ni0.png,a,a\ni1.png,b,b\n"),
+        (lambda own_set: edit(own_set, "i1.png", "i0"), "line 3: names 'i0' again, which line 2 has. Keep one of the two."),
+        (lambda own_set: edit(own_set, "i6.png", "i5.png"), "captions.csv, line 8: 'i5.png' has another split or group than in line 7."),
+        (lambda own_set: edit(own_set, "group", "Patient ID"), "has a column 'Patient ID'. Did you mean 'patient_id'?"),
+        (lambda own_set: edit(own_set, "test,d", "test,a"), "own: group a is in train and test; 1 group is in more than one split."),
+        (lambda own_set: (own_set / "captions.csv").write_text("image,caption,group\ni0.png,a,a\ni1.png,b,b\n"),
          "own/captions.csv has fewer than 3 groups, too few to draw a split from. Add others, or give the split."),
     ],
 )  # fmt: skip
-def test_a_bad_table_is_refused(own, change, message):
-    change(own)
+def test_a_bad_table_is_refused(own_set, change, message):
+    change(own_set)
     with pytest.raises(DataError, match=re.escape(message)):
-        config(allow_missing=True).reader().read(own.parent)
+        config(allow_missing=True).reader().read(own_set.parent)
 
 
 def test_several_captions_of_an_image_are_its_references(tmp_path):

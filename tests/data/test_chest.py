@@ -72,8 +72,8 @@ def test_findings_are_those_of_torchxrayvision():
         "Cardiomegaly,Nodule,Mass,Hernia,Lung Lesion,Fracture,Lung Opacity,Enlarged Cardiomediastinum"
     )
     assert ",".join(FINDINGS) == xrv
-    whole, single = ChestXray14(), ChestXray14(findings="single")
-    assert (whole.shape, whole.task, whole.classes, single.task) == (
+    multilabel, single = ChestXray14(), ChestXray14(findings="single")
+    assert (multilabel.shape, multilabel.task, multilabel.classes, single.task) == (
         (1, 64, 64),
         "multilabel",
         18,
@@ -129,11 +129,11 @@ def test_official_layout(tmp_path):
     cells = ["Mass", "No Finding", "Effusion|Pleural_Thickening", "Hernia", "", "Edema"]
     decoded = config().reader().read(official_layout(tmp_path, cells, (0, 1, 2, 3), (4, 5)).parent)
 
-    known = [
+    findings = [
         [name for name, value in zip(FINDINGS, row, strict=True) if value == 1]
         for row in decoded.train_labels
     ]
-    assert known == [["Mass"], [], ["Effusion", "Pleural_Thickening"], ["Hernia"]]
+    assert findings == [["Mass"], [], ["Effusion", "Pleural_Thickening"], ["Hernia"]]
     assert decoded.train_labels[1].tolist() == [0] * 14 + [-1] * 4
     assert decoded.test_labels[0].tolist() == [-1] * 18
     assert decoded.test_images[:, 0, 0, 0].tolist() == [4, 5]
@@ -219,9 +219,9 @@ def test_ids_may_have_the_ending_of_their_image_or_none(nih):
         "I5.1.png",
     ]
 
-    for cell, missing in (("i0.jpg", "i0.jpg"), ("I5.2", "I5.2.png")):
+    for cell, missing_file in (("i0.jpg", "i0.jpg"), ("I5.2", "I5.2.png")):
         (nih / "labels.csv").write_text(LABELS.replace("I5", cell))
-        with pytest.raises(DataError, match=f"is missing: images/{missing}. Put it there"):
+        with pytest.raises(DataError, match=f"is missing: images/{missing_file}. Put it there"):
             config().reader().check(nih.parent)
 
 

@@ -15,40 +15,40 @@ COLOURS = [(255, 0, 0), (0, 0, 255)]
 
 
 @cache
-def drawn(**fields):
+def draw_boards(**fields):
     return draw_set(Dominoes(**fields))
 
 
 def walked(image):
     """The colour at the end of the marked chain and the steps to it, from the pixels alone."""
-    upper, lower, here = {}, {}, None
+    upper, lower, position = {}, {}, None
     for row, column in np.ndindex(2, image.shape[2] // 6):
         domino = image[:, 6 * row : 6 * row + 6, 6 * column : 6 * column + 6]
         top, bottom = domino[:, :3].reshape(3, 18), domino[:, 3:].reshape(3, 18)
         if top.mean() > 128:
-            top, here = 255 - top, (row, column)
+            top, position = 255 - top, (row, column)
         upper[top.tobytes()] = row, column
         lower[row, column] = bottom
     steps = 0
-    while lower[here].tobytes() in upper:
-        here, steps = upper[lower[here].tobytes()], steps + 1
-    return COLOURS.index(tuple(lower[here][:, 0])), steps
+    while lower[position].tobytes() in upper:
+        position, steps = upper[lower[position].tobytes()], steps + 1
+    return COLOURS.index(tuple(lower[position][:, 0])), steps
 
 
-@pytest.mark.parametrize(("columns", "least", "most"), [(3, 0, 3), (5, 1, 4)])
-def test_walking_from_the_mark_gives_label_and_level(columns, least, most):
-    config = Dominoes(columns=columns, least_steps=least, most_steps=most)
-    board_set = drawn(columns=columns, least_steps=least, most_steps=most)
+@pytest.mark.parametrize(("columns", "least_steps", "most_steps"), [(3, 0, 3), (5, 1, 4)])
+def test_walking_from_the_mark_gives_label_and_level(columns, least_steps, most_steps):
+    config = Dominoes(columns=columns, least_steps=least_steps, most_steps=most_steps)
+    board_set = draw_boards(columns=columns, least_steps=least_steps, most_steps=most_steps)
     images, labels = board_set.test_images[:100], board_set.test_labels[:100]
     levels = config.levels(np.arange(100)).tolist()
 
     assert images[0].shape == config.shape
     assert [walked(image) for image in images] == list(zip(labels.tolist(), levels, strict=True))
-    assert set(levels) == set(range(least, most + 1))
+    assert set(levels) == set(range(least_steps, most_steps + 1))
 
 
 def test_the_same_bits_on_every_machine():
-    images, labels = drawn()[2:4]
+    images, labels = draw_boards()[2:4]
 
     assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()[:16] == "0dfed01f6f210f6c"
 
@@ -60,11 +60,11 @@ def test_levels_beyond_the_board_are_refused(steps):
 
 
 def test_noise_inverts_its_share_of_the_pixels_and_nothing_else():
-    plain, noisy = drawn(), drawn(noise=0.06)
+    clean, noisy = draw_boards(), draw_boards(noise=0.06)
 
-    inverted = (noisy.train_images != plain.train_images).all(1)
-    assert (noisy.train_images[:, 0] != plain.train_images[:, 0]).mean() == pytest.approx(0.06, abs=0.001)
+    inverted = (noisy.train_images != clean.train_images).all(1)
+    assert (noisy.train_images[:, 0] != clean.train_images[:, 0]).mean() == pytest.approx(0.06, abs=0.001)
     assert np.array_equal(
-        np.where(inverted[:, None], 255 - plain.train_images, plain.train_images), noisy.train_images
+        np.where(inverted[:, None], 255 - clean.train_images, clean.train_images), noisy.train_images
     )
-    assert np.array_equal(noisy.test_labels, plain.test_labels)
+    assert np.array_equal(noisy.test_labels, clean.test_labels)

@@ -19,15 +19,15 @@ def split_of(source, images=IMAGES):
 
 def network(kind=ImageLSTM, **fields):
     """A backbone, and how many images it has seen, batch by batch."""
-    backbone, seen = frozen(kind(backbone="small", weights="random", **fields)), []
-    backbone.register_forward_hook(lambda layer, given, made: seen.append(len(given[0])))
-    return backbone, seen
+    backbone, batch_sizes = frozen(kind(backbone="small", weights="random", **fields)), []
+    backbone.register_forward_hook(lambda layer, inputs, output: batch_sizes.append(len(inputs[0])))
+    return backbone, batch_sizes
 
 
 def test_cached_features_equal_fresh_ones(monkeypatch):
     """Of all images of the official split, whatever the rows; the second time no image is looked at. Each
     batch is reported, which a watchdog takes for a sign of life; training may not write into the cache."""
-    (backbone, seen), signs = network(), []
+    (backbone, batch_sizes), signs = network(), []
     monkeypatch.setattr(encoders, "heartbeat", lambda: signs.append(1))
     first = features(split_of("a/train"), backbone, "small", CPU)
     with torch.no_grad():
@@ -37,18 +37,18 @@ def test_cached_features_equal_fresh_ones(monkeypatch):
 
     first[:] = 0
     assert np.array_equal(features(split_of("a/train"), backbone, "small", CPU), fresh.numpy())
-    assert seen == [64, 6] * 2
+    assert batch_sizes == [64, 6] * 2
 
 
 def test_another_split_or_other_weights_are_computed_anew():
-    backbone, seen = network()
+    backbone, batch_sizes = network()
     for source, images in (("a/train", IMAGES), ("a/test", IMAGES[:3]), ("b/train", IMAGES)):
         features(split_of(source, images), backbone, "small", CPU)
     for weight in backbone.parameters():
         weight.data += 1
     features(split_of("a/train"), backbone, "small", CPU)
 
-    assert seen == [64, 6, 3, 64, 6, 64, 6]
+    assert batch_sizes == [64, 6, 3, 64, 6, 64, 6]
 
 
 def test_a_grid_is_another_file(cache):
@@ -63,12 +63,12 @@ def test_a_grid_is_another_file(cache):
 
 @pytest.mark.parametrize("damage", [lambda content: content[:1000], lambda content: content[:-9] + bytes(9)])
 def test_a_damaged_file_is_computed_again(cache, damage):
-    backbone, seen = network()
-    whole = np.array(features(split_of("a/train"), backbone, "small", CPU))
+    backbone, batch_sizes = network()
+    expected = np.array(features(split_of("a/train"), backbone, "small", CPU))
     (file,) = cache.glob("features-*.npy")
     content = file.read_bytes()
     file.unlink()  # `whole` still maps the old one
     file.write_bytes(damage(content))
 
-    assert np.array_equal(features(split_of("a/train"), backbone, "small", CPU), whole)
-    assert len(seen) == 4
+    assert np.array_equal(features(split_of("a/train"), backbone, "small", CPU), expected)
+    assert len(batch_sizes) == 4

@@ -31,46 +31,46 @@ def tokens(*grids):
 def walks(grid):
     """Steps from S to G, and how many walks of as few steps there are, which are the shortest paths."""
     rows, columns = (grid != 1).nonzero()
-    beside = (abs(rows[:, None] - rows) + abs(columns[:, None] - columns) == 1).astype(np.int64)
-    here, goal, steps = (grid[rows, columns] == 3).astype(np.int64), grid[rows, columns] == 4, 0
-    while not here[goal].any():
-        here, steps = beside @ here, steps + 1
-    return steps, here[goal].item()
+    adjacency = (abs(rows[:, None] - rows) + abs(columns[:, None] - columns) == 1).astype(np.int64)
+    reached, goal, steps = (grid[rows, columns] == 3).astype(np.int64), grid[rows, columns] == 4, 0
+    while not reached[goal].any():
+        reached, steps = adjacency @ reached, steps + 1
+    return steps, reached[goal].item()
 
 
 @pytest.mark.parametrize("fields", [{}, {"side": 13, "openings": 0.1, "least_steps": 24}, {"openings": 0}])
 def test_every_maze_has_the_one_shortest_path_that_is_asked_for(fields):
-    config, made = small(**fields)
+    config, maze_set = small(**fields)
     loops = []
-    for given, answers, count in (
-        (made.train_images, made.train_labels, 24),
-        (made.test_images, made.test_labels, 16),
+    for mazes, answers, count in (
+        (maze_set.train_images, maze_set.train_labels, 24),
+        (maze_set.test_images, maze_set.test_labels, 16),
     ):
-        assert (given.shape, answers.shape) == ((count, *config.shape), (count, config.cells))
-        for grid, answer in zip(given[:, 0], answers, strict=True):
+        assert (mazes.shape, answers.shape) == ((count, *config.shape), (count, config.cells))
+        for grid, answer in zip(mazes[:, 0], answers, strict=True):
             steps, ways = walks(grid)
             assert (ways, steps) == (1, 1 + (answer == 5).sum())
             assert steps >= config.least_steps
             loops.append((grid != 1).sum() - 2 * ((config.side + 1) // 2) ** 2 + 1)
-        assert config.lawful(given.reshape(count, -1), answers).all()
+        assert config.lawful(mazes.reshape(count, -1), answers).all()
     assert (max(loops) > 0) == (config.openings > 0)
 
 
 def test_the_eight_symmetries_keep_paths_and_follow_from_their_numbers():
-    config, made = small()
-    given, answers = (
+    config, maze_set = small()
+    mazes, answers = (
         torch.from_numpy(grids[:1].reshape(1, -1)).expand(8, -1)
-        for grids in (made.train_images, made.train_labels)
+        for grids in (maze_set.train_images, maze_set.train_labels)
     )
     draws = torch.arange(8, dtype=torch.float64)[:, None] / 8
-    turned, right = config.turned(given.long(), answers, draws)
-    square = made.train_images[0, 0]
+    turned, right = config.turned(mazes.long(), answers, draws)
+    square = maze_set.train_images[0, 0]
 
     assert (turned.dtype, right.dtype) == (torch.int64, torch.uint8)
     assert torch.equal(config.turned_back(right, draws), answers)
     assert config.lawful(turned.numpy(), right.numpy()).all()
-    wanted = {np.rot90(one, turns).tobytes() for one in (square, square.T) for turns in range(4)}
-    assert {one.tobytes() for one in turned.byte().numpy()} == wanted
+    expected = {np.rot90(grid, turns).tobytes() for grid in (square, square.T) for turns in range(4)}
+    assert {grid.tobytes() for grid in turned.byte().numpy()} == expected
 
 
 def test_lawful_by_hand():
@@ -88,19 +88,19 @@ def test_lawful_by_hand():
         maze: 0,
     }
 
-    given = tokens(*[maze] * len(answers))
+    mazes = tokens(*[maze] * len(answers))
 
-    assert Maze(side=5, least_steps=4).lawful(given, tokens(*answers)).tolist() == list(answers.values())
+    assert Maze(side=5, least_steps=4).lawful(mazes, tokens(*answers)).tolist() == list(answers.values())
 
 
 def test_the_same_bits_on_every_machine():
-    _, made = small(drawing_seed=1)
-    arrays = made.train_images, made.train_labels, made.test_images, made.test_labels
+    _, maze_set = small(drawing_seed=1)
+    arrays = maze_set.train_images, maze_set.train_labels, maze_set.test_images, maze_set.test_labels
 
     assert (
         hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:16] == "0c7f19104100cdab"
     )
-    assert (made.train_images != small()[1].train_images).any()
+    assert (maze_set.train_images != small()[1].train_images).any()
 
 
 @pytest.mark.parametrize(

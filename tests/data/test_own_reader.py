@@ -59,8 +59,8 @@ def test_an_npz_file_is_a_data_set(tmp_path):
     }
     values |= {"test_groups": 10 + np.arange(10) // 5, "train_held": np.arange(20) >= 16}
     train, test = (
-        np.arange(*ends, dtype=np.uint8)[:, None, None, None].repeat(4, 2).repeat(4, 3)
-        for ends in ((20,), (100, 110))
+        np.arange(*bounds, dtype=np.uint8)[:, None, None, None].repeat(4, 2).repeat(4, 3)
+        for bounds in ((20,), (100, 110))
     )
     np.savez(tmp_path / "cells.npz", train_images=train, test_images=test, **values)
     data = load(Cells(), tmp_path)
@@ -229,14 +229,14 @@ def test_what_a_reader_gives_is_checked(changes, message):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "unit", "stated"),
+    ("dtype", "unit", "statistics"),
     [("uint8", 255, None), ("uint16", 65_535, None), ("float32", 1, None), ("float32", 1, 2.0)],
 )
-def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dtype, unit, stated):
+def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dtype, unit, statistics):
     """By hand: of the training images with the values v, mean and deviation of v / unit; or what the config
     states.
     """
-    moments = None if stated is None else ((stated,), (3.0,))
+    moments = None if statistics is None else ((statistics,), (3.0,))
     monkeypatch.setattr(Cells, "moments", property(lambda self: moments))
     values = np.random.default_rng(0).integers(0, 256, (20, 1, 4, 4)).astype(dtype)
     np.savez(tmp_path / "cells.npz", train_images=values, train_labels=LABELS.astype(np.uint8), test_images=values[:3],
@@ -249,7 +249,7 @@ def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dty
         "int64",
     )
     assert (*data.mean, *data.std) == pytest.approx(
-        (scaled.mean(), scaled.std()) if stated is None else (2.0, 3.0)
+        (scaled.mean(), scaled.std()) if statistics is None else (2.0, 3.0)
     )
     batch = next(Batches(data.test, data.mean, data.std, 3, 3, Augment(), 0, torch.device("cpu")).plain())
     assert np.allclose(batch.images.numpy(), (scaled[:3] - data.mean[0]) / data.std[0], atol=1e-5)
@@ -282,9 +282,9 @@ class Seven(ModelConfig):
          "Cells has 1 training item without the validation split, but a run needs at least 2. Add more items"),
         ({"test_images": IMAGES[:1], "test_labels": LABELS[:1]}, {}, "Cells has 1 test item, but a run needs at least 2."),
         ({"train_images": FLOATS, "test_images": FLOATS}, {"model": HRM(width=16, heads=2)},
-         "HRM reads 8-bit grey levels, but the images of Cells are float32 or uint16"),
+         "HRM needs 8-bit images, but the images of Cells are float32 or uint16"),
         ({"train_images": FLOATS, "test_images": FLOATS}, {"train": TrainConfig(augment=Augment(randaugment_ops=1))},
-         "train.augment.randaugment_ops must be 0: its operations are for 8-bit images"),
+         "train.augment.randaugment_ops must be 0, because its operations need 8-bit images"),
     ],
 )  # fmt: skip
 def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, message):
@@ -317,7 +317,7 @@ def test_captions_are_checked(tmp_path, changes, message):
 
 
 @pytest.mark.parametrize(
-    ("method", "given", "message"),
+    ("method", "replacement", "message"),
     [
         ("sources", lambda *args: [], "names no source file. Name them in `sources`, or in `program`"),
         ("sources", lambda *args: "cells.npz", "must give a list of sources, but gave the text 'cells.npz'."),
@@ -334,9 +334,9 @@ def test_captions_are_checked(tmp_path, changes, message):
         ),
     ],
 )
-def test_a_reader_that_is_none_is_named(tmp_path, monkeypatch, method, given, message):
+def test_a_reader_that_is_none_is_named(tmp_path, monkeypatch, method, replacement, message):
     (tmp_path / "cells.npz").touch()
-    monkeypatch.setattr(CellsReader, method, given)
+    monkeypatch.setattr(CellsReader, method, replacement)
     with pytest.raises(DataError, match=f"^(the reader of Cells )?[^\n]*{message}[^\n]*$"):
         load(Cells(), tmp_path)
     with pytest.raises(

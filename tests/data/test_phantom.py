@@ -23,11 +23,11 @@ def test_images_are_the_same_bytes_everywhere():
 
 def test_single_findings_are_classes():
     all_of_them, single = read(), read(findings="single")
-    ones = (all_of_them.train_labels == 1).sum(1) == 1
+    has_one_finding = (all_of_them.train_labels == 1).sum(1) == 1
 
-    assert len(single.train_labels) == PhantomXray(findings="single").train_size == ones.sum()
-    assert np.array_equal(single.train_labels, (all_of_them.train_labels[ones] == 1).argmax(1))
-    assert np.array_equal(single.train_images, all_of_them.train_images[ones])
+    assert len(single.train_labels) == PhantomXray(findings="single").train_size == has_one_finding.sum()
+    assert np.array_equal(single.train_labels, (all_of_them.train_labels[has_one_finding] == 1).argmax(1))
+    assert np.array_equal(single.train_images, all_of_them.train_images[has_one_finding])
 
 
 @pytest.mark.parametrize("findings", ["multilabel", "single"])

@@ -16,8 +16,10 @@ def decoded(tmp_path_factory):
 
 
 def test_images_and_captions_are_the_same_bytes_everywhere(decoded):
-    said = repr((decoded.train_captions, decoded.test_captions)).encode()
-    digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes() + said).hexdigest()
+    caption_bytes = repr((decoded.train_captions, decoded.test_captions)).encode()
+    digest = hashlib.sha256(
+        decoded.train_images.tobytes() + decoded.test_images.tobytes() + caption_bytes
+    ).hexdigest()
     # changed on purpose? Then raise the version in PhantomCaptions.reader too
     assert digest[:16] == "ea103ad94b6caf39"
 

@@ -37,8 +37,8 @@ def write(folder, part="train", about=None, sets=None):
     place = folder / "puzzles" / part
     place.mkdir(parents=True, exist_ok=True)
     (place / "dataset.json").write_text(json.dumps(ABOUT | (about or {})))
-    for name, own in (sets or {"all": arrays()}).items():
-        for kind, array in own.items():
+    for name, set_arrays in (sets or {"all": arrays()}).items():
+        for kind, array in set_arrays.items():
             np.save(place / f"{name}__{kind}.npy", array)
 
 
@@ -67,13 +67,13 @@ def folder(tmp_path):
 
 
 def test_the_official_layout_is_read_as_it_is(folder):
-    found, split = FOLDER.reader().read(folder), load(FOLDER, folder, hold_out=False)
+    decoded, split = FOLDER.reader().read(folder), load(FOLDER, folder, hold_out=False)
 
-    assert found.train_images.tolist() == arrays()["inputs"].reshape(5, 1, 2, 2).tolist()
-    assert found.train_labels.tolist() == arrays()["labels"].tolist()
-    assert found.train_puzzles.tolist() == [0, 0, 1, 2, 2]
-    assert found.train_ids.tolist() == found.test_ids.tolist() == [1, 1, 0, 2, 2]
-    assert (found.train_groups.tolist(), found.test_groups.tolist()) == ([0, 0, 0, 1, 1], [2, 2, 2, 3, 3])
+    assert decoded.train_images.tolist() == arrays()["inputs"].reshape(5, 1, 2, 2).tolist()
+    assert decoded.train_labels.tolist() == arrays()["labels"].tolist()
+    assert decoded.train_puzzles.tolist() == [0, 0, 1, 2, 2]
+    assert decoded.train_ids.tolist() == decoded.test_ids.tolist() == [1, 1, 0, 2, 2]
+    assert (decoded.train_groups.tolist(), decoded.test_groups.tolist()) == ([0, 0, 0, 1, 1], [2, 2, 2, 3, 3])
     # 3 1/3 examples an epoch in the mean
     assert (split.group_count, batches_of(FOLDER, split.train, 5)[0].size) == (3, 3)
     base = FOLDER.reader().decode(folder).train_images
@@ -84,19 +84,19 @@ def test_the_official_layout_is_read_as_it_is(folder):
 
 def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folder):
     labels = np.array([[-100, 1, 2, -100]], np.int32)
-    one = {"inputs": np.full((1, 4), 3, np.int64), "labels": labels, "puzzle_identifiers": np.array([2])}
-    one |= {"puzzle_indices": np.array([0, 1]), "group_indices": np.array([0, 1])}
+    example = {"inputs": np.full((1, 4), 3, np.int64), "labels": labels, "puzzle_identifiers": np.array([2])}
+    example |= {"puzzle_indices": np.array([0, 1]), "group_indices": np.array([0, 1])}
     write(
         folder,
         about={"sets": ["all", "more"], "total_groups": 3, "ignore_label_id": -100},
-        sets={"all": arrays(), "more": one},
+        sets={"all": arrays(), "more": example},
     )
 
-    found = FOLDER.reader().read(folder)
+    decoded = FOLDER.reader().read(folder)
 
-    assert (found.train_labels.dtype, found.train_labels[-1].tolist()) == (np.uint8, [0, 1, 2, 0])
-    assert (found.train_puzzles[-1], found.train_groups[-1], found.train_ids[-1]) == (3, 2, 2)
-    assert found.test_groups.min() == 3
+    assert (decoded.train_labels.dtype, decoded.train_labels[-1].tolist()) == (np.uint8, [0, 1, 2, 0])
+    assert (decoded.train_puzzles[-1], decoded.train_groups[-1], decoded.train_ids[-1]) == (3, 2, 2)
+    assert decoded.test_groups.min() == 3
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_folder_that_is_not_whole_is_refused(folder, about, changes, message):
         load(FOLDER, folder)
 
 
-MADE = make_set(Sudoku(side=9, puzzles=24, test_puzzles=16, drawing_seed=3))
+SUDOKU_SET = make_set(Sudoku(side=9, puzzles=24, test_puzzles=16, drawing_seed=3))
 
 
 def spelled(tokens):
@@ -149,7 +149,7 @@ def tables(folder, place="sudoku-extreme", changed=None, rows=None):
     training file.
     """
     (folder / place).mkdir(exist_ok=True)
-    for part, images, labels in (("train", *MADE[:2]), ("test", *MADE[2:4])):
+    for part, images, labels in (("train", *SUDOKU_SET[:2]), ("test", *SUDOKU_SET[2:4])):
         pairs = rows or [(spelled(q.flatten()), spelled(a)) for q, a in zip(images, labels, strict=True)]
         if changed and part == "train":
             pairs = [*pairs[:2], changed, *pairs[3:]]
@@ -159,13 +159,13 @@ def tables(folder, place="sudoku-extreme", changed=None, rows=None):
 
 
 def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(tmp_path):
-    question, answer = spelled(MADE.train_images[2].flatten()), spelled(MADE.train_labels[2])
+    question, answer = spelled(SUDOKU_SET.train_images[2].flatten()), spelled(SUDOKU_SET.train_labels[2])
     tables(tmp_path, changed=(question.replace(".", "0"), answer))
 
-    found = SudokuExtreme().reader().read(tmp_path)
+    decoded = SudokuExtreme().reader().read(tmp_path)
 
-    assert all(map(np.array_equal, found[:4], MADE[:4]))
-    assert (found.train_groups, found.train_puzzles, found.test_ids.tolist()) == (None, None, [0] * 16)
+    assert all(map(np.array_equal, decoded[:4], SUDOKU_SET[:4]))
+    assert (decoded.train_groups, decoded.train_puzzles, decoded.test_ids.tolist()) == (None, None, [0] * 16)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_csv_files_of_other_publishers_are_read(tmp_path, header, separator):
         text = file.read_text().replace("source,question,answer,rating", header).replace(",", separator)
         file.write_text(text + "\n", encoding="utf-8-sig")
 
-    found = SudokuExtreme().reader().read(tmp_path)
+    decoded = SudokuExtreme().reader().read(tmp_path)
 
-    assert all(map(np.array_equal, found[:4], MADE[:4]))
+    assert all(map(np.array_equal, decoded[:4], SUDOKU_SET[:4]))
 
 
 def test_an_open_quotation_mark_is_named_by_its_line(tmp_path):
@@ -244,38 +244,40 @@ def test_puzzles_that_ask_for_nothing_are_left_out_and_counted(folder):
 def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(tmp_path):
     tables(tmp_path)
     configs = [SudokuExtreme(train_puzzles=16, drawing_seed=seed) for seed in (0, 0, 1)]
-    first, again, other = (config.reader().read(tmp_path).train_labels.tolist() for config in configs)
+    first, repeated, other_seed = (config.reader().read(tmp_path).train_labels.tolist() for config in configs)
 
-    assert first == again != other
+    assert first == repeated != other_seed
     assert len(first) == configs[0].train_size == 16
 
 
 def test_it_is_turned_when_it_trains(tmp_path):
     _, batch = batches_of(SudokuExtreme(), load(SudokuExtreme(), tables(tmp_path), hold_out=False).train, 11)
-    given = batch.images.flatten(1).byte().numpy()
+    puzzles = batch.images.flatten(1).byte().numpy()
 
-    assert SudokuExtreme().lawful(given, batch.labels.numpy()).all()
-    assert not {row.tobytes() for row in given} & {row.tobytes() for row in MADE.train_images.reshape(24, 81)}
+    assert SudokuExtreme().lawful(puzzles, batch.labels.numpy()).all()
+    assert not {row.tobytes() for row in puzzles} & {
+        row.tobytes() for row in SUDOKU_SET.train_images.reshape(24, 81)
+    }
     assert batch.context.tolist() == [0] * 24
 
 
-ASKED, RIGHT = spelled(MADE.train_images[0].flatten()), spelled(MADE.train_labels[0])
+PUZZLE, RIGHT = spelled(SUDOKU_SET.train_images[0].flatten()), spelled(SUDOKU_SET.train_labels[0])
 
 
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
         (
-            (ASKED[1:], RIGHT),
+            (PUZZLE[1:], RIGHT),
             "the question has 80 characters, but Sudoku-Extreme has 81 cells. Mend or remove the line.",
         ),
         (
-            ("x" + ASKED[1:], RIGHT),
+            ("x" + PUZZLE[1:], RIGHT),
             "the question has 'x' in cell 0, but cells are one of '.' '0' '1' '2' '3'",
         ),
         ((RIGHT[1] + RIGHT[1:], RIGHT), "what is given has no solution. Mend or remove it."),
         (
-            (ASKED, spelled(MADE.train_labels[1])),
+            (PUZZLE, spelled(SUDOKU_SET.train_labels[1])),
             "the answer breaks a rule, or changes what is given. Mend or remove it.",
         ),
         (("." * 79 + RIGHT[79:], RIGHT), "the puzzle has more than one solution. Mend or remove it."),
@@ -325,11 +327,11 @@ def test_mazes_of_csv_files_are_read_and_held_against_their_rules(tmp_path):
         for way in (" " * 28 + "G" + " " * 30, "o" * 28 + "G" + " " * 30, " " * 28 + "G" + "o" * 30)
     )
     tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16)
-    found = MazeHard().reader().read(tmp_path)
+    decoded = MazeHard().reader().read(tmp_path)
 
-    assert found.train_images.shape == (16, 1, 30, 30)
-    assert found.train_images[0, 0, 0, [0, 1, 29]].tolist() == [3, 2, 4]
-    assert found.test_labels[0, [0, 1, 29, 30, 60]].tolist() == [3, 5, 4, 2, 1]
+    assert decoded.train_images.shape == (16, 1, 30, 30)
+    assert decoded.train_images[0, 0, 0, [0, 1, 29]].tolist() == [3, 2, 4]
+    assert decoded.test_labels[0, [0, 1, 29, 30, 60]].tolist() == [3, 5, 4, 2, 1]
     tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16, changed=(question, detour))
     with pytest.raises(
         DataError, match=r"train.csv, line 4: the answer breaks a rule, or changes what is given."
@@ -340,25 +342,25 @@ def test_mazes_of_csv_files_are_read_and_held_against_their_rules(tmp_path):
 def test_sudoku_extreme_in_the_official_layout_is_known_by_what_lies_there(tmp_path):
     """Two puzzles a group: symmetries are in the files, and none are drawn."""
     about = {"vocab_size": 11, "seq_len": 81, "num_puzzle_identifiers": 1, "total_groups": 12}
-    own = {
-        "inputs": MADE.train_images.reshape(24, 81),
-        "labels": MADE.train_labels,
+    set_arrays = {
+        "inputs": SUDOKU_SET.train_images.reshape(24, 81),
+        "labels": SUDOKU_SET.train_labels,
         "group_indices": np.arange(0, 25, 2),
     }
-    own |= {"puzzle_identifiers": np.zeros(24, np.int32), "puzzle_indices": np.arange(25)}
+    set_arrays |= {"puzzle_identifiers": np.zeros(24, np.int32), "puzzle_indices": np.arange(25)}
     for part in ("train", "test"):
-        write(tmp_path, part, about, {"all": own})
+        write(tmp_path, part, about, {"all": set_arrays})
     config = SudokuExtreme(path="puzzles")
     batches, batch = batches_of(config, load(config, tmp_path, hold_out=False).train, 11)
 
     assert batches.size == len(batch.images) == 12
     assert {row.tobytes() for row in batch.images.flatten(1).byte().numpy()} <= {
-        row.tobytes() for row in own["inputs"]
+        row.tobytes() for row in set_arrays["inputs"]
     }
     with pytest.raises(
         DataError, match=r"has 12 groups of puzzles, but data.train_puzzles is 1,000. Set it to 12,"
     ):
         load(SudokuExtreme(path="puzzles", train_puzzles=1000), tmp_path)
-    write(tmp_path, "test", about, {"all": own | {"labels": own["labels"][::-1]}})
+    write(tmp_path, "test", about, {"all": set_arrays | {"labels": set_arrays["labels"][::-1]}})
     with pytest.raises(DataError, match=r"puzzles/test, example 0: the answer breaks a rule"):
         load(config, tmp_path)

@@ -51,8 +51,8 @@ def test_digits_are_split_once_with_classes_in_proportion(tmp_path):
     assert (digits.train_images.shape, digits.test_images.shape) == ((1437, 1, 8, 8), (360, 1, 8, 8))
     assert np.array_equal(np.unique(digits.train_images), np.round(np.arange(17) * 255 / 16))
     assert set(np.bincount(digits.test_labels)) <= {35, 36, 37}
-    again = Digits(validation=0.2, split_seed=7).reader().read(tmp_path / "nowhere")
-    assert np.array_equal(again.test_images, digits.test_images)
+    repeated = Digits(validation=0.2, split_seed=7).reader().read(tmp_path / "nowhere")
+    assert np.array_equal(repeated.test_images, digits.test_images)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -129,10 +129,10 @@ def test_an_image_is_turned_by_its_exif_mark(tmp_path, ending, mark, corner):
     exif[0x0112] = mark
     Image.fromarray(values).convert("RGB").save(tmp_path / f"a.{ending}", exif=exif)
 
-    shown = decode_image(tmp_path / f"a.{ending}", 16, "L").pixels[0]
+    pixels = decode_image(tmp_path / f"a.{ending}", 16, "L").pixels[0]
     row, column = corner
-    assert shown[row, column] > 250
-    assert (shown > 128).sum() == 64
+    assert pixels[row, column] > 250
+    assert (pixels > 128).sum() == 64
 
 
 def test_further_frames_are_counted(cats_and_dogs):
@@ -199,11 +199,13 @@ def test_a_bad_image_folder_is_refused(cats_and_dogs, change, fields, message):
     assert not known_checksum(pets(**fields), cats_and_dogs)
 
 
-@pytest.mark.parametrize(("config", "missing"), [(Mnist(), "MNIST/raw"), (Cifar10(), "cifar-10-batches-py")])
-def test_a_missing_official_set_says_what_where_and_how(tmp_path, config, missing):
+@pytest.mark.parametrize(
+    ("config", "missing_path"), [(Mnist(), "MNIST/raw"), (Cifar10(), "cifar-10-batches-py")]
+)
+def test_a_missing_official_set_says_what_where_and_how(tmp_path, config, missing_path):
     fix = r"Pass --data DIR, set RECSTUDY_DATA, or add --download.$"
     with pytest.raises(
-        DataError, match=rf"^{config.title} not found under {tmp_path} \({missing} is missing\). {fix}"
+        DataError, match=rf"^{config.title} not found under {tmp_path} \({missing_path} is missing\). {fix}"
     ):
         config.reader().read(tmp_path)
 

@@ -35,60 +35,65 @@ def labels_of(groups):
 
 @given(
     sizes=PATIENTS,
-    most=st.none() | st.integers(16, 300),
+    max_images=st.none() | st.integers(16, 300),
     share=st.floats(0.01, 0.99),
     seed=st.integers(0, 2**32),
 )
-def test_no_patient_is_in_train_and_validation(sizes, most, share, seed):
+def test_no_patient_is_in_train_and_validation(sizes, max_images, share, seed):
     groups = patients(sizes)
-    held, kept = hold_out(
-        labels_of(groups), groups, None, Digits(limit=most, validation=share, split_seed=seed)
+    held_rows, kept_rows = hold_out(
+        labels_of(groups), groups, None, Digits(limit=max_images, validation=share, split_seed=seed)
     )
 
-    assert not set(groups[held]) & set(groups[kept])
-    assert len(held)
-    assert len(kept)
-    for rows in (held, kept):
+    assert not set(groups[held_rows]) & set(groups[kept_rows])
+    assert len(held_rows)
+    assert len(kept_rows)
+    for rows in (held_rows, kept_rows):
         assert np.array_equal(rows, np.unique(rows))
-    if most is None or most >= len(groups):
-        assert len(held) + len(kept) == len(groups)
-    assert len(held) + len(kept) <= (most or len(groups))
+    if max_images is None or max_images >= len(groups):
+        assert len(held_rows) + len(kept_rows) == len(groups)
+    assert len(held_rows) + len(kept_rows) <= (max_images or len(groups))
 
 
 @pytest.mark.parametrize(
-    ("sizes", "held_out", "fields", "counts"),
+    ("sizes", "held_images", "fields", "counts"),
     [
         ([1, 2] * 100, None, {"validation": 0.25}, (75, 225)),  # exact where patients have an image or two
         ([1] * 400, 100, {"limit": 40, "validation": 0.9}, (10, 30)),  # a given quarter, in proportion
         (None, None, {}, (10, 90)),  # several labels without patients: by image
     ],
 )
-def test_so_many_are_held_out(sizes, held_out, fields, counts):
+def test_so_many_are_held_out(sizes, held_images, fields, counts):
     groups = None if sizes is None else patients(sizes)
     labels = np.zeros((100 if groups is None else len(groups), 18), np.int64)
-    parts = hold_out(labels, groups, None if held_out is None else groups < held_out, Digits(**fields))
+    parts = hold_out(labels, groups, None if held_images is None else groups < held_images, Digits(**fields))
     assert tuple(map(len, parts)) == counts
     _, train = hold_out(
-        labels, groups, None if held_out is None else groups < held_out, Digits(), hold_out=False
+        labels, groups, None if held_images is None else groups < held_images, Digits(), hold_out=False
     )
     assert np.array_equal(train, np.arange(len(labels)))
 
 
 @given(
-    sizes=PATIENTS, most=st.none() | st.integers(16, 300), held=st.integers(1, 29), seed=st.integers(0, 99)
+    sizes=PATIENTS,
+    max_images=st.none() | st.integers(16, 300),
+    held_groups=st.integers(1, 29),
+    seed=st.integers(0, 99),
 )
-def test_given_validation_patients_stay_the_validation_patients(sizes, most, held, seed):
-    held = 1 + held % (len(sizes) - 1)  # at least one patient on either side
+def test_given_validation_patients_stay_the_validation_patients(sizes, max_images, held_groups, seed):
+    held_groups = 1 + held_groups % (len(sizes) - 1)  # at least one patient on either side
     groups = patients(sizes)
-    given_rows = groups < held
-    validation, train = hold_out(labels_of(groups), groups, given_rows, Digits(limit=most, split_seed=seed))
+    given_rows = groups < held_groups
+    validation, train = hold_out(
+        labels_of(groups), groups, given_rows, Digits(limit=max_images, split_seed=seed)
+    )
 
     assert given_rows[validation].all()
     assert not given_rows[train].any()
     assert len(validation)
     assert len(train)
-    assert len(validation) + len(train) <= (most or len(groups))
-    if most is None:
+    assert len(validation) + len(train) <= (max_images or len(groups))
+    if max_images is None:
         assert np.array_equal(validation, np.flatnonzero(given_rows))
 
 
@@ -106,9 +111,9 @@ def test_patients_are_taken_while_they_fit():
     """Of 10 images, patients with 6, 6 and 3: one with 6 and the one with 3, whatever the order."""
     groups = np.repeat([0, 1, 2], [6, 6, 3])
     for seed in range(10):
-        taken = whole_groups(groups, 10, seed)
-        assert taken.sum() == 9
-        assert set(np.unique(groups[taken], return_counts=True)[1]) == {6, 3}
+        chosen = whole_groups(groups, 10, seed)
+        assert chosen.sum() == 9
+        assert set(np.unique(groups[chosen], return_counts=True)[1]) == {6, 3}
 
 
 def test_smallest_patient_is_taken_where_none_fits():
@@ -201,14 +206,14 @@ def test_divided_patients_and_empty_splits_are_refused(tmp_path):
         check_filled(["train", "test", "val", "val"], ["train", "test"], tmp_path, "none")
 
 
-@given(sizes=PATIENTS, most=st.integers(16, 300), seed=st.integers(0, 99))
-def test_limit_of_the_test_split_takes_whole_patients(sizes, most, seed):
+@given(sizes=PATIENTS, max_images=st.integers(16, 300), seed=st.integers(0, 99))
+def test_limit_of_the_test_split_takes_whole_patients(sizes, max_images, seed):
     groups = patients(sizes)
-    rows = limit(labels_of(groups), groups, Digits(limit=most, split_seed=seed))
+    rows = limit(labels_of(groups), groups, Digits(limit=max_images, split_seed=seed))
 
-    assert 0 < len(rows) <= most
+    assert 0 < len(rows) <= max_images
     cut = [group for group in set(groups[rows]) if np.sum(groups[rows] == group) < np.sum(groups == group)]
-    assert not cut or (len(set(groups[rows])) == 1 and min(sizes) > most)
+    assert not cut or (len(set(groups[rows])) == 1 and min(sizes) > max_images)
 
 
 @given(sizes=st.lists(st.integers(0, 30), min_size=2, max_size=12).filter(any), seed=st.integers(0, 2**32))

@@ -30,15 +30,17 @@ def small(side, **fields):
     return config, make_set(config)
 
 
-def solved(puzzle, most=2):
+def solutions_of(puzzle, max_solutions=2):
     """Up to so many solutions of a puzzle (S,), by trial and error: tokens (S,) each."""
     side = round(len(puzzle) ** 0.5)
     tall, wide = BOXES[side]
     places = [(row, column, (row // tall, column // wide)) for row, column in product(range(side), repeat=2)]
 
     def candidates(cell):
-        neighbours = [other for other, place in enumerate(places) if any(map(eq, place, places[cell]))]
-        return {*range(2, side + 2)} - {puzzle[other] for other in neighbours}
+        neighbours = [
+            neighbour for neighbour, place in enumerate(places) if any(map(eq, place, places[cell]))
+        ]
+        return {*range(2, side + 2)} - {puzzle[neighbour] for neighbour in neighbours}
 
     if 1 not in puzzle:
         return [puzzle]
@@ -47,18 +49,23 @@ def solved(puzzle, most=2):
     )
     solutions = []
     for token in candidates(cell):
-        if len(solutions) < most:
-            solutions += solved([*puzzle[:cell], token, *puzzle[cell + 1 :]], most - len(solutions))
+        if len(solutions) < max_solutions:
+            solutions += solutions_of(
+                [*puzzle[:cell], token, *puzzle[cell + 1 :]], max_solutions - len(solutions)
+            )
     return solutions
 
 
 @pytest.mark.parametrize(("side", "givens"), [(4, 9), (6, None), (9, 40)])
 def test_every_puzzle_has_the_one_solution_that_is_asked_for(side, givens):
-    _, made = small(side, givens=givens)
-    for given, answers in ((made.train_images, made.train_labels), (made.test_images, made.test_labels)):
-        assert (given.shape, answers.shape) == ((16, 1, side, side), (16, side * side))
-        for puzzle, answer in zip(given[:6].reshape(6, -1), answers[:6].tolist(), strict=True):
-            assert solved(puzzle.tolist()) == [answer]
+    _, puzzle_set = small(side, givens=givens)
+    for puzzles, answers in (
+        (puzzle_set.train_images, puzzle_set.train_labels),
+        (puzzle_set.test_images, puzzle_set.test_labels),
+    ):
+        assert (puzzles.shape, answers.shape) == ((16, 1, side, side), (16, side * side))
+        for puzzle, answer in zip(puzzles[:6].reshape(6, -1), answers[:6].tolist(), strict=True):
+            assert solutions_of(puzzle.tolist()) == [answer]
             assert np.count_nonzero(puzzle > 1) == givens or givens is None
 
 
@@ -67,23 +74,23 @@ def test_all_grids_and_classes_are_known(side, classes, kin, grids):
     """By the numbers that are published; each grid in order stands for as many: digits, and lines of all but
     one block.
     """
-    ordered, found = in_classes(side)
+    ordered, class_sizes = in_classes(side)
 
     assert len(ordered) * kin == grids
-    assert np.unique(found).tolist() == list(range(classes))
+    assert np.unique(class_sizes).tolist() == list(range(classes))
 
 
 @pytest.mark.parametrize("side", [4, 6, 9])
 def test_a_class_has_one_form_which_is_of_the_class_and_no_class_is_in_both_splits(side):
-    config, made = small(side)
-    grids = torch.from_numpy(made.train_labels)
+    config, puzzle_set = small(side)
+    grids = torch.from_numpy(puzzle_set.train_labels)
     _, turned = config.turned(grids, grids, torch.rand(16, config.draws, dtype=torch.float64))
-    forms, others = canonical(made.train_labels - 2), canonical(made.test_labels - 2)
+    forms, test_forms = canonical(puzzle_set.train_labels - 2), canonical(puzzle_set.test_labels - 2)
 
     assert (canonical(turned.numpy() - 2) == forms).all()
     assert (canonical(forms) == forms).all()
     assert config.lawful(np.ones_like(forms), forms + 2).all()
-    assert not {form.tobytes() for form in forms} & {form.tobytes() for form in others}
+    assert not {form.tobytes() for form in forms} & {form.tobytes() for form in test_forms}
 
 
 def test_validation_holds_out_whole_classes_of_6x6(tmp_path):
@@ -97,21 +104,24 @@ def test_validation_holds_out_whole_classes_of_6x6(tmp_path):
 @pytest.mark.parametrize("side", [4, 6, 9])
 def test_symmetries_keep_solutions_and_follow_from_their_numbers(side):
     """Of one grid sixteen others; cells that are not asked for stay so."""
-    config, made = small(side)
-    given, answers = (
-        torch.from_numpy(made.train_images.reshape(16, -1)).long(),
-        torch.from_numpy(made.train_labels),
+    config, puzzle_set = small(side)
+    puzzles, answers = (
+        torch.from_numpy(puzzle_set.train_images.reshape(16, -1)).long(),
+        torch.from_numpy(puzzle_set.train_labels),
     )
     draws = torch.from_numpy(np.random.default_rng(side).random((16, config.draws)))
-    turned, right = config.turned(given, answers, draws)
+    turned, right = config.turned(puzzles, answers, draws)
 
     assert (turned.dtype, right.dtype) == (torch.int64, torch.uint8)
     assert torch.equal(config.turned_back(right, draws), answers)
-    assert torch.equal(config.turned_back(turned, draws), given)
+    assert torch.equal(config.turned_back(turned, draws), puzzles)
     assert config.lawful(turned.numpy(), right.numpy()).all()
-    assert torch.equal(config.turned(given, torch.where(given > 1, 0, answers), draws)[1] == 0, turned > 1)
+    assert torch.equal(
+        config.turned(puzzles, torch.where(puzzles > 1, 0, answers), draws)[1] == 0, turned > 1
+    )
     assert (
-        len(config.turned(given[:1].expand(16, -1), answers[:1].expand(16, -1), draws)[0].unique(dim=0)) == 16
+        len(config.turned(puzzles[:1].expand(16, -1), answers[:1].expand(16, -1), draws)[0].unique(dim=0))
+        == 16
     )
 
 
@@ -122,20 +132,20 @@ def test_lawful_by_hand():
     blank = np.where(np.arange(16) == 0, 2, 1)
 
     answers = np.stack([right, right[::-1], twice_in_a_box, np.where(right == 5, 1, right), right])
-    given = np.stack([blank, blank, blank, blank, np.where(np.arange(16) == 0, 3, 1)])
+    puzzles = np.stack([blank, blank, blank, blank, np.where(np.arange(16) == 0, 3, 1)])
 
-    assert config.lawful(given, answers).tolist() == [1, 1, 0, 0, 0]
+    assert config.lawful(puzzles, answers).tolist() == [1, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     ("side", "bits"), [(4, "4c70fe50ed037d87"), (6, "7354cb5c014bbbee"), (9, "cdd981b942233dfa")]
 )
 def test_the_same_bits_on_every_machine(side, bits):
-    _, made = small(side, drawing_seed=1)
-    arrays = made.train_images, made.train_labels, made.test_images, made.test_labels
+    _, puzzle_set = small(side, drawing_seed=1)
+    arrays = puzzle_set.train_images, puzzle_set.train_labels, puzzle_set.test_images, puzzle_set.test_labels
 
     assert hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:16] == bits
-    assert (made.train_labels[:16] != small(side)[1].train_labels[:16]).any()
+    assert (puzzle_set.train_labels[:16] != small(side)[1].train_labels[:16]).any()
 
 
 def test_a_puzzle_without_a_blank_is_refused():

@@ -42,11 +42,11 @@ def test_bytes_and_byte_pairs_lose_nothing(words):
 
 @given(st.lists(st.sampled_from(["two", "discs", "zebra", " ", "\n", "\u00a0", "."])))
 def test_words_lose_white_space_and_the_unknown(words):
-    joined = " ".join(words)
+    sentence = " ".join(words)
     expected = " ".join(word for word in words if word in ("two", "discs", "."))
 
-    assert WORDS.decode(WORDS.encode(joined)) == expected
-    assert WORDS.encode(joined).count(WORDS.unk) == words.count("zebra")
+    assert WORDS.decode(WORDS.encode(sentence)) == expected
+    assert WORDS.encode(sentence).count(WORDS.unk) == words.count("zebra")
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="&")))
@@ -59,7 +59,7 @@ def test_clip_parts_words_and_drops_case(clip, words):
 @pytest.mark.parametrize(
     ("tokenizer", "classes"),
     [(BYTES, 260), (WORDS, 300), (PAIRS, 300)],
-    ids=lambda one: getattr(one, "name", one),
+    ids=lambda parameter: getattr(parameter, "name", parameter),
 )
 def test_ids_are_those_of_the_interface(tokenizer, classes):
     config = CaptionFolder(path="x", tokenizer=tokenizer.name, vocabulary=300)
@@ -116,7 +116,7 @@ def test_a_stored_tokenizer_is_the_same_and_others_have_another_checksum(clip):
             tokenizer.eos,
         )
         assert restored.encode("two discs, left!") == tokenizer.encode("two discs, left!")
-    assert len({one.checksum for one in tokenizers}) == 5
+    assert len({tokenizer.checksum for tokenizer in tokenizers}) == 5
     assert clip_config().special_tokens == (0, 49_406, 49_407)  # models.md 7.2
 
 
@@ -153,7 +153,7 @@ def test_missing_clip_files_are_named(tmp_path, monkeypatch):
 )
 def test_files_that_are_not_clips_are_refused(tmp_path, file, contents):
     place = clip_files(tmp_path) / "clip"
-    known = json.loads((place / "vocab.json").read_text())
+    vocabulary = json.loads((place / "vocab.json").read_text())
     (place / file).write_text(contents)
     with pytest.raises(
         DataError, match=r"clip/vocab.json and merges.txt are not CLIP's \(.*Take both from openai/clip"
@@ -161,7 +161,7 @@ def test_files_that_are_not_clips_are_refused(tmp_path, file, contents):
         text.tokenizer_of(clip_config(), [], tmp_path)
     clip_files(tmp_path)
     (place / "vocab.json").write_text(
-        json.dumps(known | {f"more{number}": 517 + number for number in range(49_408)})
+        json.dumps(vocabulary | {f"more{number}": 517 + number for number in range(49_408)})
     )
     with pytest.raises(DataError, match=r"vocab.json has 49,925 ids, but CLIP has 49,408"):
         text.tokenizer_of(clip_config(), [], tmp_path)
@@ -188,6 +188,6 @@ def test_reports_are_cleaned_as_the_docstring_says(raw, cleaned):
 
 @given(st.text())
 def test_a_cleaned_report_stays_as_it_is(raw):
-    once = report(raw)
-    assert report(once) == once == plain(once)
-    assert once == "" or once.endswith(" .")
+    cleaned = report(raw)
+    assert report(cleaned) == cleaned == plain(cleaned)
+    assert cleaned == "" or cleaned.endswith(" .")
