@@ -73,12 +73,12 @@ def test_without_a_network_pretrained_weights_are_refused(tmp_path):
     code = "from recstudy.models import ImageTRM; from recstudy.models.networks.caption import frozen; frozen(ImageTRM())"
     setting = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
 
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=False
     )
 
-    assert ended.returncode == 2
-    *_, line = ended.stderr.strip().splitlines()
+    assert process.returncode == 2
+    *_, line = process.stderr.strip().splitlines()
     assert line.startswith("DataError: pretrained weights of resnet18 cannot be loaded (")
     assert "timm takes them from timm/resnet18.a1_in1k on the Hugging Face hub" in line
     assert line.endswith("or set model.weights 'random'.")

@@ -44,10 +44,10 @@ def test_training_costs_three_forward_passes_a_supervision_step():
     """All of it but the gradient at the image itself: 2 * 64 * 48 * 384 FLOPs a step. 004 with its one-step
     gradient: 2.877, and the CNN 0.577. Evaluation pays for its own segments."""
     config, hrm = (RunConfig(data=Cifar10(), model=model) for model in (ViTRM(), HRMImage()))
-    once = cost(config).train_gflops
+    gflops = cost(config).train_gflops
 
-    assert once == pytest.approx(3 * cost(config).gflops - 2 * 64 * 48 * 384 / 1e9, rel=1e-9)
-    assert cost(config.with_changes({"train.supervision_steps": 4})).train_gflops == 4 * once
+    assert gflops == pytest.approx(3 * cost(config).gflops - 2 * 64 * 48 * 384 / 1e9, rel=1e-9)
+    assert cost(config.with_changes({"train.supervision_steps": 4})).train_gflops == 4 * gflops
     assert cost(hrm).train_gflops == pytest.approx(2.877, rel=2e-3)
     assert cost(RunConfig(data=Cifar10(), model=CNN())).train_gflops == pytest.approx(0.577, rel=2e-2)
     assert cost(hrm.with_changes({"train.evaluation_steps": 3})).gflops == pytest.approx(3 * cost(hrm).gflops)

@@ -48,7 +48,7 @@ def python(tmp_path, monkeypatch):
     return run
 
 
-def asked_here():
+def count_here():
     """The same of width 8, in this process, which has what a process remembers no more."""
     counted.cache_clear()
     config = RunConfig(data=Digits(), model=CNN(width=8))
@@ -58,14 +58,14 @@ def asked_here():
 @pytest.mark.whole
 def test_the_second_process_counts_nothing_and_loads_no_torch(python, tmp_path):
     """The first is ours."""
-    first = asked_here()
-    second, other = (line.rsplit(maxsplit=1) for line in python("-c", ASKING).splitlines())
+    first = count_here()
+    second, is_loaded = (line.rsplit(maxsplit=1) for line in python("-c", ASKING).splitlines())
 
     assert second == [first, "False"]
-    assert (other[0] != first, other[1]) == (True, "True")
+    assert (is_loaded[0] != first, is_loaded[1]) == (True, "True")
 
     (tmp_path / "cache/counted.json").write_text('{"torn')
-    assert asked_here() == first
+    assert count_here() == first
     assert len(json.loads((tmp_path / "cache/counted.json").read_bytes())) == 2
 
 
@@ -78,9 +78,9 @@ def test_a_changed_network_is_counted_anew(python, tmp_path, monkeypatch):
     def parameters() -> int:
         return json.loads(python("mine.py", "--json", "--only", "loops=1"))[0]["params"]
 
-    before = parameters()
+    old_count = parameters()
     study = tmp_path / "mine.py"
     assert "2 * config.width" in study.read_text()
     study.write_text(study.read_text().replace("2 * config.width", "4 * config.width"))
 
-    assert before < parameters()
+    assert old_count < parameters()

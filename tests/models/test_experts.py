@@ -21,8 +21,8 @@ def dense(mixture, x_BTD):
     if not mixture.weighted:
         weights = torch.ones_like(weights)
     share = torch.zeros_like(scores).scatter(-1, chosen, weights)
-    gate, plain = torch.einsum("btd,edm->betm", x_BTD, mixture.up).chunk(2, dim=-1)
-    return torch.einsum("betm,emd,bte->btd", torch.nn.functional.silu(gate) * plain, mixture.down, share)
+    gate, values = torch.einsum("btd,edm->betm", x_BTD, mixture.up).chunk(2, dim=-1)
+    return torch.einsum("betm,emd,bte->btd", torch.nn.functional.silu(gate) * values, mixture.down, share)
 
 
 @pytest.mark.parametrize("combine", ["weighted", "unweighted"])
@@ -42,10 +42,10 @@ def test_each_expert_on_its_own_tokens_equals_all_on_all(way, count, top_k, comb
     gradients = [torch.autograd.grad((y * direction).sum(), weights, allow_unused=True) for y in outputs]
 
     torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
-    for mine, other in zip(*gradients, strict=True):
-        assert (mine is None) == (other is None)
+    for mine, reference in zip(*gradients, strict=True):
+        assert (mine is None) == (reference is None)
         if mine is not None:
-            torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(mine, reference, atol=1e-5, rtol=1e-5)
 
 
 def test_the_balance_loss_by_hand():
@@ -98,7 +98,7 @@ def test_a_gpu_runs_the_grouped_product_in_16_bits_alone(dtype, grouped, monkeyp
     """
     calls = []
     monkeypatch.setattr(
-        MixtureOfExperts, "grouped", lambda self, *given: calls.append(1) or self.looped(*given)
+        MixtureOfExperts, "grouped", lambda self, *arguments: calls.append(1) or self.looped(*arguments)
     )
     monkeypatch.setattr(experts, "product_dtype", lambda rows: dtype)
     with FakeTensorMode(), torch.device("cuda"):
@@ -114,6 +114,6 @@ def test_a_gpu_gives_what_a_cpu_gives(half, near):
     expected = mixture(x)[0]
 
     with torch.autocast("cuda", torch.bfloat16, enabled=half):
-        given = mixture.cuda()(x.cuda())[0]
+        output = mixture.cuda()(x.cuda())[0]
 
-    torch.testing.assert_close(given.float().cpu(), expected, atol=near, rtol=near)
+    torch.testing.assert_close(output.float().cpu(), expected, atol=near, rtol=near)

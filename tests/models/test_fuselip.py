@@ -49,7 +49,7 @@ def test_weights_are_drawn_as_published():
     torch.manual_seed(0)
     net = FuseLIPNetwork(TINY.model_copy(update={"width": 256, "heads": 4, "context": 180}))
     layer = net.layers[1]
-    drawn = [
+    drawn_weights = [
         net.embed.weight,
         net.places,
         layer.qkv.weight,
@@ -58,7 +58,7 @@ def test_weights_are_drawn_as_published():
         layer.ffn.down.weight,
     ]
 
-    assert [weight.std().item() for weight in drawn] == pytest.approx(
+    assert [weight.std().item() for weight in drawn_weights] == pytest.approx(
         [0.02, 0.01, 1 / 16, 1 / 32, 512**-0.5, 1 / 32], rel=0.03
     )
     assert (net.log_scale.exp().item(), net.bias.item()) == pytest.approx((10.0, -10.0))
@@ -69,12 +69,12 @@ def test_sequences_by_hand():
     given.
     """
     texts = torch.tensor([[*range(3, 13)], [1, 5, 2, 0, 0, 0, 0, 0, 0, 0]])
-    given = texts.clone()
+    original_texts = texts.clone()
     images, ids = tiny_aligner().sequences(CODES, texts)
 
     assert images.tolist() == image_only(TINY, CODES).tolist() == [[11, 16, 1, 2], [14, 15, 1, 2]]
     assert ids.tolist() == [[3, 4, 5, 6, 7, 8, 9, 2], [1, 5, 2, 0, 0, 0, 0, 0]]
-    assert torch.equal(texts, given)
+    assert torch.equal(texts, original_texts)
 
 
 def test_the_feature_is_the_normed_state_at_eot_of_length_1_whatever_the_padding():
@@ -86,15 +86,17 @@ def test_the_feature_is_the_normed_state_at_eot_of_length_1_whatever_the_padding
 
 
 @pytest.mark.parametrize(
-    ("order", "each"), [((0,), 0.3132617), ((0, 1), 1.3132617)], ids=["pairs", "swapped pairs"]
+    ("order", "expected_loss"), [((0,), 0.3132617), ((0, 1), 1.3132617)], ids=["pairs", "swapped pairs"]
 )
-def test_siglip_by_hand(order, each):
+def test_siglip_by_hand(order, expected_loss):
     """t = 2, b = -1 and two orthogonal pairs: logits 1 and -1, each -log sigmoid(1) = 0.313262, four of them
     over B = 2. Where each belongs to the other, logits are -1 where the label is 1 and 1 where it is -1: -log
     sigmoid(-1) = 1.313262."""
     sides = torch.eye(2), torch.eye(2) if len(order) == 1 else torch.eye(2).flip(0)
 
-    assert siglip_loss(*sides, torch.tensor(2.0), torch.tensor(-1.0)).item() == pytest.approx(4 * each / 2)
+    assert siglip_loss(*sides, torch.tensor(2.0), torch.tensor(-1.0)).item() == pytest.approx(
+        4 * expected_loss / 2
+    )
 
 
 def test_siglip_is_not_rounded_under_autocast():
@@ -114,12 +116,12 @@ def test_siglip_is_not_rounded_under_autocast():
 def test_hidden_tokens():
     """A tenth of words, BOS and codes; never padding, EOT, [MASK] or, as published, code 0."""
     ids = torch.tensor([0, 2, 10, 11, 1, 7, 12, 16]).repeat(4000, 1)
-    shown, targets = hide(TINY, ids, torch.Generator().manual_seed(0))
+    masked_ids, targets = hide(TINY, ids, torch.Generator().manual_seed(0))
     hidden = targets != SHOWN
 
     assert not hidden[:, :4].any()
     assert hidden[:, 4:].float().mean(0).tolist() == pytest.approx([0.1] * 4, abs=0.02)
-    assert torch.equal(shown, ids.where(~hidden, 10))
+    assert torch.equal(masked_ids, ids.where(~hidden, 10))
     assert torch.equal(targets[hidden], ids[hidden])
 
 
@@ -135,7 +137,7 @@ def test_masked_loss_by_hand():
 
 @pytest.mark.parametrize("rate", [0.5, 0.0])
 def test_one_masked_pass_feeds_both_losses_and_without_masking_the_contrast_alone(rate):
-    net, draw, again = (
+    net, draw, repeated_draw = (
         network(mask_rate=rate),
         torch.Generator().manual_seed(1),
         torch.Generator().manual_seed(1),
@@ -144,10 +146,10 @@ def test_one_masked_pass_feeds_both_losses_and_without_masking_the_contrast_alon
     losses = fuselip_loss(net, *(hide(net.config, ids, draw) for ids in sides))
     features, masked = [], torch.tensor(0.0)
     for ids in sides:
-        shown, targets = hide(net.config, ids, again)
-        features.append(net(shown))
+        masked_ids, targets = hide(net.config, ids, repeated_draw)
+        features.append(net(masked_ids))
         if rate:
-            logits = net.mask_head(net.states(shown, net.seen(shown)), net.embed.weight)
+            logits = net.mask_head(net.states(masked_ids, net.seen(masked_ids)), net.embed.weight)
             masked = masked + torch.nn.functional.cross_entropy(logits.mT, targets, ignore_index=SHOWN)
 
     assert (net.mask_head is None) == (rate == 0)
@@ -161,10 +163,10 @@ def test_one_masked_pass_feeds_both_losses_and_without_masking_the_contrast_alon
 )
 def test_a_token_changes_no_feature_before_it_and_the_leaky_mode_is_caught(mode, changed):
     injection = Injection(network(), mode)
-    tokens, other = torch.tensor([[1, 5, 6, 7, 8]]), torch.tensor([[1, 5, 9, 7, 8]])
-    seen = injection.see(CODES[:1])
+    tokens, other_tokens = torch.tensor([[1, 5, 6, 7, 8]]), torch.tensor([[1, 5, 9, 7, 8]])
+    features = injection.see(CODES[:1])
 
-    difference = (injection(seen, tokens) - injection(seen, other)).abs().amax(-1)[0]
+    difference = (injection(features, tokens) - injection(features, other_tokens)).abs().amax(-1)[0]
 
     assert (difference > 1e-6).nonzero().flatten().tolist() == changed
     assert prefix_causal(2, torch.zeros(1, 2)).int().tolist() == [

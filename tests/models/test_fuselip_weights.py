@@ -46,8 +46,8 @@ class Block(nn.Module):
         self.mlp = nn.ModuleDict({"c_fc": nn.Linear(8, 32), "c_proj": nn.Linear(32, 8)})
 
     def forward(self, x, padding=None):
-        seen = self.ln_1(x)
-        x = x + self.attn(seen, seen, seen, key_padding_mask=padding, need_weights=False)[0]
+        normed = self.ln_1(x)
+        x = x + self.attn(normed, normed, normed, key_padding_mask=padding, need_weights=False)[0]
         return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x))))
 
 
@@ -186,9 +186,9 @@ EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index 
     ],
 )
 def test_other_weights_than_the_models_are_refused(public, tmp_path, weights, changes, message):
-    own = {name: value for name, value in (public.state_dict() | weights).items() if value is not None}
+    state = {name: value for name, value in (public.state_dict() | weights).items() if value is not None}
     with pytest.raises((ConfigError, DataError), match=message):
-        load_public(CONFIG, TITOK, snapshot(tmp_path, own, **changes))
+        load_public(CONFIG, TITOK, snapshot(tmp_path, state, **changes))
     with pytest.raises(ConfigError, match=r"needs 3 codes an image of 64, but tokenizer_tiny gives 3 of 65"):
         load_public(
             CONFIG, TITOK.model_copy(update={"codebook": 65}), snapshot(tmp_path, public.state_dict())
@@ -253,12 +253,12 @@ def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokeniz
     codes = public.image_tokenizer["model"](images)
     cosines = (public(image_only(training.config.model.encoder, codes)) * public(texts)).sum(-1)
     list(training.epochs())
-    found = training.finish()
+    result = training.finish()
 
     assert len(codes.unique(dim=0)) > 1
-    assert found["metrics"]["cosine_before"] == pytest.approx(cosines.mean().item(), abs=1e-5)
-    assert found["metrics"]["cosine_after"] != found["metrics"]["cosine_before"]
-    assert found["tokenizer"]["image"] == "tokenizer_tiny (public weights)"
+    assert result["metrics"]["cosine_before"] == pytest.approx(cosines.mean().item(), abs=1e-5)
+    assert result["metrics"]["cosine_after"] != result["metrics"]["cosine_before"]
+    assert result["tokenizer"]["image"] == "tokenizer_tiny (public weights)"
     assert not list(folder.glob("cache/vq-*"))  # none was trained
 
 

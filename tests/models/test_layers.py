@@ -24,7 +24,7 @@ def test_attention_equals_torchs_own():
 
 
 @pytest.mark.parametrize(
-    ("ffn", "up", "down", "expected"),
+    ("ffn", "expected_up", "expected_down", "expected"),
     [
         (SwiGLU(1, 1, bias=False), [2.0, 3.0], 5.0, 5 * 2 * 3 * 0.952574),  # u = 2x, g = 3x, sigmoid(3)
         (GEGLU(1, 1, bias=False), [2.0, 1.0], 3.0, 3 * 2 * 0.841192),  # u = 2x, gelu_tanh(1)
@@ -32,11 +32,12 @@ def test_attention_equals_torchs_own():
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
-def test_feed_forward_by_hand(ffn, up, down, expected):
+def test_feed_forward_by_hand(ffn, expected_up, expected_down, expected):
     """Width 1, hidden 1, at x = 1."""
     zeros = {name: torch.zeros_like(value) for name, value in ffn.state_dict().items()}
     ffn.load_state_dict(
-        zeros | {"up.weight": torch.tensor(up)[:, None], "down.weight": torch.tensor([[down]])}
+        zeros
+        | {"up.weight": torch.tensor(expected_up)[:, None], "down.weight": torch.tensor([[expected_down]])}
     )
 
     assert ffn(torch.ones(1, 1, 1)).item() == pytest.approx(expected, rel=1e-5)

@@ -32,13 +32,13 @@ def cell(lstm, x, h, c, layer=""):
 def test_an_image_is_added_to_every_token_or_is_the_first_state_or_the_first_word(kind, fields):
     """Equations (L1)-(L3) and (T1)-(T4), where the image's own state gives no logit."""
     network, images = tiny(kind, **fields), torch.randn(2, 256)
-    seen, added, h, c = network.eyes.project(images), *torch.zeros(3, 2, 8)
+    features, added, h, c = network.eyes.project(images), *torch.zeros(3, 2, 8)
     if kind is ShowTell:
-        h, c = cell(network.lstm, seen, h, c, "_l0")
+        h, c = cell(network.lstm, features, h, c, "_l0")
     elif fields["image"] == "merge":
-        added = seen
+        added = features
     else:
-        h, c = seen.chunk(2, dim=-1)
+        h, c = features.chunk(2, dim=-1)
     output, carry = network(images, network.start(images, TOKENS))
 
     for place in range(4):

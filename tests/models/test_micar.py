@@ -67,8 +67,8 @@ def test_the_balance_is_added_to_the_loss(fields, extra):
         if layer.moe.router is not None:
             nn.init.zeros_(layer.moe.router.weight)
 
-    found = network(images, network.start(images, TOKENS))[0].extra
-    assert (found if found is None else found.item()) == (extra and pytest.approx(extra))
+    extra_output = network(images, network.start(images, TOKENS))[0].extra
+    assert (extra_output if extra_output is None else extra_output.item()) == (extra and pytest.approx(extra))
 
 
 def test_the_vision_encoder_ends_before_the_projection():
@@ -104,12 +104,12 @@ def mdla(*fused, **fields):
 class Give(nn.Module):
     """These tensors, whatever comes."""
 
-    def __init__(self, *given: torch.Tensor) -> None:
+    def __init__(self, *outputs: torch.Tensor) -> None:
         super().__init__()
-        self.given = given
+        self.given_outputs = outputs
 
     def forward(self, x):
-        return self.given if len(self.given) > 1 else self.given[0]
+        return self.given_outputs if len(self.given_outputs) > 1 else self.given_outputs[0]
 
 
 class Double(nn.Module):
@@ -135,10 +135,10 @@ def test_a_fused_bottleneck_is_normalised_as_one(parts, expected):
         bottleneck.down.weight.copy_(torch.eye(8)[:parts])
         bottleneck.up.weight.copy_(torch.eye(parts).repeat_interleave(16, dim=0))
 
-    given = bottleneck(x)
+    parts_out = bottleneck(x)
 
-    assert [tuple(part.shape) for part in given] == [(1, 8, 1, 2)] * parts
-    for part, value in zip(given, expected, strict=True):
+    assert [tuple(part.shape) for part in parts_out] == [(1, 8, 1, 2)] * parts
+    for part, value in zip(parts_out, expected, strict=True):
         torch.testing.assert_close(part, torch.full((1, 8, 1, 2), value))
 
 
@@ -161,11 +161,11 @@ def test_attention_by_hand():
     q, v = torch.tensor([1.0, 0, 1, 0]).expand(1, 1, 2, 4), torch.eye(2, 4).expand(1, 1, 2, 4)
     attention.bottlenecks, attention.out = nn.ModuleList([Give(q, q, v)]), nn.Identity()
     q, k, v = attention.whole(torch.zeros(1, 2, 8))
-    before = torch.ones(1, 2, 2, dtype=torch.bool).tril()
+    causal_mask = torch.ones(1, 2, 2, dtype=torch.bool).tril()
 
     expected = torch.tensor([[[1.0, 0, 0, 0], [0.4428, 0.5572, 0, 0]]])
-    torch.testing.assert_close(attention(q, k, v, before), expected, atol=1e-4, rtol=0)
-    torch.testing.assert_close(attention.maps(q, k, before)[0], expected[..., :2], atol=1e-4, rtol=0)
+    torch.testing.assert_close(attention(q, k, v, causal_mask), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(attention.maps(q, k, causal_mask)[0], expected[..., :2], atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(("scale", "width"), [("head", 96), ("latent", 768)])
@@ -175,33 +175,33 @@ def test_scores_are_divided_by_the_published_codes_root_or_the_papers(scale, wid
 
 def gate(reads):
     """G = 1, g = sigmoid(log 3) = 0.75, rms(A) replaced by 2 A."""
-    made = Gate(config(fusion_reads=reads))
-    made.norm, made.opening, made.fuse = Double(), Give(torch.tensor(math.log(3))), Sum()
-    return made
+    fusion_gate = Gate(config(fusion_reads=reads))
+    fusion_gate.norm, fusion_gate.opening, fusion_gate.fuse = Double(), Give(torch.tensor(math.log(3))), Sum()
+    return fusion_gate
 
 
 @pytest.mark.parametrize(("reads", "expected"), [("normed", 19.5), ("plain", 15.5)])
 def test_the_gate_by_hand(reads, expected):
     """A = 4, rms(A) := 8, X_n = 2: F = 0.75 x 8 + 0.25 x 2 = 6.5; Z = F + A' + G + A with A' = 8 (code) or 4
     (paper). G is of the mean and the largest over places: of 1, 3 and 8 they are 4 and 8."""
-    made, a = gate(reads), torch.full((1, 2, 8), 4.0)
+    fusion_gate, a = gate(reads), torch.full((1, 2, 8), 4.0)
 
-    torch.testing.assert_close(made(a, a / 2, torch.ones(1, 8)), torch.full((1, 2, 8), expected))
-    made.summary = nn.Identity()
-    seen = torch.tensor([1.0, 3, 8])[None, :, None].expand(1, 3, 8)
-    assert made.context(seen).tolist() == [[4.0] * 8 + [8.0] * 8]
+    torch.testing.assert_close(fusion_gate(a, a / 2, torch.ones(1, 8)), torch.full((1, 2, 8), expected))
+    fusion_gate.summary = nn.Identity()
+    features = torch.tensor([1.0, 3, 8])[None, :, None].expand(1, 3, 8)
+    assert fusion_gate.context(features).tolist() == [[4.0] * 8 + [8.0] * 8]
 
 
 def test_what_fusion_adds_to_a_is_dropped_as_in_the_published_code():
     """Z - A is 0 in 90 % of 80,000 places, and elsewhere ten times what it is at evaluation, one bias."""
-    made, a, context = Gate(config(dropout=0.9)), torch.zeros(100, 100, 8), torch.zeros(100, 8)
-    nn.init.zeros_(made.fuse[-2].weight)
-    nn.init.constant_(made.fuse[-2].bias, 0.5)
-    added = made(a, a, context)
+    fusion_gate, a, context = Gate(config(dropout=0.9)), torch.zeros(100, 100, 8), torch.zeros(100, 8)
+    nn.init.zeros_(fusion_gate.fuse[-2].weight)
+    nn.init.constant_(fusion_gate.fuse[-2].bias, 0.5)
+    added = fusion_gate(a, a, context)
 
     assert added.unique().tolist() == [0.0, 5.0]
     assert (added == 0).float().mean().item() == pytest.approx(0.9, abs=0.01)
-    assert made.eval()(a, a, context).unique().tolist() == [0.5]
+    assert fusion_gate.eval()(a, a, context).unique().tolist() == [0.5]
 
 
 @pytest.mark.parametrize(("kind", "times"), [("gated", 2.0), ("attention", 1.0)])
@@ -228,7 +228,7 @@ def test_a_layer_adds_the_text_twice_where_fusion_is_gated(kind, times):
 SIZES = [(8, 8), (4, 4), (2, 2), (1, 1)]
 
 
-def plain(channels):
+def plain_pyramid(channels):
     """Without batch norm; phi adds up the channels, Psi passes them on."""
     pyramid = Pyramid(channels, 1)
     for phi in [*pyramid.lateral, pyramid.fuse]:
@@ -243,14 +243,14 @@ def test_the_pyramid_by_hand():
     """C_2 to C_5 constant at 1, 2, 3, 4: P_5 = 4, P_4 = 3 + 4 = 7, P_3 = 2 + 7 = 9, P_2 = 1 + 9 = 10, F = 10
     + 9 + 7 + 4 = 30. One scale alone is the last map, enlarged bilinearly."""
     maps = [torch.full((1, 1, *size), float(value)) for value, size in enumerate(SIZES, 1)]
-    torch.testing.assert_close(plain([1] * 4)(maps), torch.full((1, 1, 8, 8), 30.0))
+    torch.testing.assert_close(plain_pyramid([1] * 4)(maps), torch.full((1, 1, 8, 8), 30.0))
 
-    assert [level.unique().item() for level in plain([1] * 4).levels(maps)] == [4, 7, 9, 10]
+    assert [level.unique().item() for level in plain_pyramid([1] * 4).levels(maps)] == [4, 7, 9, 10]
 
     maps[-1] = torch.rand(1, 3, 2, 2)
-    found = plain([3])(maps)
-    torch.testing.assert_close(found, enlarged(maps[-1].sum(1, keepdim=True), maps[0]))
-    assert found.unique().numel() > 4
+    enlarged_map = plain_pyramid([3])(maps)
+    torch.testing.assert_close(enlarged_map, enlarged(maps[-1].sum(1, keepdim=True), maps[0]))
+    assert enlarged_map.unique().numel() > 4
 
 
 def test_the_stages_of_a_trained_backbone_end_in_its_own_answer():
@@ -295,8 +295,8 @@ def test_the_control_costs_what_the_pyramid_costs():
     """models.md 11: ResNet-101 15.6, laterals 6.2 and Psi 236.8 GFLOP; encoder 0.41 a layer, decoder 1.58 at
     80 tokens.
     """
-    full, control, without = (gflops(msve) for msve in ("pyramid", "one_scale", "off"))
+    full, control, without_msve = (gflops(msve) for msve in ("pyramid", "one_scale", "off"))
 
     assert full == pytest.approx(15.6 + 6.2 + 236.8 + 2 * 0.41 + 2 * 1.58, rel=0.005)
     assert full - control == pytest.approx(5.76, rel=0.01)  # three of the four phi
-    assert full - without == pytest.approx(236.8 + 6.2, rel=0.01)
+    assert full - without_msve == pytest.approx(236.8 + 6.2, rel=0.01)

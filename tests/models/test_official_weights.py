@@ -35,18 +35,18 @@ PUBLISHED = {
 SIZES = {"HRM": 27e6, "TRM-Att": 7e6, "TRM-MLP": 5e6}  # as the papers have them
 
 
-def plain(found, arch, tokens, ids, segments):
+def reference_forward(weights, arch, tokens, ids, segments):
     """Their forward pass in float32, of weights by plain names: logits (B, S, V) and q (B, 2) after so many
     segments.
     """
     width, heads = arch["hidden_size"], arch["num_heads"]
     row = F.pad(
-        found["puzzle_emb.weights"][ids],
-        (0, arch["puzzle_emb_len"] * width - found["puzzle_emb.weights"].shape[1]),
+        weights["puzzle_emb.weights"][ids],
+        (0, arch["puzzle_emb_len"] * width - weights["puzzle_emb.weights"].shape[1]),
     )
-    x = torch.cat([row.view(len(ids), -1, width), found["embed_tokens.embedding_weight"][tokens]], 1)
-    if "embed_pos.embedding_weight" in found:
-        x = 0.707106781 * (x + found["embed_pos.embedding_weight"])
+    x = torch.cat([row.view(len(ids), -1, width), weights["embed_tokens.embedding_weight"][tokens]], 1)
+    if "embed_pos.embedding_weight" in weights:
+        x = 0.707106781 * (x + weights["embed_pos.embedding_weight"])
     x = x * width**0.5
     angles = torch.outer(
         torch.arange(x.shape[1]), 10000.0 ** (-torch.arange(0, width // heads, 2) * heads / width)
@@ -56,37 +56,39 @@ def plain(found, arch, tokens, ids, segments):
         return s * (s.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
 
     def gated(s, place):
-        gate, up = (s @ found[f"{place}.gate_up_proj.weight"].T).chunk(2, -1)
-        return (F.silu(gate) * up) @ found[f"{place}.down_proj.weight"].T
+        gate, values = (s @ weights[f"{place}.gate_up_proj.weight"].T).chunk(2, -1)
+        return (F.silu(gate) * values) @ weights[f"{place}.down_proj.weight"].T
 
     def turned(s):
-        if "embed_pos.embedding_weight" in found:
+        if "embed_pos.embedding_weight" in weights:
             return s
         first, second = s.chunk(2, -1)
         return s * angles.cos()[:, None] + torch.cat([-second, first], -1) * angles.sin()[:, None]
 
     def attended(s, place):
-        qkv = (s @ found[f"{place}.qkv_proj.weight"].T).unflatten(-1, (3 * heads, -1))
+        qkv = (s @ weights[f"{place}.qkv_proj.weight"].T).unflatten(-1, (3 * heads, -1))
         q, k, v = turned(qkv[:, :, :heads]), turned(qkv[:, :, heads : 2 * heads]), qkv[:, :, 2 * heads :]
-        weights = torch.einsum("bqhe,bkhe->bhqk", q, k).div((width // heads) ** 0.5).softmax(-1)
-        return torch.einsum("bhqk,bkhe->bqhe", weights, v).flatten(2) @ found[f"{place}.o_proj.weight"].T
+        attention = torch.einsum("bqhe,bkhe->bhqk", q, k).div((width // heads) ** 0.5).softmax(-1)
+        return torch.einsum("bhqk,bkhe->bqhe", attention, v).flatten(2) @ weights[f"{place}.o_proj.weight"].T
 
     def level(name, s):
-        for at in range(sum(key.startswith(name) and key.endswith("mlp.down_proj.weight") for key in found)):
-            place = f"{name}.layers.{at}"
-            if f"{place}.mlp_t.down_proj.weight" in found:
+        for layer in range(
+            sum(key.startswith(name) and key.endswith("mlp.down_proj.weight") for key in weights)
+        ):
+            place = f"{name}.layers.{layer}"
+            if f"{place}.mlp_t.down_proj.weight" in weights:
                 s = rms(s.mT + gated(s.mT, f"{place}.mlp_t")).mT
             else:
                 s = rms(s + attended(s, f"{place}.self_attn"))
             s = rms(s + gated(s, f"{place}.mlp"))
         return s
 
-    upper = "H_level" if any(key.startswith("H_level") for key in found) else "L_level"
-    high = found.get("H_init", found.get("L_init")).expand_as(x)
+    upper = "H_level" if any(key.startswith("H_level") for key in weights) else "L_level"
+    high = weights.get("H_init", weights.get("L_init")).expand_as(x)
     lows = [
         value.expand_as(x)
-        for name, value in found.items()
-        if name[0] == "L" and name.endswith("_init") and "H_init" in found
+        for name, value in weights.items()
+        if name[0] == "L" and name.endswith("_init") and "H_init" in weights
     ]
     for _ in range(segments * arch["H_cycles"]):
         for step in range(arch["L_cycles"]):
@@ -95,23 +97,24 @@ def plain(found, arch, tokens, ids, segments):
             else:
                 high = level("L_level", high + x)
         high = level(upper, high + sum(lows))
-    q = high[:, 0] @ found["q_head.weight"].T + found["q_head.bias"]
-    return high[:, arch["puzzle_emb_len"] :] @ found["lm_head.weight"].T, q
+    q = high[:, 0] @ weights["q_head.weight"].T + weights["q_head.bias"]
+    return high[:, arch["puzzle_emb_len"] :] @ weights["lm_head.weight"].T, q
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_weights_of_the_published_size_come_back_under_the_authors_names(name, tmp_path):
     data = Sudoku(side=9)
-    network, other = drawn(PUBLISHED[name], data), build(PUBLISHED[name], data).eval()
+    network, restored = drawn(PUBLISHED[name], data), build(PUBLISHED[name], data).eval()
     file = theirs(network, "inner." if name == "HRM" else "module._orig_mod.model.inner.")
     torch.save(
         {"model": file, "step": 3, "optimizers": []} if name == "HRM" else file, tmp_path / "step_65100"
     )
-    other.load_state_dict(from_official(other, read_official(tmp_path / "step_65100"), "step_65100"))
+    restored.load_state_dict(from_official(restored, read_official(tmp_path / "step_65100"), "step_65100"))
 
     assert sum(weight.numel() for weight in network.parameters()) == pytest.approx(SIZES[name], rel=0.05)
     assert all(
-        torch.equal(mine, back) for mine, back in zip(network.parameters(), other.parameters(), strict=True)
+        torch.equal(mine, restored_weight)
+        for mine, restored_weight in zip(network.parameters(), restored.parameters(), strict=True)
     )
 
 
@@ -126,7 +129,7 @@ def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name):
     arch = ARCH | {"puzzle_emb_len": model.prefix}
     carry = network.start(images, ids)
     with torch.no_grad():
-        logits, q = plain(theirs(network, ""), arch, images.flatten(1).long(), ids, segments=2)
+        logits, q = reference_forward(theirs(network, ""), arch, images.flatten(1).long(), ids, segments=2)
         for _ in range(2):
             output, carry = network(images, carry)
 
@@ -156,9 +159,9 @@ def test_the_arch_of_their_config_and_the_file_say_which_network_it_is(name, fam
     (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
 
     read = read_arch(tmp_path / "all_config.yaml", family)
-    found = theirs(drawn(model, Sudoku(side=4)), "")
-    assert official_model(family, read, found) == model
-    assert official_model(family, read.model_copy(update={"name": ""}), found) == model, (
+    weights = theirs(drawn(model, Sudoku(side=4)), "")
+    assert official_model(family, read, weights) == model
+    assert official_model(family, read.model_copy(update={"name": ""}), weights) == model, (
         "the file tells as well"
     )
 
@@ -292,13 +295,13 @@ def test_what_is_written_for_their_code_comes_back_and_gives_the_same_logits(nam
     torch.save({PREFIX + name: value for name, value in state.items()}, tmp_path / "step_1")
     (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch}))
 
-    found, read = read_official(tmp_path / "step_1"), read_arch(tmp_path / "all_config.yaml", model.family)
-    again = build(official_model(model.family, read, found), data).eval()
-    again.load_state_dict(from_official(again, found, "step_1"))
+    weights, read = read_official(tmp_path / "step_1"), read_arch(tmp_path / "all_config.yaml", model.family)
+    rebuilt = build(official_model(model.family, read, weights), data).eval()
+    rebuilt.load_state_dict(from_official(rebuilt, weights, "step_1"))
 
     images = torch.randint(0, 6, (3, 1, 4, 4))
     with torch.no_grad():
-        outputs = [one(images, one.start(images))[0] for one in (network, again)]
+        outputs = [net(images, net.start(images))[0] for net in (network, rebuilt)]
     assert torch.equal(outputs[0].logits, outputs[1].logits)
     assert torch.equal(outputs[0].halt, outputs[1].halt)
     assert read.halt_max_steps == 3

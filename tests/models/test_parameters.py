@@ -137,7 +137,7 @@ PYRAMID = 7_888_896 + 37_754_880  # of the four stages, and the convolution over
 
 
 @pytest.mark.parametrize(
-    ("fields", "more"),
+    ("fields", "extra_weights"),
     [
         # 25,169,920 parameters of experts fewer, 3,145,728 of the encoder's network more; the router is gone
         ({"experts": 1, "top_k": 1}, -2 * (25_169_920 - 3_145_728)),
@@ -149,8 +149,8 @@ PYRAMID = 7_888_896 + 37_754_880  # of the four stages, and the convolution over
     ],
     ids=str,
 )
-def test_rows_of_table_3_have_so_many_weights_more_than_the_full_model(fields, more):
-    assert size(unfilled(MicarVLMoE(**fields), 1000)) - 156_793_024 == more
+def test_rows_of_table_3_have_so_many_weights_more_than_the_full_model(fields, extra_weights):
+    assert size(unfilled(MicarVLMoE(**fields), 1000)) - 156_793_024 == extra_weights
 
 
 @pytest.mark.parametrize(

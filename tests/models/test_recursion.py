@@ -28,11 +28,11 @@ CAPTION = NET | {"backbone": "small", "weights": "random"}
 def test_one_cycle_of_three_levels_by_hand(top_down, expected):
     """f(s) = s / 2, x = 4, z_L = 2, z_M = 8, z_H = 16; one cycle of each."""
     states = [torch.tensor(value) for value in (2.0, 8.0, 16.0)]
-    found = nested(
+    states_out = nested(
         [lambda s: s / 2] * 3, list(schedule((1, 1, 1))), torch.tensor(4.0), states, top_down, "full_bptt"
     )
 
-    assert tuple(state.item() for state in found) == expected
+    assert tuple(state.item() for state in states_out) == expected
 
 
 def cut_by_hand(f_low, f_high, x, high, low, mode):
@@ -83,8 +83,8 @@ class Recorder(nn.Module):
 def updates(model):
     """The updates of one segment."""
     caption = model.family in ("image_hrm", "image_trm")
-    given = (FEATURES, TOKENS) if caption else (IMAGES if model.family in ("hrm_image", "vitrm") else GRIDS,)
-    network = model.build((3, 64, 64) if caption else given[0].shape[1:], 9)
+    inputs = (FEATURES, TOKENS) if caption else (IMAGES if model.family in ("hrm_image", "vitrm") else GRIDS,)
+    network = model.build((3, 64, 64) if caption else inputs[0].shape[1:], 9)
     place, calls = getattr(network, "core", network), []
     for name, letter in (("f_low", "l"), ("f_high", "h")):
         if hasattr(place, name):
@@ -95,7 +95,7 @@ def updates(model):
         place.f = nn.ModuleList([Recorder("z", calls), Recorder("y", calls)])
     elif hasattr(place, "f"):
         place.f = Recorder("f", calls)
-    network(given[0], network.start(*given))
+    network(inputs[0], network.start(*inputs))
     return "".join(calls)
 
 
@@ -138,9 +138,9 @@ def updates(model):
 )
 def test_the_updates_of_a_segment_and_which_carry_gradient(model, default, one_step, last_cycle, full_bptt):
     """The paper's mode is the default."""
-    found = [
+    gradients = [
         updates(model.model_copy(update={"gradient": mode}))
         for mode in ("one_step", "last_cycle", "full_bptt")
     ]
 
-    assert (model.gradient, *found) == (default, one_step, last_cycle, full_bptt)
+    assert (model.gradient, *gradients) == (default, one_step, last_cycle, full_bptt)

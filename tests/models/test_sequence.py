@@ -41,15 +41,17 @@ def test_pixels_are_tokens_by_their_grey_level_row_by_row():
     torch.testing.assert_close(second, patches.embed(torch.tensor([2.0, 3.0, 6.0, 7.0])))
 
 
-@pytest.mark.parametrize(("halves", "alone"), [("no_carry", True), ("carry", False)])
-def test_the_carry_crosses_the_halves_of_one_image(halves, alone):
+@pytest.mark.parametrize(("halves", "equals_right_half"), [("no_carry", True), ("carry", False)])
+def test_the_carry_crosses_the_halves_of_one_image(halves, equals_right_half):
     """Without carry, the second step is the first step of a network that reads the right half alone."""
     images = image((0, 30, 90, 200), (60, 120, 7, 255))
-    network, whole, right = tiny(shape=WIDE, halves=halves), tiny(shape=(1, 2, 2)), images[..., 2:]
+    network, half_network, right = tiny(shape=WIDE, halves=halves), tiny(shape=(1, 2, 2)), images[..., 2:]
     _, carry = network(images, network.start(images))
-    found = network(images, detached(carry))[0].logits
+    logits = network(images, detached(carry))[0].logits
 
-    assert torch.allclose(found, whole(right, whole.start(right))[0].logits) == alone
+    assert (
+        torch.allclose(logits, half_network(right, half_network.start(right))[0].logits) == equals_right_half
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,27 +75,35 @@ def test_pathology_queries_ask_for_each_finding_in_turn():
         tiny(classes=3, head="multilabel", puzzle_emb="pathology_query"),
         image((0, 16), (255, 15)),
     )
-    before, _ = network(images, network.start(images))
+    output_before, _ = network(images, network.start(images))
     network.puzzle.weight.data[1] = 5.0
-    after, carry = network(images, network.start(images))
+    output_after, carry = network(images, network.start(images))
 
-    assert (before.logits[0] == before.logits[0, 0]).all()  # rows of zeros: the passes do not differ yet
-    assert (after.logits[0] == before.logits[0]).tolist() == [True, False, True]
-    assert (carry[0].shape, after.halt.shape) == ((1, 3, 5, 8), (1,))
+    assert (
+        output_before.logits[0] == output_before.logits[0, 0]
+    ).all()  # rows of zeros: the passes do not differ yet
+    assert (output_after.logits[0] == output_before.logits[0]).tolist() == [True, False, True]
+    assert (carry[0].shape, output_after.halt.shape) == ((1, 3, 5, 8), (1,))
     assert HRM(head="multilabel", puzzle_emb="pathology_query").counts((1, 224, 224), 18)["puzzle"] == 9_216
 
 
 def test_a_patient_has_a_row_and_an_unseen_one_is_nobody():
-    network, plain, images = tiny(puzzle_emb="patient", identifiers=4), tiny(), image((0, 16), (255, 15))
+    network, plain_network, images = (
+        tiny(puzzle_emb="patient", identifiers=4),
+        tiny(),
+        image((0, 16), (255, 15)),
+    )
     network.puzzle.weight.data[2] = 5.0
-    plain.load_state_dict(
+    plain_network.load_state_dict(
         {name: value for name, value in network.state_dict().items() if name != "puzzle.weight"}
     )
-    known, unseen = (network(images, network.start(images, torch.tensor([row])))[0].logits for row in (2, 3))
-    nobody = plain(images, plain.start(images))[0].logits
+    known_logits, unseen = (
+        network(images, network.start(images, torch.tensor([row])))[0].logits for row in (2, 3)
+    )
+    nobody = plain_network(images, plain_network.start(images))[0].logits
 
     assert torch.equal(unseen, nobody)
-    assert not torch.equal(known, nobody)
+    assert not torch.equal(known_logits, nobody)
     with pytest.raises(
         ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"
     ):
@@ -138,17 +148,17 @@ def test_a_random_start_is_drawn_for_each_puzzle_and_place_in_training_alone(kin
 def test_noise_is_added_to_the_last_state_there_is_before_a_segment_in_training_alone(fields, noisy):
     """Equation (10): the core is given that state and 0.5 times a Gaussian, drawn anew at each segment."""
     torch.manual_seed(0)
-    network, given = TRM(noise=0.5, **CELLS, **fields).build(SHAPE, 6), []
-    network.core.forward = lambda x, y, z: given.append((y, z)) or (y, z)
+    network, states = TRM(noise=0.5, **CELLS, **fields).build(SHAPE, 6), []
+    network.core.forward = lambda x, y, z: states.append((y, z)) or (y, z)
     images = image((1, 2), (3, 4)).expand(20, -1, -1, -1)
     carry = network.start(images)
     for mode in (True, True, False):
         network.train(mode)(images, carry)
-    added = [(states[noisy] - carry[noisy].flatten(0, 1)) for states in given]
+    added = [(states[noisy] - carry[noisy].flatten(0, 1)) for states in states]
 
-    assert [round(float(one.std()), 1) for one in added] == [0.5, 0.5, 0.0]
+    assert [round(float(noise.std()), 1) for noise in added] == [0.5, 0.5, 0.0]
     assert not torch.equal(added[0], added[1])
-    assert noisy == 0 or torch.equal(given[0][0], carry[0].flatten(0, 1))
+    assert noisy == 0 or torch.equal(states[0][0], carry[0].flatten(0, 1))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -156,14 +166,14 @@ def test_a_segment_reads_the_answer_so_far_beside_the_input(sign):
     """Equation (11) where the head is sure of token 2 in every cell: x + sqrt(8) E[2] there, x in the
     prefix.
     """
-    network, seen = TRM(feedback=sign, **CELLS).build(SHAPE, 6), []
+    network, inputs = TRM(feedback=sign, **CELLS).build(SHAPE, 6), []
     network.answer.weight.data.zero_()[2] = 1e4 * network.core.z_high.sign()
-    network.core.forward = lambda x, y, z: seen.append(x) or (y, z)
+    network.core.forward = lambda x, y, z: inputs.append(x) or (y, z)
     images = image((1, 2), (3, 4))
     network(images, network.start(images))
 
     x_SD = network.sequence(images, torch.zeros(1, dtype=torch.int64))[0, 0]
     torch.testing.assert_close(
-        seen[0][0, 1:] - x_SD[1:], sign * math.sqrt(8) * network.embed.weight[[2, 2, 2, 2]]
+        inputs[0][0, 1:] - x_SD[1:], sign * math.sqrt(8) * network.embed.weight[[2, 2, 2, 2]]
     )
-    assert torch.equal(seen[0][0, 0], x_SD[0])
+    assert torch.equal(inputs[0][0, 0], x_SD[0])

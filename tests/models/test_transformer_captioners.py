@@ -24,28 +24,28 @@ def tiny():
     return network
 
 
-def both(linear):
+def parameters_of(linear):
     return [linear.weight.data, linear.bias.data]
 
 
 def halves(linear):
     """Queries, and keys with values, of a fused matrix."""
-    return [part[:WIDTH] for part in both(linear)], [part[WIDTH:] for part in both(linear)]
+    return [part[:WIDTH] for part in parameters_of(linear)], [part[WIDTH:] for part in parameters_of(linear)]
 
 
-def copy_attention(theirs, q, kv, out):
+def copy_attention(theirs, q, kv, projection):
     """The weights and biases of queries, then of keys and values."""
     theirs.in_proj_weight.data, theirs.in_proj_bias.data = (
         torch.cat(parts) for parts in zip(q, kv, strict=True)
     )
-    theirs.out_proj.load_state_dict(out.state_dict())
+    theirs.out_proj.load_state_dict(projection.state_dict())
 
 
 def copy_rest(theirs, ffn, norms):
     theirs.linear1.load_state_dict(ffn[0].state_dict())
     theirs.linear2.load_state_dict(ffn[3].state_dict())
-    for at, norm in enumerate(norms, 1):
-        getattr(theirs, f"norm{at}").load_state_dict(norm.state_dict())
+    for number, norm in enumerate(norms, 1):
+        getattr(theirs, f"norm{number}").load_state_dict(norm.state_dict())
 
 
 def test_layers_are_those_of_torchs_transformer():
@@ -65,7 +65,7 @@ def test_layers_are_those_of_torchs_transformer():
         nn.TransformerDecoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True).eval(),
     )
     copy_attention(theirs.self_attn, *halves(ours.attention.qkv), ours.attention.out)
-    copy_attention(theirs.multihead_attn, both(ours.see.q), both(ours.see.kv), ours.see.out)
+    copy_attention(theirs.multihead_attn, parameters_of(ours.see.q), parameters_of(ours.see.kv), ours.see.out)
     copy_rest(theirs, ours.ffn, [ours.norm1, ours.norm2, ours.norm3])
     x = torch.randn(2, 5, WIDTH)
     expected = theirs(x, y, tgt_mask=nn.Transformer.generate_square_subsequent_mask(5), tgt_is_causal=True)
@@ -104,14 +104,14 @@ def test_the_memory_update_by_hand():
     from there."""
     memory, words = plain_memory(), torch.tensor([[[0.0, 2.0], [0.0, 0.0]]])
     start = memory.start(words)
-    after, last = memory(words, start)
+    output, last = memory(words, start)
 
     assert start.tolist() == [[[1.0, 0.0]]]
     m = [expit(2) * math.tanh(3) + expit(3 * math.tanh(1)), math.tanh(2) / 2]
-    assert after[0, 0].tolist() == pytest.approx(m, rel=1e-5)
+    assert output[0, 0].tolist() == pytest.approx(m, rel=1e-5)
     m = [math.tanh(3 * m[0]) / 2 + expit(3 * math.tanh(m[0])) * m[0], math.tanh(3 * m[1]) / 2 + m[1] / 2]
-    assert after[0, 1].tolist() == pytest.approx(m, rel=1e-5)
-    assert torch.equal(last.flatten(1), after[:, 1])
+    assert output[0, 1].tolist() == pytest.approx(m, rel=1e-5)
+    assert torch.equal(last.flatten(1), output[:, 1])
     rows = RelationalMemory(R2Gen(**TINY, width=5, slots=3)).start(torch.zeros(2, 1, 5))
     assert rows.tolist() == [[[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]] * 2
 

@@ -62,12 +62,12 @@ def test_recursion_deepens_in_thirds_in_training_and_is_whole_at_test(curriculum
     """Equation (6) with T = 2 and n = 6: (1, 2) in the first 30 % of the updates, (2, 4) to 60 %, then (2,
     6).
     """
-    network, found = tiny(cycles=2, latent_steps=6, curriculum=curriculum), []
+    network, network_depths = tiny(cycles=2, latent_steps=6, curriculum=curriculum), []
     for share in (0.0, 0.29, 0.3, 0.59, 0.6):
         network.deepen(share)
-        found.append(network.core.depth)
+        network_depths.append(network.core.depth)
 
-    assert found == depths
+    assert network_depths == depths
     network.deepen(0.0)
     assert network.eval().core.depth == (2, 6)
 
@@ -87,13 +87,13 @@ def test_a_curriculum_runs_through_while_a_run_trains_and_costs_what_its_stages_
         "schedule": "update",
     }
     config = RunConfig(data=Sudoku(side=4, limit=24), model=model, train=TrainConfig(**train))
-    run, seen = make_training(config), []
+    run, depths = make_training(config), []
     run.state.network.register_forward_pre_hook(
-        lambda network, _: seen.append(network.core.depth) if network.training else None
+        lambda network, _: depths.append(network.core.depth) if network.training else None
     )
     list(run.epochs())
 
-    assert [cycles for cycles, _ in seen] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert [cycles for cycles, _ in depths] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     fixed = [
         cost(config.with_changes({"model.curriculum": "none", "model.cycles": t})).train_gflops
         for t in (1, 2, 3)

@@ -63,9 +63,9 @@ def test_cycles_in_training_and_at_test_are_counted_apart(mode, expected):
     network.f = nn.ModuleList([ADD_1])
     start = network.start(images)
 
-    _, ends = network(images, start)
+    _, end_states = network(images, start)
 
-    for end, begin in zip(ends, start, strict=True):
+    for end, begin in zip(end_states, start, strict=True):
         torch.testing.assert_close(end, begin + expected)
 
 

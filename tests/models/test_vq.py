@@ -21,9 +21,9 @@ TINY = VQ(size=8, patch=4, codes=3, codebook=8, width=8, layers=1, heads=2, toke
 
 
 def quantiser(rows, **fields):
-    made = Quantiser(VQ(codebook=len(rows), token_size=len(rows[0]), **fields))
-    made.codebook.data = torch.tensor(rows)
-    return made
+    vector_quantiser = Quantiser(VQ(codebook=len(rows), token_size=len(rows[0]), **fields))
+    vector_quantiser.codebook.data = torch.tensor(rows)
+    return vector_quantiser
 
 
 def network(**fields):
@@ -59,8 +59,8 @@ def test_loss_by_hand():
     """One channel row 0, 0 drawn as 1, 0: MSE 1/2, gradient 1 (one difference, off by -1) times 0.1; z = 1, e
     = 3: 4 + 0.25 * 4. Commitment pulls the latents, the rest the codes."""
     z, e = torch.tensor([[[1.0]]], requires_grad=True), torch.tensor([[[3.0]]], requires_grad=True)
-    again, images = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]), torch.zeros(1, 1, 2, 2)
-    loss = vq_loss(again, images, Codes(torch.zeros(1, 1), torch.zeros(1, 1, 1), z, e), VQ())
+    reconstruction, images = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]), torch.zeros(1, 1, 2, 2)
+    loss = vq_loss(reconstruction, images, Codes(torch.zeros(1, 1), torch.zeros(1, 1, 1), z, e), VQ())
     loss.backward()
 
     assert loss.item() == pytest.approx(0.5 + 0.1 * 1 + 4 + 0.25 * 4)
@@ -74,8 +74,8 @@ def test_a_code_without_use_starts_again_at_a_latent():
     codes = quantiser([[1.0, 0.0], [-1.0, 0.0]], usage_decay=0.5)
     codes.usage.fill_(NEW / 2)
     generator = torch.Generator().manual_seed(0)
-    found = codes(torch.tensor([[[0.8, 0.6]]]))
-    restarted = [codes.count_and_restart(found, generator) for _ in range(2)]
+    token_codes = codes(torch.tensor([[[0.8, 0.6]]]))
+    restarted = [codes.count_and_restart(token_codes, generator) for _ in range(2)]
 
     assert restarted == [0, 1]
     torch.testing.assert_close(codes.codebook.detach(), torch.tensor([[1.0, 0.0], [0.8, 0.6]]))
@@ -96,16 +96,16 @@ def test_patches_are_drawn_where_they_were_read():
 def test_a_saved_tokenizer_comes_back_and_its_hash_follows_config_and_weights(tmp_path):
     net, images = network(), torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
     header = save_tokenizer(net, {"psnr": 21.5}, "Phantom", tmp_path / "a")
-    again, read = load_tokenizer(tmp_path / "a")
+    restored, read = load_tokenizer(tmp_path / "a")
     assert read == header
     assert read["title"] == "standin-vq (trained by recstudy on Phantom; not TiTok; not ImageNet)"
-    assert torch.equal(again(unit(images))[0], net(images / 255)[0])
+    assert torch.equal(restored(unit(images))[0], net(images / 255)[0])
 
-    other = save_tokenizer(network(commitment=0.5), {}, "Phantom", tmp_path / "b")["hash"]
-    same = save_tokenizer(network(), {"psnr": 3}, "Other", tmp_path / "c")["hash"]
+    other_hash = save_tokenizer(network(commitment=0.5), {}, "Phantom", tmp_path / "b")["hash"]
+    same_hash = save_tokenizer(network(), {"psnr": 3}, "Other", tmp_path / "c")["hash"]
     net.decoder.pixels.bias.data[0] += 1e-6
-    assert same == header["hash"]
-    assert len({same, other, save_tokenizer(net, {}, "Phantom", tmp_path / "d")["hash"]}) == 3
+    assert same_hash == header["hash"]
+    assert len({same_hash, other_hash, save_tokenizer(net, {}, "Phantom", tmp_path / "d")["hash"]}) == 3
 
 
 @pytest.mark.parametrize(

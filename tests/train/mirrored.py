@@ -33,9 +33,9 @@ class Mirrored(Puzzles):
         source = torch.where(draws < 0.5, torch.tensor([3, 4, 5, 0, 1, 2]), torch.arange(6))
         return source, torch.arange(5).expand(len(draws), -1)
 
-    def lawful(self, given, answers):
+    def lawful(self, puzzles, answers):
         return (
-            (answers.reshape(-1, 2, 3)[:, 1] == given.reshape(-1, 2, 3)[:, 1, ::-1]).all(1).astype(np.int64)
+            (answers.reshape(-1, 2, 3)[:, 1] == puzzles.reshape(-1, 2, 3)[:, 1, ::-1]).all(1).astype(np.int64)
         )
 
     def reader(self):

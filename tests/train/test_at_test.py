@@ -25,7 +25,7 @@ from recstudy.testing import make_training, trained
 RUN = RunConfig(data=Mirrored(), model=TINY, train=TrainConfig(batch_size=8))
 
 
-def found(network: Network, **fields) -> dict[str, float]:
+def evaluate_at_test(network: Network, **fields) -> dict[str, float]:
     config = RUN.model_copy(update={"train": RUN.train.model_copy(update={"at_test": AtTest(**fields)})})
     training = make_training(config)
     return at_test(network, training._batches(training.data.test, shared=False), config)
@@ -71,12 +71,14 @@ def test_the_surest_of_more_noisy_trajectories_is_right_more_often():
     """After 4 segments z is N(0, 1), above 0.5 in 31 of 100; the largest of k in 1 - 0.69^k, where any is
     right at all.
     """
-    drifts = found(Drifts(), trajectories=6, noise=0.5, segments=4)
+    drifts = evaluate_at_test(Drifts(), trajectories=6, noise=0.5, segments=4)
 
     for count, share in ((1, 31), (2, 52), (4, 77), (6, 89)):
         assert drifts[f"noisy_exact_accuracy.{count}"] == pytest.approx(share, abs=25)
         assert drifts[f"noisy_exact_accuracy.{count}"] == drifts[f"any_exact_accuracy.{count}"]
-    assert drifts == found(Drifts(), trajectories=6, noise=0.5, segments=4)  # noise follows from the seed
+    assert drifts == evaluate_at_test(
+        Drifts(), trajectories=6, noise=0.5, segments=4
+    )  # noise follows from the seed
     assert list(drifts)[-4:] == [f"pass_at.{count}" for count in (1, 2, 4, 6)]
     assert drifts["pass_at.6"] == pytest.approx(drifts["any_exact_accuracy.6"])
     # the mean of six trajectories, where any.1 is the first alone
@@ -89,7 +91,7 @@ def test_the_halting_head_chooses_even_where_it_is_mistaken():
             output, carry = super().forward(images, carry)
             return output._replace(halt=-output.halt), carry
 
-    chosen = found(Mistaken(), trajectories=8, noise=0.5, segments=4)
+    chosen = evaluate_at_test(Mistaken(), trajectories=8, noise=0.5, segments=4)
 
     assert chosen["noisy_exact_accuracy.8"] < 10 < 90 < chosen["any_exact_accuracy.8"]
 
@@ -123,8 +125,8 @@ def test_noise_is_on_the_states_that_are_named(model, on, noisy):
 
     new = shaken(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))
 
-    for index, (state, before) in enumerate(zip(new, carry, strict=True)):
-        deviation = (state - before).float().std().item() if state.numel() else 0
+    for index, (state, old_state) in enumerate(zip(new, carry, strict=True)):
+        deviation = (state - old_state).float().std().item() if state.numel() else 0
         assert deviation == pytest.approx(0.3 if index in noisy else 0, rel=0.03)
     assert AtTest().noise_on == "latent"
 
@@ -150,7 +152,7 @@ def test_copies_answer_for_their_puzzle_when_they_are_turned_back():
     first = Lopsided.right(images)
     second = exchanged | Lopsided.right(images)
 
-    scores = found(Lopsided(), copies=2, segments=1)
+    scores = evaluate_at_test(Lopsided(), copies=2, segments=1)
 
     expected = {"voted_exact_accuracy.1": first, "voted_exact_accuracy.2": first}
     expected |= {"any_copy_exact_accuracy.2": first | second, "flipped_puzzles.2": first ^ second}
@@ -162,10 +164,10 @@ def test_copies_answer_for_their_puzzle_when_they_are_turned_back():
 
 def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwise():
     train = {"train.evaluation_steps": 2, "train.supervision_steps": 2}
-    plain = RUN.with_changes(train)
-    more = plain.with_changes({"train.at_test": AtTest(trajectories=3, copies=2, segments=2)})
+    base = RUN.with_changes(train)
+    extended = base.with_changes({"train.at_test": AtTest(trajectories=3, copies=2, segments=2)})
 
-    results = [trained(config).finish() for config in (plain, more)]
+    results = [trained(config).finish() for config in (base, extended)]
 
     added = results[1]["metrics"].keys() - results[0]["metrics"].keys()
     assert {name.partition(".")[0] for name in added} == set(AT_TEST)
@@ -173,8 +175,8 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
         name: value for name, value in results[1]["metrics"].items() if name not in added
     }
     assert results[1]["metrics"]["voted_exact_accuracy.1"] == results[1]["metrics"]["exact_accuracy"]
-    assert plain.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != more.run_id
-    assert more.with_changes({"train.at_test.noise_on": "both"}).run_id != more.run_id
+    assert base.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != extended.run_id
+    assert extended.with_changes({"train.at_test.noise_on": "both"}).run_id != extended.run_id
 
 
 def test_a_part_of_the_puzzles_is_spread_over_all():
@@ -183,11 +185,11 @@ def test_a_part_of_the_puzzles_is_spread_over_all():
 
     assert spread(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()
     assert spread(test, AtTest(puzzles=15)).rows.tolist() == test.rows[::3].tolist()
-    assert [AtTest(puzzles=most).scored(len(test.rows)) for most in (15, 99)] == [14, 40]
+    assert [AtTest(puzzles=max_puzzles).scored(len(test.rows)) for max_puzzles in (15, 99)] == [14, 40]
 
 
 def test_counts_are_doubled_up_to_the_last():
-    assert [doubling_counts(most) for most in (0, 1, 5, 8)] == [[], [1], [1, 2, 4, 5], [1, 2, 4, 8]]
+    assert [doubling_counts(maximum) for maximum in (0, 1, 5, 8)] == [[], [1], [1, 2, 4, 5], [1, 2, 4, 8]]
 
 
 @pytest.mark.parametrize("bias", [-5.0, 1.0])

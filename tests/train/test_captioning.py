@@ -45,9 +45,9 @@ def test_a_caption_is_as_right_as_its_tokens():
     tokens = torch.tensor([[1, 3, 4, 2, 0], [1, 2, 0, 0, 0]])
     logits = torch.nn.functional.one_hot(torch.tensor([[3, 4, 0, 0], [2, 0, 0, 0]]), 5).float()
 
-    hits, there = token_hits(logits, tokens)
+    hits, counts = token_hits(logits, tokens)
 
-    assert (hits.tolist(), there.tolist()) == ([2, 1], [3, 1])
+    assert (hits.tolist(), counts.tolist()) == ([2, 1], [3, 1])
     torch.testing.assert_close(token_share(logits, tokens, exact=False), torch.tensor([2 / 3, 1.0]))
     assert token_share(logits, tokens, exact=True).tolist() == [False, True]
 
@@ -57,7 +57,7 @@ def test_a_caption_is_as_right_as_its_tokens():
 def test_each_kind_of_captioner_takes_the_whole_way(name):
     training = trained(config(name))
 
-    found = training.finish()
+    result = training.finish()
 
     if name == "aligner":
         assert {
@@ -68,18 +68,18 @@ def test_each_kind_of_captioner_takes_the_whole_way(name):
             "cosine_after",
             "contrast_before",
             "contrast_after",
-        } == set(found["metrics"])
+        } == set(result["metrics"])
         assert len(training.kept["alignment.json"]["pairs"]) == 24
     else:
-        assert {"bleu_4", "rouge_l", "cider", "token_accuracy", "caption_loss"} <= set(found["metrics"])
-        assert found["tokenizer"]["text"] == "word (64)"
-        assert found["decode"] == "beam 3"
-        assert found["answers"] == {"kept": 24, "of": 24}
+        assert {"bleu_4", "rouge_l", "cider", "token_accuracy", "caption_loss"} <= set(result["metrics"])
+        assert result["tokenizer"]["text"] == "word (64)"
+        assert result["decode"] == "beam 3"
+        assert result["answers"] == {"kept": 24, "of": 24}
         examples = training.kept["captions.json"]["examples"]
         assert [example["references"] for example in examples] == [
             training.data.test.captions[row] for row in training.data.test.rows
         ]
-    assert ("standin-vq" in str(found.get("tokenizer"))) == (name in ("fused", "aligner"))
+    assert ("standin-vq" in str(result.get("tokenizer"))) == (name in ("fused", "aligner"))
 
 
 def test_halting_by_sample_works_on_captions():
@@ -115,12 +115,12 @@ def test_recall_by_hand():
     texts = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     tokens = torch.tensor([[1, 5], [1, 6], [1, 5]])
 
-    found = recalls(images, texts, tokens)
+    recall = recalls(images, texts, tokens)
 
     # By image: 1 and 3 are found, 2 has two captions (one text) nearer. By text: 1 and 3 find their images, 2
     # finds its own.
-    assert found[1] == pytest.approx(100 * (2 / 3 + 1) / 2)
-    assert found[5] == 100
+    assert recall[1] == pytest.approx(100 * (2 / 3 + 1) / 2)
+    assert recall[5] == 100
 
 
 def test_the_contrast_by_hand():
@@ -165,37 +165,42 @@ def test_the_aligners_scale_stays_between_1_and_100():
     training = make_training(config("aligner", learning_rate=1e-2, schedule="update"))
     log_scale = training.state.network.encoder.log_scale
 
-    for outside, kept in ((5.0, math.log(100)), (-1.0, 0.0)):
+    for outside, clamped in ((5.0, math.log(100)), (-1.0, 0.0)):
         torch.nn.init.constant_(log_scale, outside)
         training.train_batch(next(training._train.epoch(0)))
-        assert log_scale.item() == pytest.approx(kept)
+        assert log_scale.item() == pytest.approx(clamped)
 
 
-def written(model: ModelConfig, **train) -> tuple[RunConfig, list[list[int]], list[int]]:
+def write_captions(model: ModelConfig, **train) -> tuple[RunConfig, list[list[int]], list[int]]:
     """A run, what its drawn weights write of the test images, and how many images they looked at, batch by
     batch.
     """
-    training, seen = (
+    training, batch_sizes = (
         make_training(tiny_run(model, PhantomCaptions(size=32, limit=24), batch_size=8, **train)),
         [],
     )
     network = training.state.network
-    network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
+    network.eyes.register_forward_hook(lambda eyes, images, features: batch_sizes.append(len(features)))
     ids = captions(network, training._batches(training.data.test), training.config, training.data.tokenizer)
-    return training.config, ids, seen
+    return training.config, ids, batch_sizes
 
 
 @pytest.mark.parametrize(
-    ("method", "together", "more"), [("beam", 2, 0), ("greedy", 4, 0), ("official_quirk", 2, 1)]
+    ("method", "together", "expected_ratio"), [("beam", 2, 0), ("greedy", 4, 0), ("official_quirk", 2, 1)]
 )
-def test_writing_fits_where_training_does(method, together, more):
+def test_writing_fits_where_training_does(method, together, expected_ratio):
     """Of 8 images a batch, 16 fit without a backward pass; 4 supervision steps and 2 beams of each are kept.
 
     The search of 003 writes one more token: as many behind BOS as a caption has.
     """
-    run, ids, seen = written(
+    run, ids, batch_sizes = write_captions(
         MODELS["trm"].model_copy(update={"decode": method, "beam": 2}), evaluation_steps=4
     )
 
-    assert (written_at_once(run), max(seen), sum(seen), len(ids)) == (together, together, 24, 24)
-    assert {len(caption) for caption in ids} == {run.data.length + more}
+    assert (written_at_once(run), max(batch_sizes), sum(batch_sizes), len(ids)) == (
+        together,
+        together,
+        24,
+        24,
+    )
+    assert {len(caption) for caption in ids} == {run.data.length + expected_ratio}

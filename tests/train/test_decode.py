@@ -76,11 +76,11 @@ def beam_search_of_one(network: Captioner, image: torch.Tensor, width: int, powe
 def test_the_batched_beam_search_is_the_textbooks(model, seed, width, power):
     network, images = captioner(model, seed), images_of(seed)
 
-    found = decode(
+    token_ids = decode(
         network, images, IDS, length=LENGTH, steps=2, width=width, length_normalisation=power
     ).tolist()
 
-    assert found == [beam_search_of_one(network, image, width, power) for image in images]
+    assert token_ids == [beam_search_of_one(network, image, width, power) for image in images]
 
 
 def test_a_beam_of_one_is_greedy():
@@ -131,23 +131,23 @@ def test_the_search_of_003_goes_on_after_eos_until_all_end_at_once():
     Alone, the first ends at its first EOS, as captions should.
     """
 
-    class Apart(Table):
+    class BatchSensitive(Table):
         def next(self, images, tokens, steps, cache=None):
             logits, cache = super().next(images, tokens, steps, cache)
             if tokens.shape[1] == 1:  # BOS leads to each image's own first word
                 logits = torch.full_like(logits, -20.0).scatter(1, images[:, None].long(), 0.0)
             return logits, cache
 
-    apart = Apart({A: {IDS.eos: 1.0}, IDS.eos: {B: 1.0}, B: {IDS.eos: 1.0}, C: {A: 1.0}})
-    both, alone = (
-        decode(apart, torch.tensor(images), IDS, length=7, steps=1, method="official_quirk")
+    network = BatchSensitive({A: {IDS.eos: 1.0}, IDS.eos: {B: 1.0}, B: {IDS.eos: 1.0}, C: {A: 1.0}})
+    together, single_image = (
+        decode(network, torch.tensor(images), IDS, length=7, steps=1, method="official_quirk")
         for images in ([A, C], [A])
     )
 
-    assert [[word for word in caption if word in WORDS] for caption in both.tolist()] == [
+    assert [[word for word in caption if word in WORDS] for caption in together.tolist()] == [
         [A, B, B],
         [C, A, B, B],
     ]
     # words first, so that a tokenizer reads them
-    assert both[0].tolist() == [IDS.bos, A, B, B, IDS.eos, IDS.eos, IDS.eos]
-    assert alone.tolist() == [[IDS.bos, A, IDS.eos, 0, 0, 0, 0]]
+    assert together[0].tolist() == [IDS.bos, A, B, B, IDS.eos, IDS.eos, IDS.eos]
+    assert single_image.tolist() == [[IDS.bos, A, IDS.eos, 0, 0, 0, 0]]

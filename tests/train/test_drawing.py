@@ -17,7 +17,7 @@ from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 from recstudy.testing import make_trial, tiny_run, tiny_study
 
-DRAWN = [
+GENERATED_SETS = [
     Digits(),
     Dominoes(),
     Maze(side=7, least_steps=4, puzzles=20, test_puzzles=16),
@@ -38,54 +38,54 @@ def trial(root: Path, seed: int, drawing: str) -> Trial:
 
 def result_of(work: Trial) -> Result:
     run_trial(work, lambda line: None)
-    found = read_record(RunFolder(Path(work.folder)).result, Result)
-    assert found is not None
-    return found
+    result = read_record(RunFolder(Path(work.folder)).result, Result)
+    assert result is not None
+    return result
 
 
 def test_fixed_is_the_run_that_there_was_and_per_seed_another():
-    fixed, anew = (RUN.with_changes({"data.resample": drawing}) for drawing in ("fixed", "per seed"))
+    fixed, resampled = (RUN.with_changes({"data.resample": drawing}) for drawing in ("fixed", "per seed"))
 
     assert fixed.run_id == RUN.run_id
     assert "drawing" not in json.dumps(fixed.deciding)
-    assert anew.run_id != RUN.run_id
+    assert resampled.run_id != RUN.run_id
     assert fixed.drawn == fixed
 
 
-@pytest.mark.parametrize("config", DRAWN, ids=lambda config: config.title)
+@pytest.mark.parametrize("config", GENERATED_SETS, ids=lambda config: config.title)
 def test_each_seed_draws_its_own_training_and_test_data_and_the_same_ones_again(config, tmp_path):
-    anew = per_seed(config)
-    first, same, other = (load(anew.drawn_by(seed), tmp_path) for seed in (0, 0, 1))
+    resampled = per_seed(config)
+    first, same_seed, other_seed = (load(resampled.drawn_by(seed), tmp_path) for seed in (0, 0, 1))
 
-    assert first.checksum == same.checksum
-    assert len({load(config, tmp_path).checksum, first.checksum, other.checksum}) == 3
+    assert first.checksum == same_seed.checksum
+    assert len({load(config, tmp_path).checksum, first.checksum, other_seed.checksum}) == 3
     for split in ("train", "test"):
-        mine, theirs = (np.asarray(getattr(data, split).images) for data in (first, other))
+        mine, theirs = (np.asarray(getattr(data, split).images) for data in (first, other_seed))
         assert mine.shape != theirs.shape or (mine != theirs).any()
-    assert np.array_equal(first.validation.rows, same.validation.rows)
+    assert np.array_equal(first.validation.rows, same_seed.validation.rows)
 
 
 def test_of_a_real_set_each_seed_draws_the_subset_and_the_split():
-    anew = per_seed(Mnist(limit=100))
+    resampled = per_seed(Mnist(limit=100))
 
-    assert anew.drawn_by(0).split_seed != anew.drawn_by(1).split_seed
-    assert not anew.redrawn  # its images are what they are
-    assert per_seed(Mnist(split_seed=1)).drawn_by(0).split_seed != anew.drawn_by(0).split_seed
-    assert anew.drawn_by(0).drawn_by(1) == anew.drawn_by(0)
+    assert resampled.drawn_by(0).split_seed != resampled.drawn_by(1).split_seed
+    assert not resampled.redrawn  # its images are what they are
+    assert per_seed(Mnist(split_seed=1)).drawn_by(0).split_seed != resampled.drawn_by(0).split_seed
+    assert resampled.drawn_by(0).drawn_by(1) == resampled.drawn_by(0)
 
 
 def test_a_run_that_is_left_goes_on_with_the_data_that_its_seed_drew_and_its_weights_answer_them(tmp_path):
-    whole, left = trial(tmp_path / "a", 1, "per seed"), trial(tmp_path / "b", 1, "per seed")
+    finished, left = trial(tmp_path / "a", 1, "per seed"), trial(tmp_path / "b", 1, "per seed")
 
     assert run_trial(left, lambda line: None, leave=lambda: True)["status"] == "drained"
 
-    first, second = result_of(whole), result_of(left)
+    first, second = result_of(finished), result_of(left)
     checksum = load(per_seed(RUN.data).drawn_by(1), tmp_path).checksum
     assert first.metrics == second.metrics
     assert first.provenance.data_checksum == second.provenance.data_checksum == checksum
-    weights = RunFolder(Path(whole.folder)).weights
+    weights = RunFolder(Path(finished.folder)).weights
     assert (
-        len(answers_again(RunConfig.model_validate(whole.config), first, weights, tmp_path))
+        len(answers_again(RunConfig.model_validate(finished.config), first, weights, tmp_path))
         == first.answers.of
     )
 
@@ -98,6 +98,6 @@ def test_a_plan_asks_no_one_checksum_of_them(tmp_path):
     load(plan.configs[1].data, tmp_path)
     record_plan(plan, results, tmp_path)
 
-    kept = json.loads((results.study("tiny", "quick") / "plan.json").read_text())["variants"]
+    variants = json.loads((results.study("tiny", "quick") / "plan.json").read_text())["variants"]
 
-    assert [bool(variant.get("data_checksum")) for variant in kept] == [True, False]
+    assert [bool(variant.get("data_checksum")) for variant in variants] == [True, False]

@@ -59,8 +59,8 @@ def test_a_puzzle_of_which_no_cell_is_asked_for_is_right_at_every_place():
     """As in the authors' code; its share of right cells is 0 of 1."""
     logits, labels = F.one_hot(torch.tensor([[1, 2], [1, 1]]), 3).float(), torch.tensor([[0, 0], [1, 2]])
 
-    hits, asked = token_hits(logits, labels)
-    sums = sums_of(hits[:, None], asked, torch.zeros(1, 2, 1, dtype=torch.bool), 1)
+    hits, token_counts = token_hits(logits, labels)
+    sums = sums_of(hits[:, None], token_counts, torch.zeros(1, 2, 1, dtype=torch.bool), 1)
 
     assert token_share(logits, labels, exact=True).tolist() == [True, False]
     assert token_share(logits, labels, exact=False).tolist() == [0.0, 0.5]
@@ -85,15 +85,15 @@ def test_scores_count_only_cells_that_are_asked_for(tmp_path):
         levels=np.array([5, 5, 7]),
     )
 
-    found = measured(answers).values
+    values = measured(answers).values
 
-    assert found["exact_accuracy"] == pytest.approx(100 / 3)
-    assert found["cell_accuracy"] == pytest.approx(50)
-    assert found["lawful_answers"] == pytest.approx(200 / 3)
-    assert found["other_solutions"] == pytest.approx(100 / 3)
-    assert (found["level_exact_accuracy.5"], found["level_exact_accuracy.7"]) == (50, 0)
+    assert values["exact_accuracy"] == pytest.approx(100 / 3)
+    assert values["cell_accuracy"] == pytest.approx(50)
+    assert values["lawful_answers"] == pytest.approx(200 / 3)
+    assert values["other_solutions"] == pytest.approx(100 / 3)
+    assert (values["level_exact_accuracy.5"], values["level_exact_accuracy.7"]) == (50, 0)
     (tmp_path / "answers.npz").write_bytes(packed(answers)[0])
-    assert measured(unpacked(tmp_path / "answers.npz").answers).values == found
+    assert measured(unpacked(tmp_path / "answers.npz").answers).values == values
 
 
 def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
@@ -108,36 +108,36 @@ def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
     hits = torch.tensor([[1, 2, 2], [0, 2, 0], [1, 1, 2]])
     halts = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 1, 1]] * 3]).bool()
     sums = sums_of(hits, torch.tensor([2, 2, 2]), halts, last=2)
-    found = Solved(torch.empty(0), torch.empty(0), hits[:, 1] == 2, torch.tensor([5.0, 4.0, 4.0]), sums)
+    solved = Solved(torch.empty(0), torch.empty(0), hits[:, 1] == 2, torch.tensor([5.0, 4.0, 4.0]), sums)
 
-    assert by_depth(found, config) == {
+    assert by_depth(solved, config) == {
         "exact_accuracy": pytest.approx({"1": 0, "2": 200 / 3, "3": 200 / 3}),
         "cell_accuracy": pytest.approx({"1": 100 / 3, "2": 250 / 3, "3": 200 / 3}),
         "lost_puzzles": pytest.approx({"1": 0, "2": 0, "3": 100 / 3}),
     }
-    assert halting(found, config) == pytest.approx(
+    assert halting(solved, config) == pytest.approx(
         {
             "halted_exact_accuracy": 100 / 3, "halted_exact_accuracy.0.25": 0, "halted_steps": 5 / 3, "halted_steps.0.25": 1,
             "halting_auroc": 75,
         }
     )  # fmt: skip
-    assert "halting_auroc" not in halting(replace(found, right=torch.ones(3, dtype=torch.bool)), config)
+    assert "halting_auroc" not in halting(replace(solved, right=torch.ones(3, dtype=torch.bool)), config)
 
 
 def test_numbers_follow_from_seed_row_and_turn_alone():
     rows, turns = np.arange(1000), np.full(1000, 3)
 
-    whole = numbers(7, rows, turns, 4)
+    draws = numbers(7, rows, turns, 4)
 
-    assert np.array_equal(whole[500:], numbers(7, rows[500:], turns[500:], 4))
-    for other in (
+    assert np.array_equal(draws[500:], numbers(7, rows[500:], turns[500:], 4))
+    for other_draws in (
         numbers(8, rows, turns, 4),
         numbers(7, rows, turns + 1, 4),
         numbers(7, rows + 1, turns, 4)[:-1],
     ):
-        assert not np.isin(other, whole[0]).any()
-    assert 0 <= whole.min() < 0.01 < 0.99 < whole.max() < 1
-    assert abs(np.corrcoef(whole.T)[np.triu_indices(4, 1)]).max() < 0.12
+        assert not np.isin(other_draws, draws[0]).any()
+    assert 0 <= draws.min() < 0.01 < 0.99 < draws.max() < 1
+    assert abs(np.corrcoef(draws.T)[np.triu_indices(4, 1)]).max() < 0.12
 
 
 @pytest.mark.parametrize("count", [0, 3])
@@ -145,14 +145,15 @@ def test_a_puzzle_has_itself_and_so_many_symmetries_for_every_seed(count):
     config = Mirrored(augmentations=count)
     rows, turns = np.zeros(400, np.int64), np.arange(400)
 
-    seen = [symmetries(config, seed, rows, turns) for seed in (0, 1)]
+    transformed = [symmetries(config, seed, rows, turns) for seed in (0, 1)]
 
     forms = [
-        {("itself" if same else float(draw[0])) for draw, same in zip(*one, strict=True)} for one in seen
+        {("itself" if is_identity else float(draw[0])) for draw, is_identity in zip(*variants, strict=True)}
+        for variants in transformed
     ]
-    assert [len(one) for one in forms] == [count + 1] * 2
+    assert [len(variants) for variants in forms] == [count + 1] * 2
     assert forms[0] == forms[1]
-    assert np.array_equal(seen[0][1], seen[1][1]) == (count == 0)
+    assert np.array_equal(transformed[0][1], transformed[1][1]) == (count == 0)
 
 
 def test_an_epoch_goes_over_the_puzzles_in_rounds_under_symmetries():
@@ -160,7 +161,7 @@ def test_an_epoch_goes_over_the_puzzles_in_rounds_under_symmetries():
     split = load(config, Path(), hold_out=False).train
     batches = Batches(split, (0.0,), (1 / 255,), 5, 16, Augment(), 0, cpu, data=config, context=Grid.context)
 
-    first, again, other = (list(batches.epoch(number)) for number in (0, 0, 1))
+    first, repeated, next_epoch = (list(batches.epoch(number)) for number in (0, 0, 1))
 
     images, labels = (torch.cat([getattr(batch, name) for batch in first]) for name in ("images", "labels"))
     # read from right to left, where it is asked for
@@ -168,17 +169,17 @@ def test_an_epoch_goes_over_the_puzzles_in_rounds_under_symmetries():
     corners = (labels == 0).int().argmax(1)
     assert (len(batches), batches.size, len(corners)) == (15, 2 * SIZES[0], 2 * SIZES[0])
     assert sorted(corners.unique().tolist()) == [0, 3]  # as it is, or with the rows exchanged
-    assert torch.equal(images, torch.cat([batch.images for batch in again]))
-    assert not torch.equal(images, torch.cat([batch.images for batch in other]))
+    assert torch.equal(images, torch.cat([batch.images for batch in repeated]))
+    assert not torch.equal(images, torch.cat([batch.images for batch in next_epoch]))
 
 
 def test_an_epoch_takes_all_examples_of_one_puzzle_of_each_group():
     """Group 5 has puzzles 1 (examples at 0, 3) and 2 (at 1); group 6 has puzzle 9 (at 2, 4)."""
     groups = Groups(np.array([5, 5, 6, 5, 6]), np.array([1, 2, 9, 1, 9]))
 
-    drawn = [tuple(sorted(groups.one_of_each(np.random.default_rng(seed)))) for seed in range(40)]
+    drawn_rows = [tuple(sorted(groups.one_of_each(np.random.default_rng(seed)))) for seed in range(40)]
 
-    assert set(drawn) == {(0, 2, 3, 4), (1, 2, 4)}
+    assert set(drawn_rows) == {(0, 2, 3, 4), (1, 2, 4)}
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -199,15 +200,15 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
     }
 
     training = trained(RUN.with_changes(changes))
-    found = training.finish()
-    metrics, depths, thinking = found["metrics"], found["depths"], training.kept["thinking.npz"]
+    result = training.finish()
+    metrics, depths, thinking = result["metrics"], result["depths"], training.kept["thinking.npz"]
 
     assert metrics["cell_accuracy"] > 45  # by chance 25
     assert metrics["exact_accuracy"] == depths["exact_accuracy"]["4"]
     assert {"train_exact_accuracy", "halted_exact_accuracy", "lawful_answers"} <= metrics.keys()
     assert sorted(depths["cell_accuracy"]) == sorted(depths["residual"]) == list("123456")
-    assert [metrics[f"halted_steps.{at}"] for at in ("1e-09", "0.999999999")] == [1, 4]
-    assert [metrics[f"halted_exact_accuracy.{at}"] for at in ("1e-09", "0.999999999")] == [
+    assert [metrics[f"halted_steps.{threshold}"] for threshold in ("1e-09", "0.999999999")] == [1, 4]
+    assert [metrics[f"halted_exact_accuracy.{threshold}"] for threshold in ("1e-09", "0.999999999")] == [
         depths["exact_accuracy"][step] for step in "14"
     ]
     assert (thinking["cells"].shape, thinking["halt"].shape, thinking["given"].shape) == (

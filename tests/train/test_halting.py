@@ -76,8 +76,8 @@ def test_exploration_delays_a_halt_of_its_share_by_a_least_number_of_steps_from_
     torch.manual_seed(0)
     sure = output([5.0] * 30_000)
 
-    def share(step: int, exploration: float, most: int) -> float:
-        config = TrainConfig(supervision_steps=most, halting="sample", exploration=exploration)
+    def share(step: int, exploration: float, max_steps: int) -> float:
+        config = TrainConfig(supervision_steps=max_steps, halting="sample", exploration=exploration)
         return halted(sure, torch.full((30_000,), step), config).double().mean().item()
 
     assert [share(step, 1.0, 4) for step in (1, 2, 3, 4)] == [
@@ -116,16 +116,16 @@ def test_slots_live_on_from_batch_to_batch():
     """
     run = training(HRM_SMALL, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
     run.state.network.train()
-    seen = []
+    carried_steps = []
     for item in run._train.epoch(0):
         if item.total == 8:
             run.train_slots(item)
             slots = run.state.slots
-            seen.append((slots.batch.labels.tolist(), slots.steps.tolist(), slots.halted.tolist()))
+            carried_steps.append((slots.batch.labels.tolist(), slots.steps.tolist(), slots.halted.tolist()))
 
-    assert [steps[0] for _, steps, _ in seen] == [1, 2, 3, 4, 1]
-    assert seen[0][0] == seen[3][0] != seen[4][0]
-    assert seen[3][2] == [True] * 8
+    assert [steps[0] for _, steps, _ in carried_steps] == [1, 2, 3, 4, 1]
+    assert carried_steps[0][0] == carried_steps[3][0] != carried_steps[4][0]
+    assert carried_steps[3][2] == [True] * 8
 
 
 def test_halting_by_sample_trains_and_counts_what_it_used():
@@ -133,9 +133,9 @@ def test_halting_by_sample_trains_and_counts_what_it_used():
     lines = list(run.epochs())
 
     assert all(line["train_loss"] > 0 for line in lines)
-    spent = run.state.spent
-    assert spent["image_steps"] == 2 * 40  # 43 images in batches of 8: five full ones an epoch
-    assert 16 <= spent["images"] <= 80
+    compute = run.state.spent
+    assert compute["image_steps"] == 2 * 40  # 43 images in batches of 8: five full ones an epoch
+    assert 16 <= compute["images"] <= 80
     assert all(1 <= line["supervision_steps_used"] <= 4 for line in lines)
     assert run.state.updates == 10
 
@@ -168,16 +168,16 @@ def test_a_single_step_trains_no_proceed(steps):
 def test_compiling_changes_neither_losses_nor_slots():
     if not shutil.which("c++"):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
-    plain = training(TRM(**SMALL, layers=1, prefix=1, cycles=1, latent_steps=1), data=Digits(limit=24))
-    compiled = Training(plain.config, plain.data, torch.device("cpu"), compile=True)
-    for run in (plain, compiled):
+    eager = training(TRM(**SMALL, layers=1, prefix=1, cycles=1, latent_steps=1), data=Digits(limit=24))
+    compiled = Training(eager.config, eager.data, torch.device("cpu"), compile=True)
+    for run in (eager, compiled):
         next(run.epochs())
 
-    assert compiled.trace["losses"] == pytest.approx(plain.trace["losses"], rel=1e-4)
-    assert torch.equal(compiled.state.slots.steps, plain.state.slots.steps)
-    assert torch.equal(compiled.state.slots.batch.images, plain.state.slots.batch.images)
+    assert compiled.trace["losses"] == pytest.approx(eager.trace["losses"], rel=1e-4)
+    assert torch.equal(compiled.state.slots.steps, eager.state.slots.steps)
+    assert torch.equal(compiled.state.slots.batch.images, eager.state.slots.batch.images)
     torch.testing.assert_close(
-        compiled.state.slots.carry[0], plain.state.slots.carry[0], rtol=1e-3, atol=1e-4
+        compiled.state.slots.carry[0], eager.state.slots.carry[0], rtol=1e-3, atol=1e-4
     )
 
 

@@ -94,26 +94,32 @@ def computed(results: Results, *names: str) -> tuple[bool, list[str]]:
 
 
 def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
-    before = [folder.result.read_bytes() for folder in folders(results)]
-    (told,) = map(str, missing_metrics(load_study(results, "later", "quick")))
-    assert told.startswith(
+    contents = [folder.result.read_bytes() for folder in folders(results)]
+    (message,) = map(str, missing_metrics(load_study(results, "later", "quick")))
+    assert message.startswith(
         "not computed yet: Brier score by 2 finished runs. Compute without training: recstudy evaluate "
     )
-    assert told.endswith("results/studies/later/quick --metric brier")
+    assert message.endswith("results/studies/later/quick --metric brier")
 
-    done, said = computed(results)
+    done, lines = computed(results)
 
     assert done
-    assert all(": Brier score " in line and "from its answers" in line for line in said)
-    assert [folder.result.read_bytes() for folder in folders(results)] == before
+    assert all(": Brier score " in line and "from its answers" in line for line in lines)
+    assert [folder.result.read_bytes() for folder in folders(results)] == contents
     records = load_study(results, "later", "quick")
     for row, folder in zip(sorted(records.rows, key=lambda row: row.id), folders(results), strict=True):
-        (one,) = read_record(folder.measured, Measured).metrics.values()
-        assert row.value("brier") == one.value == METRICS["brier"](unpacked(folder.answers).answers)
-        assert (one.how, row.later, "brier" in row.measured) == ("answers", {"brier": "answers"}, True)
+        (measurement,) = read_record(folder.measured, Measured).metrics.values()
+        assert row.value("brier") == measurement.value == METRICS["brier"](unpacked(folder.answers).answers)
+        assert (measurement.how, row.later, "brier" in row.measured) == (
+            "answers",
+            {"brier": "answers"},
+            True,
+        )
     assert missing_metrics(records) == ()
     assert ("Computed later", "Brier score of 2 runs from answers") in origins(records)
-    assert computed(results)[1] == [f"[{at}/2] 1 epoch, seed {at - 1}: nothing to compute" for at in (1, 2)]
+    assert computed(results)[1] == [
+        f"[{number}/2] 1 epoch, seed {number - 1}: nothing to compute" for number in (1, 2)
+    ]
 
 
 def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
@@ -124,12 +130,12 @@ def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
     first.answers.write_bytes(b"torn")
     second.answers.write_bytes(content)
 
-    done, said = computed(results)
+    done, lines = computed(results)
 
     assert 0 < count < 32
     assert second.answers.read_bytes() == content
     assert done
-    assert all("from its weights" in line for line in said)
+    assert all("from its weights" in line for line in lines)
     assert read_record(first.measured, Measured).metrics["brier"].value == pytest.approx(expected, rel=1e-3)
     assert (
         measured(unpacked(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
@@ -144,8 +150,8 @@ def test_what_rounding_flips_by_hand(monkeypatch):
     right |= {("float32", 4, False): [1, 1, 0, 0], ("float32", 8, True): [1, 1, 0, 1]}
 
     def answered(config, result, weights, folder, compiled=False):
-        found = right[config.train.precision, config.train.batch_size, compiled]
-        return Answers("multiclass", np.eye(2)[found], np.ones(4, int))
+        predictions = right[config.train.precision, config.train.batch_size, compiled]
+        return Answers("multiclass", np.eye(2)[predictions], np.ones(4, int))
 
     monkeypatch.setattr(reevaluate, "answers_again", answered)
 
@@ -156,12 +162,12 @@ def test_what_rounding_flips_by_hand(monkeypatch):
 
 def test_what_rounding_flips_is_told_by_the_weights_where_it_is_asked_for(results, monkeypatch):
     compiled = []
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda network, **how: compiled.append(how))
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda network, **options: compiled.append(options))
 
-    done, said = computed(results, "numerical_floor")
+    done, lines = computed(results, "numerical_floor")
 
     assert done
-    assert all("Items that rounding flips" in line and "from its weights" in line for line in said)
+    assert all("Items that rounding flips" in line and "from its weights" in line for line in lines)
     for folder in folders(results):
         floor = read_record(folder.measured, Measured).metrics["numerical_floor"]
         assert floor.value == max(floor.by_class.values()) < 20
@@ -182,22 +188,22 @@ def test_a_run_that_cannot_be_evaluated_is_one_line(results, brier):
     second.result.write_text(json.dumps(result))
     second.answers.unlink()
 
-    done, said = computed(results)
+    done, lines = computed(results)
 
     assert not done
-    assert len(said) == 2
-    assert any(line.endswith("cannot be evaluated: it kept neither answers nor weights") for line in said)
+    assert len(lines) == 2
+    assert any(line.endswith("cannot be evaluated: it kept neither answers nor weights") for line in lines)
     assert any(
-        "cannot be evaluated: the data here is not that of the run: its checksum is" in line for line in said
+        "cannot be evaluated: the data here is not that of the run: its checksum is" in line for line in lines
     )
 
 
 def test_a_result_keeps_its_own_value(results, monkeypatch):
     monkeypatch.setitem(METRICS, "nll", metric("NLL", tasks=("multiclass",))(lambda answers: 7.0))
 
-    done, said = computed(results, "nll")
+    done, lines = computed(results, "nll")
 
-    assert (done, all(line.endswith("nothing to compute") for line in said)) == (True, True)
+    assert (done, all(line.endswith("nothing to compute") for line in lines)) == (True, True)
     assert not folders(results)[0].measured.exists()
 
 
@@ -209,10 +215,10 @@ def test_a_metric_that_is_not_there_or_for_other_data_says_so(results):
     with pytest.raises(ConfigError, match=r"Parameters \(params\) does not follow from answers"):
         computed(results, "params")
 
-    done, said = computed(results, "cider")
+    done, lines = computed(results, "cider")
 
     assert not done
-    assert said[0].endswith("cannot be evaluated: CIDEr is for caption data, not for multiclass")
+    assert lines[0].endswith("cannot be evaluated: CIDEr is for caption data, not for multiclass")
 
 
 def test_a_damaged_file_of_later_metrics_spoils_nothing_else(results, brier):
@@ -227,16 +233,19 @@ def test_a_damaged_file_of_later_metrics_spoils_nothing_else(results, brier):
 def test_captions_are_answered_again_as_they_were(tmp_path):
     results = trained(tmp_path / "results", CAPTIONER)
     (folder,) = folders(results)
-    before = unpacked(folder.answers).answers
+    old_answers = unpacked(folder.answers).answers
     folder.answers.unlink()
     with gathering():
         METRICS.add("count")(metric("Images", tasks=("caption",))(lambda answers: float(len(answers))))
-        done, said = computed(results)
+        done, lines = computed(results)
 
-    assert done, said
-    again = unpacked(folder.answers).answers
-    assert (list(again.written), list(again.references)) == (list(before.written), list(before.references))
-    assert read_record(folder.measured, Measured).metrics["count"].value == len(before)
+    assert done, lines
+    new_answers = unpacked(folder.answers).answers
+    assert (list(new_answers.written), list(new_answers.references)) == (
+        list(old_answers.written),
+        list(old_answers.references),
+    )
+    assert read_record(folder.measured, Measured).metrics["count"].value == len(old_answers)
 
 
 def test_the_command_line_in_a_new_process_needs_no_torch_where_answers_suffice(results, tmp_path):
@@ -266,10 +275,10 @@ def test_runs_on_an_object_store_are_evaluated_there(results, brier, tmp_path, m
     folders(results)[0].answers.unlink()
     stored = Results(f"local://{results.root}").pull()
 
-    done, said = computed(stored)
+    done, lines = computed(stored)
 
-    assert done, said
-    assert sum("from its weights" in line for line in said) == 1
+    assert done, lines
+    assert sum("from its weights" in line for line in lines) == 1
     assert all(read_record(folder.measured, Measured).metrics["brier"].value for folder in folders(results))
     assert all(folder.answers.exists() for folder in folders(results))
 
@@ -281,15 +290,15 @@ def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_an
         (run,) = load_study(results, "later", "quick").plan.runs
 
         records = load_study(results, "later", "quick")
-        (told,) = failed_metrics(records)
-        assert told.startswith(
+        (message,) = failed_metrics(records)
+        assert message.startswith(
             "the metric Brier score failed in 1 run: ZeroDivisionError: division by zero (test_later.py, line "
         )
-        assert told.endswith("results/studies/later/quick --metric brier")
+        assert message.endswith("results/studies/later/quick --metric brier")
         assert records.rows[0].value("top1_accuracy") is not None
 
-        done, said = computed(results)
-        assert (done, "ZeroDivisionError" in said[0]) == (False, True)
+        done, lines = computed(results)
+        assert (done, "ZeroDivisionError" in lines[0]) == (False, True)
         assert exit_code(reasons([run], results)) == EXIT_CODES["code"]
 
     with gathering():

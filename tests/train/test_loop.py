@@ -33,11 +33,11 @@ def test_the_same_seed_gives_the_same_bits_whatever_ran_before():
     lines = list(first.epochs())
     torch.manual_seed(1234)
     torch.rand(17)
-    other = training(seed=5)
-    list(other.epochs())
-    again = training()
+    other_seed = training(seed=5)
+    list(other_seed.epochs())
+    same_seed = training()
 
-    for line, repeated in zip(lines, again.epochs(), strict=True):
+    for line, repeated in zip(lines, same_seed.epochs(), strict=True):
         timeless = {
             "train_loss",
             "selection_loss",
@@ -46,8 +46,8 @@ def test_the_same_seed_gives_the_same_bits_whatever_ran_before():
             "supervision_steps_used",
         }
         assert {name: line[name] for name in timeless} == {name: repeated[name] for name in timeless}
-    assert all(map(torch.equal, weights(first), weights(again)))
-    assert not all(map(torch.equal, weights(first), weights(other)))
+    assert all(map(torch.equal, weights(first), weights(same_seed)))
+    assert not all(map(torch.equal, weights(first), weights(other_seed)))
 
 
 def test_a_loss_at_the_last_step_alone_is_the_one_that_is_stepped_on():
@@ -69,8 +69,8 @@ def test_attached_gradient_is_plain_autograd_through_the_chain():
     run = training(**FIXED | {"train__supervision_steps": 2}, train__detach_carry=False, model__dropout=0)
     network = run.state.network
     batch = next(run._train.epoch(0))
-    taken = []
-    run._step = lambda loss: taken.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
+    gradients = []
+    run._step = lambda loss: gradients.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
     run.train_batch(batch)
 
     first, carry = network(batch.images, network.start(batch.images))
@@ -78,7 +78,7 @@ def test_attached_gradient_is_plain_autograd_through_the_chain():
     loss = sum(step_loss(output, batch, run.task).mean() for output in (first, second))
     (expected,) = torch.autograd.grad(loss, network.z_start)
 
-    torch.testing.assert_close(taken[0], expected)
+    torch.testing.assert_close(gradients[0], expected)
 
 
 @pytest.mark.parametrize(("bias", "steps"), [(20.0, 1), (-20.0, 4)])
@@ -109,12 +109,12 @@ def test_a_loss_that_is_not_finite_ends_the_run():
         next(run.epochs())
 
 
-def at_each_step(run: Training, seen: Callable[[], float]) -> list[float]:
+def at_each_step(run: Training, observe: Callable[[], float]) -> list[float]:
     """Return what there was to see before each step of the optimiser."""
-    found, step = [], run.state.optimizers[0].step
-    run.state.optimizers[0].step = lambda: (found.append(seen()), step())[1]  # type: ignore[method-assign]
+    observations, step = [], run.state.optimizers[0].step
+    run.state.optimizers[0].step = lambda: (observations.append(observe()), step())[1]  # type: ignore[method-assign]
     list(run.epochs())
-    return found
+    return observations
 
 
 def test_the_gradient_is_clipped_to_its_global_norm():
@@ -132,26 +132,26 @@ def test_what_a_network_adds_is_trained_and_recorded_apart():
     """3 x the sum of a weight, beside the task's loss: its gradient is greater by 3, and `train_loss` is the
     task's own.
     """
-    plain, more = training(train__epochs=1), training(train__epochs=1)
-    weight, own = more.state.network.y_start, more._forward
+    base, extended = training(train__epochs=1), training(train__epochs=1)
+    weight, original_forward = extended.state.network.y_start, extended._forward
 
     def adds(images, carry):
-        output, carry = own(images, carry)
+        output, carry = original_forward(images, carry)
         return output._replace(extra=3 * weight.sum()), carry
 
-    more._forward = adds
-    before = 3 * weight.sum().item()
-    batch = next(plain._train.epoch(0))
+    extended._forward = adds
+    expected_extra = 3 * weight.sum().item()
+    batch = next(base._train.epoch(0))
     losses = []
-    for run in (plain, more):
+    for run in (base, extended):
         torch.manual_seed(0)  # dropout
         losses += run.train_batch(batch)
 
     assert torch.equal(*losses)
-    torch.testing.assert_close(weight.grad, plain.state.network.y_start.grad + 3)
-    assert [extra.item() for extra in more._extras] == pytest.approx([before])
-    assert "extra_loss" in more.one_epoch()
-    assert "extra_loss" not in plain.one_epoch()
+    torch.testing.assert_close(weight.grad, base.state.network.y_start.grad + 3)
+    assert [extra.item() for extra in extended._extras] == pytest.approx([expected_extra])
+    assert "extra_loss" in extended.one_epoch()
+    assert "extra_loss" not in base.one_epoch()
 
 
 def test_what_a_network_adds_is_shared_by_the_workers():
@@ -206,10 +206,10 @@ def test_evaluation_uses_the_average_and_leaves_training_alone():
 
 def test_bfloat16_changes_the_numbers_a_little_and_keeps_float32_weights():
     exact, rounded = training(train__epochs=1), training(train__epochs=1, train__precision="bfloat16")
-    (one,), (other,) = exact.epochs(), rounded.epochs()
+    (exact_line,), (rounded_line,) = exact.epochs(), rounded.epochs()
 
-    assert one["train_loss"] != other["train_loss"]
-    assert one["train_loss"] == pytest.approx(other["train_loss"], rel=0.05)
+    assert exact_line["train_loss"] != rounded_line["train_loss"]
+    assert exact_line["train_loss"] == pytest.approx(rounded_line["train_loss"], rel=0.05)
     assert {weight.dtype for weight in rounded.state.network.parameters()} == {torch.float32}
 
 
@@ -249,9 +249,11 @@ def test_scores_by_depth_are_those_of_each_depths_answers(monkeypatch, name):
 
     scores = evaluate.by_depth(run.task, run.state.evaluated, test)
 
-    kept, _ = predict(run.task, run.state.evaluated, test, range(1, 9))
-    told = [evaluate.answers(run.task, one, test) for one in kept]
-    assert scores == pytest.approx({str(depth): METRICS[name](one) for depth, one in enumerate(told, 1)})
+    outputs, _ = predict(run.task, run.state.evaluated, test, range(1, 9))
+    answers_by_depth = [evaluate.answers(run.task, output, test) for output in outputs]
+    assert scores == pytest.approx(
+        {str(depth): METRICS[name](answers) for depth, answers in enumerate(answers_by_depth, 1)}
+    )
     assert len({*scores.values()}) > 1
 
 
@@ -260,9 +262,9 @@ def test_a_worker_without_images_has_no_predictions():
     none = run._batches(run.data.test)
     none.rows, none.rank, none.world = none.rows[:1], 0, 2  # of one image, the first of two workers has none
 
-    (kept,), loss = predict(run.task, run.state.evaluated, none)
+    (outputs,), loss = predict(run.task, run.state.evaluated, none)
 
-    assert (len(loss), kept["logits"].shape) == (0, (0, 10))
+    assert (len(loss), outputs["logits"].shape) == (0, (0, 10))
 
 
 def test_train_accuracy_is_that_of_the_images_without_augmentation():
@@ -271,8 +273,8 @@ def test_train_accuracy_is_that_of_the_images_without_augmentation():
 
     accuracy = run.finish()["metrics"]["train_top1_accuracy"]
 
-    (kept,), _ = predict(run.task, run.state.evaluated, run._train)
-    right = kept["logits"].argmax(-1).numpy() == run.data.train.labels[run.data.train.rows]
+    (outputs,), _ = predict(run.task, run.state.evaluated, run._train)
+    right = outputs["logits"].argmax(-1).numpy() == run.data.train.labels[run.data.train.rows]
     assert accuracy == pytest.approx(100 * right.mean())
 
 

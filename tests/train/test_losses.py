@@ -40,7 +40,7 @@ RIGHT, WRONG = math.log(4 / 3), math.log(4)
 
 
 @pytest.mark.parametrize(
-    ("said", "given", "train", "expected"),
+    ("output", "targets", "train", "expected"),
     [
         (output(LOG3), batch(0), {}, RIGHT + RIGHT),  # equation (5)
         (output(LOG3), batch(1), {}, WRONG + WRONG),
@@ -65,8 +65,8 @@ RIGHT, WRONG = math.log(4 / 3), math.log(4)
         ),
     ],
 )
-def test_classification_and_halting_by_hand(said, given, train, expected):
-    assert step_loss(said, given, TrainConfig(**train)).item() == pytest.approx(expected, rel=1e-6)
+def test_classification_and_halting_by_hand(output, targets, train, expected):
+    assert step_loss(output, targets, TrainConfig(**train)).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_halting_target_sends_no_gradient_to_the_answer():
@@ -116,8 +116,8 @@ def test_the_value_of_going_on_is_half_of_the_halting_loss():
     """HRM: CE + 0.5 (BCE(halt) + BCE(proceed)): halt ln 3 on a right answer, proceed 0 against a target of
     0.25.
     """
-    said = Output(torch.tensor([[LOG3, 0.0]]), torch.tensor([LOG3]), torch.tensor([0.0]))
-    loss = step_loss(said, batch(0), TrainConfig(halt_weight=0.5), torch.tensor([0.25]))
+    output = Output(torch.tensor([[LOG3, 0.0]]), torch.tensor([LOG3]), torch.tensor([0.0]))
+    loss = step_loss(output, batch(0), TrainConfig(halt_weight=0.5), torch.tensor([0.25]))
 
     assert loss.item() == pytest.approx(math.log(4 / 3) + 0.5 * (math.log(4 / 3) + math.log(2)))
 
@@ -132,11 +132,11 @@ def test_the_mean_of_a_captions_loss_by_hand():
     logits[1, 0, 3] = 20.0
     captions = Batch(torch.zeros(2, 1, 1, 1), tokens, None, 2)
 
-    found = {
+    losses = {
         mean: step_loss(Output(logits), captions, TrainConfig(caption_mean=mean), kind=Captioning)
         .mean()
         .item()
         for mean in ("caption", "batch")
     }
 
-    assert found == {"caption": pytest.approx(math.log(4) / 2), "batch": pytest.approx(3 * math.log(4) / 4)}
+    assert losses == {"caption": pytest.approx(math.log(4) / 2), "batch": pytest.approx(3 * math.log(4) / 4)}

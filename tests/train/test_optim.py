@@ -67,7 +67,7 @@ from recstudy.train.optim import (
 def test_rates_by_hand(settings, length, rates):
     config = TrainConfig(epochs=length, **settings)
 
-    assert {at: learning_rate(config, at, length) for at in rates} == pytest.approx(rates)
+    assert {update: learning_rate(config, update, length) for update in rates} == pytest.approx(rates)
 
 
 @pytest.mark.parametrize(("decayed", "gain"), [("all", 0.9), ("matrices", 1.0)])
@@ -122,13 +122,13 @@ def test_steps_by_hand(settings, gradients, weights):
     (optimizer,) = make_optimizers(
         layer, TrainConfig(**{"learning_rate": 0.1, "weight_decay": 0.0, **settings})
     )
-    seen = []
+    norms = []
     for gradient in gradients:
         layer.weight.grad = torch.full((1, 1), gradient)
         optimizer.step()
-        seen.append(layer.weight.item())
+        norms.append(layer.weight.item())
 
-    assert seen == pytest.approx(weights, abs=1e-6)
+    assert norms == pytest.approx(weights, abs=1e-6)
 
 
 def test_a_tuned_backbone_has_a_rate_of_its_own():
@@ -247,9 +247,9 @@ def train(network: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> l
 
 
 def test_muon_lowers_a_loss_and_resumes_to_the_same_bits():
-    whole, parts = make_trm(), make_trm()
-    (optimizer,) = make_optimizers(whole, TrainConfig(**MUON))
-    losses = train(whole, optimizer, 20)
+    uninterrupted, parts = make_trm(), make_trm()
+    (optimizer,) = make_optimizers(uninterrupted, TrainConfig(**MUON))
+    losses = train(uninterrupted, optimizer, 20)
     (first,) = make_optimizers(parts, TrainConfig(**MUON))
     train(parts, first, 10)
     resumed = make_trm()
@@ -259,7 +259,7 @@ def test_muon_lowers_a_loss_and_resumes_to_the_same_bits():
     train(resumed, second, 10)
 
     assert losses[-1] < losses[0] / 2
-    assert all(map(torch.equal, whole.parameters(), resumed.parameters()))
+    assert all(map(torch.equal, uninterrupted.parameters(), resumed.parameters()))
 
 
 def test_muon_orthogonalizes_hidden_matrices_alone():
@@ -267,7 +267,7 @@ def test_muon_orthogonalizes_hidden_matrices_alone():
     times its rate along an orthogonal matrix, whose singular values Newton and Schulz leave between 0.5 and
     1.3."""
     network = make_trm()
-    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    old_weights = {name: weight.detach().clone() for name, weight in network.named_parameters()}
     (optimizer,) = make_optimizers(network, TrainConfig(**MUON, weight_decay=0.0))
     gradients = torch.Generator().manual_seed(0)
     for weight in network.parameters():
@@ -277,14 +277,19 @@ def test_muon_orthogonalizes_hidden_matrices_alone():
 
     orthogonalized = set()
     for name, weight in network.named_parameters():
-        step = before[name] - weight.detach()
+        step = old_weights[name] - weight.detach()
         if torch.allclose(step.abs(), torch.tensor(0.01), rtol=1e-3):
             continue
         orthogonalized.add(name)
         values = torch.linalg.svdvals(step / (0.03 * 0.2 * math.sqrt(max(step.shape))))
         assert 0.5 < values.min() <= values.max() < 1.3, name
-    assert {"embed.weight", "answer.weight", "q_head.weight", "q_head.bias"} <= before.keys() - orthogonalized
-    in_core = {name for name, weight in before.items() if name.startswith("core.") and weight.dim() == 2}
+    assert {
+        "embed.weight",
+        "answer.weight",
+        "q_head.weight",
+        "q_head.bias",
+    } <= old_weights.keys() - orthogonalized
+    in_core = {name for name, weight in old_weights.items() if name.startswith("core.") and weight.dim() == 2}
     assert orthogonalized == in_core != set()
 
 
@@ -294,8 +299,8 @@ def test_muon_and_adamw_follow_one_schedule():
     optimizers = make_optimizers(network, TrainConfig(**MUON))
     set_learning_rate(optimizers, 0.005)
 
-    others, matrices = optimizers[0].param_groups
-    assert (others["params"], others["lr"]) == ([], pytest.approx(0.005))
+    other_group, matrices = optimizers[0].param_groups
+    assert (other_group["params"], other_group["lr"]) == ([], pytest.approx(0.005))
     assert (matrices["params"], matrices["lr"]) == ([network[0].weight], pytest.approx(0.015))
 
 
@@ -326,15 +331,15 @@ def test_steps_of_many_weights_equal_steps_of_each():
     generator = torch.Generator().manual_seed(0)
     for kind in (AdamAtan2, Lion):
         together = [nn.Parameter(torch.randn(size, generator=generator)) for size in ((3, 5), (17,), ())]
-        apart = copy.deepcopy(together)
+        copies = copy.deepcopy(together)
         options = {"lr": 0.1, "betas": (0.9, 0.95), "weight_decay": 0.5}
-        optimizers = [kind(together, **options), *(kind([weight], **options) for weight in apart)]
+        optimizers = [kind(together, **options), *(kind([weight], **options) for weight in copies)]
         for step in range(6):
-            for index, (weight, other) in enumerate(zip(together, apart, strict=True)):
+            for index, (weight, duplicate) in enumerate(zip(together, copies, strict=True)):
                 has_gradient = index != 1 or step % 2
                 weight.grad = torch.randn(weight.shape, generator=generator) if has_gradient else None
-                other.grad = weight.grad
+                duplicate.grad = weight.grad
             for optimizer in optimizers:
                 optimizer.step()
 
-        assert all(map(torch.equal, together, apart))
+        assert all(map(torch.equal, together, copies))

@@ -39,13 +39,13 @@ XRAYS = tiny_run(
 )  # fmt: skip
 
 
-def together(work: Callable[..., Any], folder: Path, *given: Any) -> list[Any]:
+def together(work: Callable[..., Any], folder: Path, *arguments: Any) -> list[Any]:
     """Return what each of two workers gives that do this, each in a process of its own."""
-    mp.spawn(worker, (work, str(folder), *given), nprocs=2)
+    mp.spawn(worker, (work, str(folder), *arguments), nprocs=2)
     return [json.loads((folder / f"given-{rank}.json").read_text()) for rank in (0, 1)]
 
 
-def worker(rank: int, work: Callable[..., Any], folder: str, *given: Any) -> None:
+def worker(rank: int, work: Callable[..., Any], folder: str, *arguments: Any) -> None:
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",
         "RANK": str(rank),
@@ -53,9 +53,9 @@ def worker(rank: int, work: Callable[..., Any], folder: str, *given: Any) -> Non
         "RECSTUDY_CACHE": f"{folder}/cache",
     }
     torch.set_num_threads(1)
-    meet, patience = f"file://{folder}/meet-{'-'.join(map(str, given))}", timedelta(seconds=100)
+    meet, patience = f"file://{folder}/meet-{'-'.join(map(str, arguments))}", timedelta(seconds=100)
     dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=2, timeout=patience)
-    Path(folder, f"given-{rank}.json").write_text(json.dumps(work(Path(folder), *given)))
+    Path(folder, f"given-{rank}.json").write_text(json.dumps(work(Path(folder), *arguments)))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -64,7 +64,7 @@ def captions_of(folder: Path) -> list[Any]:
     """By method, what the same drawn weights write of the 21 test images; and how many images this worker
     looked at.
     """
-    found, seen = {}, []
+    written_captions, batch_sizes = {}, []
     for method in ("greedy", "beam", "official_quirk"):
         model = tiny_model("image_lstm", beam=2, decode=method)
         run = tiny_run(model, PhantomCaptions(limit=21, size=32, length=12), epochs=1, batch_size=4)
@@ -72,22 +72,24 @@ def captions_of(folder: Path) -> list[Any]:
         network = training.state.network
         # likes and dislikes, so that images have captions of their own
         torch.nn.init.normal_(network.answer.weight, std=3.0)
-        network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
+        network.eyes.register_forward_hook(lambda eyes, images, features: batch_sizes.append(len(features)))
         data = training.data
-        found[method] = captions(network, training._batches(data.test, shared=False), run, data.tokenizer)
-    return [found, sum(seen)]
+        written_captions[method] = captions(
+            network, training._batches(data.test, shared=False), run, data.tokenizer
+        )
+    return [written_captions, sum(batch_sizes)]
 
 
 def test_a_group_writes_the_captions_of_one_worker_in_their_order(tmp_path):
     """Each image is looked at by one of the two; in 003's search, with the images that share its batch for
     one worker.
     """
-    alone, _ = captions_of(tmp_path)
+    single_process, _ = captions_of(tmp_path)
 
-    (one, first), (two, second) = together(captions_of, tmp_path)
+    (first_captions, first), (two, second) = together(captions_of, tmp_path)
 
-    assert one == two == alone
-    assert all(len(set(map(tuple, written))) > 5 for written in alone.values())
+    assert first_captions == two == single_process
+    assert all(len(set(map(tuple, captions))) > 5 for captions in single_process.values())
     assert (first + second, min(first, second) > 20) == (3 * 21, True)
 
 
@@ -100,9 +102,9 @@ def a_fused_captioner(folder: Path) -> list[Any]:
 
 
 def test_a_group_aligns_its_encoder_once(tmp_path):
-    one, two = together(a_fused_captioner, tmp_path)
+    first_worker, two = together(a_fused_captioner, tmp_path)
 
-    assert one == two
+    assert first_worker == two
     assert len(list((tmp_path / "cache").glob("fuselip-*.safetensors"))) == 1
 
 
@@ -116,16 +118,16 @@ def the_last_epoch(folder: Path) -> dict[str, Any]:
     )
     training = trained(run)
     test = training._batches(training.data.test)  # 31 = 16 + 15: shares of 8 and 7 or less
-    (kept,), loss = predict(training.task, training.state.evaluated, test)
-    assert {len(part) for part in kept.values()} == {len(loss)}
+    (outputs,), loss = predict(training.task, training.state.evaluated, test)
+    assert {len(part) for part in outputs.values()} == {len(loss)}
     return training.finish()
 
 
 def test_a_group_without_a_selection_comes_to_its_end(tmp_path):
-    found, _ = together(the_last_epoch, tmp_path)
+    result, _ = together(the_last_epoch, tmp_path)
 
-    assert found["selected"] == {"split": "last", "epoch": 0}
-    assert 0 < found["metrics"]["token_accuracy"] < 100
+    assert result["selected"] == {"split": "last", "epoch": 0}
+    assert 0 < result["metrics"]["token_accuracy"] < 100
 
 
 def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
@@ -156,19 +158,22 @@ def test_two_workers_take_the_steps_of_one_and_one_goes_on_with_their_samples_in
     """Two that are never stopped, and two that stop after an epoch with one that resumes: both give the run
     of one.
     """
-    one, (two, _) = epochs_of(tmp_path), together(epochs_of, tmp_path)
+    single_process, (two, _) = epochs_of(tmp_path), together(epochs_of, tmp_path)
     together(epochs_of, tmp_path, 1)
     resumed = epochs_of(tmp_path)
 
     assert len(resumed["traces"]) == 2
-    for traces, expected in ((two["traces"], one["traces"]), (resumed["traces"], one["traces"][1:])):
+    for traces, expected in (
+        (two["traces"], single_process["traces"]),
+        (resumed["traces"], single_process["traces"][1:]),
+    ):
         for ours, theirs in zip(traces, expected, strict=True):
             assert ours == pytest.approx(theirs, rel=2e-4)
-    assert two["scores"] == pytest.approx(one["scores"], abs=1e-6)
-    assert two["puzzle"] == pytest.approx(one["puzzle"], abs=1e-6)
+    assert two["scores"] == pytest.approx(single_process["scores"], abs=1e-6)
+    assert two["puzzle"] == pytest.approx(single_process["puzzle"], abs=1e-6)
     assert any(two["puzzle"])
-    assert (two["steps"], two["begun"]) == (one["steps"], one["begun"])
-    assert resumed["steps"] == one["steps"]
+    assert (two["steps"], two["begun"]) == (single_process["steps"], single_process["begun"])
+    assert resumed["steps"] == single_process["steps"]
 
 
 def attempt_of_two(folder: Path, attempt: int) -> str:

@@ -20,9 +20,9 @@ def result_of(folder, config):
 
 @pytest.fixture
 def matmul_precision():
-    before = torch.get_float32_matmul_precision()
+    precision = torch.get_float32_matmul_precision()
     yield torch.set_float32_matmul_precision
-    torch.set_float32_matmul_precision(before)
+    torch.set_float32_matmul_precision(precision)
 
 
 @pytest.mark.parametrize(

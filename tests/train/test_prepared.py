@@ -40,48 +40,48 @@ def test_an_encoder_has_seen_the_training_images_of_its_own_run_alone(tmp_path, 
     """Whatever run came before: one without a validation split trains on its images, and has another image
     tokenizer.
     """
-    alone = encoder(captioner())
+    reference = encoder(captioner())
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "another"))
     of_all = encoder(captioner("last"))
     second = encoder(captioner())
 
-    assert all(torch.equal(second[name], alone[name]) for name in alone)
-    assert not all(torch.equal(second[name], of_all[name]) for name in alone)
+    assert all(torch.equal(second[name], reference[name]) for name in reference)
+    assert not all(torch.equal(second[name], of_all[name]) for name in reference)
 
 
 def test_features_of_all_splits_are_there_before_training_is_watched(cache):
     """Those of the test images too, which are looked at after it: their hours would pass for a hang."""
     training = make_training(tiny_run(tiny_model("image_lstm"), DATA, epochs=1, batch_size=8))
-    there = sorted(cache.glob("features-*.npy"))
+    feature_files = sorted(cache.glob("features-*.npy"))
     list(training.epochs())
     training.finish()
 
-    assert len(there) == 2
-    assert sorted(cache.glob("features-*.npy")) == there
+    assert len(feature_files) == 2
+    assert sorted(cache.glob("features-*.npy")) == feature_files
 
 
 @pytest.mark.parametrize(
     ("kind", "damage"),
     [
-        ("codes-*.npy", lambda whole: whole[: len(whole) // 2]),
-        ("fuselip-*.safetensors", lambda whole: b""),
-        ("vq-*.safetensors", lambda whole: whole[:-9] + bytes(9)),
+        ("codes-*.npy", lambda content: content[: len(content) // 2]),
+        ("fuselip-*.safetensors", lambda content: b""),
+        ("vq-*.safetensors", lambda content: content[:-9] + bytes(9)),
     ],
 )
 def test_what_is_damaged_is_made_again(cache, kind, damage):
     """Cut short by a full disk or a lost mount, or overwritten."""
-    whole = captioner()
+    original = captioner()
     files = sorted(cache.glob(kind))
     contents = [file.read_bytes() for file in files]
     for file, content in zip(files, contents, strict=True):
         file.unlink()  # `whole` still reads the old one
         file.write_bytes(damage(content))
 
-    again = captioner()
+    rebuilt = captioner()
 
-    ours, theirs = encoder(again), encoder(whole)
+    ours, theirs = encoder(rebuilt), encoder(original)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-    assert torch.equal(again._train.images, whole._train.images)
+    assert torch.equal(rebuilt._train.images, original._train.images)
     assert contents
     assert contents == [file.read_bytes() for file in files]
 

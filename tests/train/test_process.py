@@ -31,8 +31,8 @@ def numbers(work: Trial) -> tuple[list[list[object]], str]:
     """
     folder = Path(work.folder)
     lines = map(json.loads, (folder / "epochs.jsonl").read_text().splitlines())
-    kept = [[value for name, value in line.items() if "second" not in name] for line in lines]
-    return kept, sha256((folder / "weights.safetensors").read_bytes()).hexdigest()
+    records = [[value for name, value in line.items() if "second" not in name] for line in lines]
+    return records, sha256((folder / "weights.safetensors").read_bytes()).hexdigest()
 
 
 def spoil() -> None:
@@ -48,14 +48,14 @@ def spoil() -> None:
 @pytest.mark.whole
 def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
     """Bit for bit: in a new process, and after another of another family and precision."""
-    alone = [make_trial(tmp_path / "alone", config) for config in (RECURSIVE, NORMED)]
-    for work in alone:
+    separate_trials = [make_trial(tmp_path / "alone", config) for config in (RECURSIVE, NORMED)]
+    for work in separate_trials:
         assert in_a_process(work).returncode == 0
 
     for place, config in (("first", RECURSIVE), ("second", NORMED), ("third", RECURSIVE)):
         work = make_trial(tmp_path / place, config)
         run_trial(work, lambda line: None)
-        assert numbers(work) == numbers(alone[config == NORMED])
+        assert numbers(work) == numbers(separate_trials[config == NORMED])
         spoil()
     reset_process(RECURSIVE)
 
@@ -85,37 +85,37 @@ def switched() -> list[object]:
         torch.is_grad_enabled(),
         torch.are_deterministic_algorithms_enabled(),
     ]
-    drawn = [torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()]
+    random_numbers = [torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()]
     return [
         *switches,
         torch.is_autocast_cache_enabled(),
         cudnn.enabled,
         cudnn.benchmark,
         cudnn.deterministic,
-        *drawn,
+        *random_numbers,
     ]
 
 
 def test_whatever_was_switched_is_as_it_was():
     reset_process(RECURSIVE)
-    before = switched()
+    fresh_state = switched()
 
     spoil()
     reset_process(RECURSIVE)
 
-    assert switched() == before
+    assert switched() == fresh_state
     assert torch.get_num_threads() == 1
 
 
 @pytest.mark.parametrize(
-    ("changes", "kept"),
+    ("changes", "is_kept"),
     [
         ({"seed": 1, "train.learning_rate": 1e-4}, True),
         ({"model.width": 16}, False),
         ({"train.batch_size": 8}, False),
     ],
 )
-def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, changes, kept):
+def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, changes, is_kept):
     dropped = []
     monkeypatch.setattr(process, "_graphs", "")
     monkeypatch.setattr(torch.compiler, "reset", lambda: dropped.append(True))
@@ -129,7 +129,7 @@ def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, change
     ):
         reset_process(run)
 
-    assert len(dropped) == (1 if kept else 2)
+    assert len(dropped) == (1 if is_kept else 2)
 
 
 @pytest.mark.skipif(
@@ -158,16 +158,18 @@ def test_a_run_is_compiled_on_a_gpu_or_on_request(gpus, compile, compiles):
     )
 
 
-@pytest.mark.parametrize("named", ["", "mine"])
-def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(monkeypatch, tmp_path, named):
+@pytest.mark.parametrize("chosen_folder", ["", "mine"])
+def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(
+    monkeypatch, tmp_path, chosen_folder
+):
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path))
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", named)
-    if not named:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", chosen_folder)
+    if not chosen_folder:
         monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
 
     reset_process(RECURSIVE.with_changes({"resources.compile": "on"}))
 
-    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == (named or str(tmp_path / "compiled"))
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == (chosen_folder or str(tmp_path / "compiled"))
 
 
 @pytest.mark.parametrize(
@@ -199,4 +201,4 @@ def test_a_carry_outlives_the_replay_of_a_cuda_graph(monkeypatch):
 
     _, carry = training._one_step(batch, memory)
 
-    assert [kept.data_ptr() for kept in carry] != [state.data_ptr() for state in memory]
+    assert [captured.data_ptr() for captured in carry] != [state.data_ptr() for state in memory]

@@ -30,10 +30,10 @@ has_xrays = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def one_thread():
     """The sums of one thread are the same on every machine of a kind, and small products are no slower."""
-    before = torch.get_num_threads()
+    thread_count = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(thread_count)
 
 
 def metrics(model: ModelConfig, data: DataConfig, **train: object) -> dict[str, float]:

@@ -21,7 +21,7 @@ from recstudy.train.loop import Training
 WORDS = WordTokenizer(["a", "mass"])  # ids 4 and 5
 
 
-def begun(model) -> Training:
+def start_training(model) -> Training:
     return make_training(tiny_run(model, PhantomCaptions(limit=24), epochs=1, batch_size=8))
 
 
@@ -31,7 +31,7 @@ MICAR = tiny_model("micar", tuned=True, experts=4, encoder_layers=1, msve="pyram
 @pytest.fixture(scope="module")
 def micar():
     """A whole run of one epoch on 24 captions: what its result states, what it kept, and the run."""
-    training = begun(MICAR)
+    training = start_training(MICAR)
     list(training.epochs())
     return training.finish(), training.kept, training
 
@@ -60,7 +60,7 @@ def test_metrics_of_a_load_by_hand():
 def test_a_caption_ends_at_its_first_eos():
     assert ended([1, 4, 5, 2, 2, 0, 0], WORDS) == [1, 4, 5, 2]
     assert ended([1, 4, 5], WORDS) == [1, 4, 5]  # cut at its length
-    assert [word(one, WORDS) for one in (1, 4, 3, 6, 2)] == [
+    assert [word(word_id, WORDS) for word_id in (1, 4, 3, 6, 2)] == [
         "[start]",
         "a",
         "[unknown]",
@@ -70,18 +70,18 @@ def test_a_caption_ends_at_its_first_eos():
 
 
 def test_every_choice_of_the_test_set_is_counted_and_none_is_dropped(micar):
-    found, _, training = micar
+    result, _, training = micar
     test = training.data.test
     tokens = int((test.labels[test.rows][:, :-1] != PAD).sum())
 
-    assert found["routing"]["tokens"] == tokens
-    assert [sum(layer) for layer in found["routing"]["load"]] == [2 * tokens] * 2
-    assert found["routing"]["dropped"] == [0, 0]
-    assert all(0 < entropy <= math.log(4) + 1e-6 for entropy in found["routing"]["entropy"])
-    metrics = found["metrics"]
-    assert metrics["router_entropy"] == pytest.approx(sum(found["routing"]["entropy"]) / 2)
+    assert result["routing"]["tokens"] == tokens
+    assert [sum(layer) for layer in result["routing"]["load"]] == [2 * tokens] * 2
+    assert result["routing"]["dropped"] == [0, 0]
+    assert all(0 < entropy <= math.log(4) + 1e-6 for entropy in result["routing"]["entropy"])
+    metrics = result["metrics"]
+    assert metrics["router_entropy"] == pytest.approx(sum(result["routing"]["entropy"]) / 2)
     assert metrics["expert_load_peak"] == pytest.approx(
-        100 * max(map(max, found["routing"]["load"])) / (2 * tokens)
+        100 * max(map(max, result["routing"]["load"])) / (2 * tokens)
     )
     assert metrics["dropped_tokens"] == 0
 
@@ -91,18 +91,18 @@ def test_the_first_captions_are_the_models_own(micar, trace):
 
     assert trace["rows"].tolist() == [example["row"] for example in examples]
     for length, words, example in zip(trace["lengths"], trace["words"], examples, strict=True):
-        own = words[1 : length + 1].tolist()
+        caption = words[1 : length + 1].tolist()
         assert words[0] == "[start]"
-        assert " ".join(one for one in own if one[0] != "[") == example["hypothesis"]
-        assert "[end]" not in own[:-1]
+        assert " ".join(token for token in caption if token[0] != "[") == example["hypothesis"]
+        assert "[end]" not in caption[:-1]
 
 
 def test_attention_sums_to_one_within_half_precision(trace):
     # halves round to 2^-12 of a part, and of 2^-24 at the least
     for name in ("cross_attention", "self_attention", "router"):
         np.testing.assert_allclose(trace[name].astype(float).sum(-1), 1, atol=2**-11)
-    for at, length in enumerate(trace["lengths"]):
-        router, chosen = trace["router"][at, :, :length], trace["chosen"][at, :, :length]
+    for index, length in enumerate(trace["lengths"]):
+        router, chosen = trace["router"][index, :, :length], trace["chosen"][index, :, :length]
         assert (np.take_along_axis(router, chosen, -1) == -np.sort(-router, axis=-1)[..., :2]).all()
 
 
@@ -123,11 +123,11 @@ def test_the_reading_half_takes_the_file_as_it_is(micar, trace, tmp_path):
         (tiny_model("show_attend_tell", tuned=True), {"cross_attention"}),  # where it looked
         (tiny_model("image_lstm", tuned=True), set()),
     ],
-    ids=lambda given: getattr(given, "family", ""),
+    ids=lambda parameter: getattr(parameter, "family", ""),
 )
 def test_a_captioner_without_experts_keeps_its_maps_and_no_routing(model, maps):
     """Before any training; the ids of the true captions stand for the model's own."""
-    training = begun(model)
+    training = start_training(model)
     network, test = training.state.network.eval(), training._batches(training.data.test)
     ids = training.data.test.labels[training.data.test.rows].tolist()
 

@@ -38,7 +38,7 @@ def test_a_score_that_is_better_when_lower_selects_the_lowest():
     training, lines = with_lines(CLASSES)
 
     likelihoods = [line["selection_nll"] for line in lines]
-    found = training.finish()
+    result = training.finish()
 
     assert len(set(likelihoods)) == 5
     assert (
@@ -46,12 +46,12 @@ def test_a_score_that_is_better_when_lower_selects_the_lowest():
         == likelihoods.index(min(likelihoods))
         != likelihoods.index(max(likelihoods))
     )
-    assert (found["selected"]["nll"], found["selected"]["epoch"]) == (
+    assert (result["selected"]["nll"], result["selected"]["epoch"]) == (
         min(likelihoods),
         training.state.best.epoch,
     )
-    assert found["depths"]["nll"]["1"] == pytest.approx(found["metrics"]["nll"], rel=1e-6)
-    assert found["metrics"]["train_nll"] > 0
+    assert result["depths"]["nll"]["1"] == pytest.approx(result["metrics"]["nll"], rel=1e-6)
+    assert result["metrics"]["train_nll"] > 0
     assert "selection_top1_accuracy" not in lines[0]
 
 
@@ -72,10 +72,10 @@ def test_patience_waits_for_the_score():
 
 def test_a_score_of_ones_own_may_be_missing_in_an_epoch():
     """Undefined, then worse than before: the epoch between them is selected."""
-    told = iter([math.nan, 1.0, 2.0])
+    scores = iter([math.nan, 1.0, 2.0])
 
     def of(answers):
-        value = next(told)
+        value = next(scores)
         if math.isnan(value):
             raise NotAvailable("too few images")
         return value
@@ -91,10 +91,10 @@ def test_a_score_of_ones_own_may_be_missing_in_an_epoch():
 def test_captions_that_the_model_writes_can_select():
     training, lines = with_lines(CAPTIONS)
 
-    found = training.finish()
+    result = training.finish()
 
-    assert found["selected"]["bleu_1"] == max(line["selection_bleu_1"] for line in lines)
-    assert "token_accuracy" in found["depths"]
+    assert result["selected"]["bleu_1"] == max(line["selection_bleu_1"] for line in lines)
+    assert "token_accuracy" in result["depths"]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_a_score_that_cannot_select_is_refused(base, changes, words):
 
 
 def test_the_score_is_part_of_the_id_where_it_is_given():
-    own = CLASSES.with_changes({"train.score": None})
+    explicit = CLASSES.with_changes({"train.score": None})
 
-    assert "score" not in own.deciding["train"]
-    assert own.run_id != CLASSES.run_id
-    assert CLASSES.with_changes({"train.score": "top1_accuracy"}).score == own.score == "top1_accuracy"
+    assert "score" not in explicit.deciding["train"]
+    assert explicit.run_id != CLASSES.run_id
+    assert CLASSES.with_changes({"train.score": "top1_accuracy"}).score == explicit.score == "top1_accuracy"
 
 
 def test_a_search_goes_the_way_in_which_the_score_is_better():

@@ -38,9 +38,9 @@ def test_two_checkpoints_are_kept_and_a_damaged_one_is_skipped_for_the_one_befor
     trained(3, folder)
     newest, _ = checkpoints(folder)
     content = bytearray(newest.read_bytes())
-    where = place % len(content)
-    content[where] ^= 1
-    newest.write_bytes(content if damage == "flip" else content[:where])
+    position = place % len(content)
+    content[position] ^= 1
+    newest.write_bytes(content if damage == "flip" else content[:position])
     run = make_training(RUN)
 
     assert load_checkpoint(run, folder)
@@ -99,15 +99,15 @@ def films(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
     place = tmp_path / "films"
     (place / "images").mkdir(parents=True)
-    for at in range(10):
-        Image.new("RGB", (16, 16), (20 * at, 0, 0)).save(place / f"images/{at}.png")
+    for index in range(10):
+        Image.new("RGB", (16, 16), (20 * index, 0, 0)).save(place / f"images/{index}.png")
     write_captions(place)
     return place
 
 
 def write_captions(place: Path, word: str = "left") -> None:
     splits = ["train"] * 8 + ["val", "test"]
-    lines = [f"{at},{CAPTIONS[at % 2]} {word},{split}" for at, split in enumerate(splits)]
+    lines = [f"{index},{CAPTIONS[index % 2]} {word},{split}" for index, split in enumerate(splits)]
     (place / "captions.csv").write_text("\n".join(["image,caption,split", *lines]) + "\n")
 
 
@@ -125,8 +125,8 @@ def test_a_checkpoint_refuses_captions_cut_by_another_tokenizer(films, tmp_path,
     next(run.epochs())
     save_checkpoint(run, tmp_path)
     write_captions(films, word="right")
-    other = captioner(films, tokenizer)
-    assert other.config.run_id == run.config.run_id
+    other_training = captioner(films, tokenizer)
+    assert other_training.config.run_id == run.config.run_id
 
     names = rf"{tokenizer} \(\d+ ids, \w{{12}}\)"
     fix = r"the captions have changed since. Put the old ones back, or remove \S+ to train anew"
@@ -134,7 +134,7 @@ def test_a_checkpoint_refuses_captions_cut_by_another_tokenizer(films, tmp_path,
         DataError,
         match=rf"000001.pt was trained with the text tokenizer {names}, but that of the data is {names}: {fix}",
     ):
-        load_checkpoint(other, tmp_path)
+        load_checkpoint(other_training, tmp_path)
     assert load_checkpoint(run, tmp_path)
 
 
@@ -164,18 +164,18 @@ def test_a_checkpoint_refuses_codes_of_another_image_tokenizer(films, tmp_path, 
     next(run.epochs())
     save_checkpoint(run, tmp_path)
     aligner(films, "there", monkeypatch)
-    (kept,) = (tmp_path / "there").glob("vq-*.safetensors")
-    network, header = load_tokenizer(kept)
+    (tokenizer_file,) = (tmp_path / "there").glob("vq-*.safetensors")
+    network, header = load_tokenizer(tokenizer_file)
     network.tokenizer.encoder.class_token.data += 1
-    save_tokenizer(network, header["facts"], header["trained_on"], kept)
-    other = aligner(films, "there", monkeypatch)
-    assert other.config.run_id == run.config.run_id
+    save_tokenizer(network, header["facts"], header["trained_on"], tokenizer_file)
+    other_training = aligner(films, "there", monkeypatch)
+    assert other_training.config.run_id == run.config.run_id
 
     fix = r"Copy vq-\*.safetensors from RECSTUDY_CACHE where the run began, or go on there, or remove \S+ to train anew"
     with pytest.raises(
         DataError, match=rf"with the image tokenizer \w{{20}}, but that of this machine is \w{{20}}: .*{fix}"
     ):
-        load_checkpoint(other, tmp_path)
+        load_checkpoint(other_training, tmp_path)
     assert load_checkpoint(run, tmp_path)
 
 
@@ -197,11 +197,11 @@ def test_a_checkpoint_that_names_no_tokenizers_is_used(films, tmp_path, monkeypa
 def test_a_checkpoint_of_another_network_is_named_with_the_way_out(tmp_path):
     """The network's code was changed between a kill and the command that goes on."""
     trained(2, tmp_path)
-    other = make_training(RUN)
-    other.state.network.more = torch.nn.Linear(1, 1)
+    other_network = make_training(RUN)
+    other_network.state.network.more = torch.nn.Linear(1, 1)
 
     with pytest.raises(
         ConfigError,
         match=r"checkpoint-000002.pt does not fit the network.* Missing key.*more.weight.*remove .* to train anew",
     ):
-        load_checkpoint(other, tmp_path)
+        load_checkpoint(other_network, tmp_path)

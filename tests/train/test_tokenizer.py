@@ -12,10 +12,10 @@ SMALL = SMOKE.model_copy(update={"size": 16, "codes": 8, "codebook": 64})
 @pytest.fixture(autouse=True)
 def one_thread():
     """As in a run: several only wait for each other where others work."""
-    before = torch.get_num_threads()
+    thread_count = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(thread_count)
 
 
 def discs(count: int, size: int = 16) -> torch.Tensor:
@@ -37,10 +37,10 @@ def test_training_draws_images_better_than_their_mean():
     shares = images.float() / 255
 
     _, facts = train_tokenizer(images, SMALL, epochs=60, seed=0)
-    _, before = train_tokenizer(images, SMALL, epochs=0, seed=0)
+    _, untrained_facts = train_tokenizer(images, SMALL, epochs=0, seed=0)
 
     mean = psnr(shares.mean(0, keepdim=True).expand_as(shares), shares)
-    assert before["psnr"] < mean < facts["psnr"] - 5
+    assert untrained_facts["psnr"] < mean < facts["psnr"] - 5
     assert facts["used_percent"] > 50
     assert (facts["images"], facts["epochs"], facts["seed"]) == (230, 60, 0)
 
@@ -49,12 +49,12 @@ def test_quality_is_that_of_all_images():
     """200, in batches of 32."""
     images, network = discs(200), VQNetwork(SMALL.model_copy(update={"width": 16, "layers": 1}))
 
-    found = quality(network, images)
+    facts = quality(network, images)
 
     with torch.no_grad():
-        again, codes = network(unit(images))
-    assert found["psnr"] == pytest.approx(psnr(again, unit(images)), abs=1e-4)
-    assert found["used_percent"] == 100 * len(codes.ids.unique()) / SMALL.codebook
+        reconstruction, codes = network(unit(images))
+    assert facts["psnr"] == pytest.approx(psnr(reconstruction, unit(images)), abs=1e-4)
+    assert facts["used_percent"] == 100 * len(codes.ids.unique()) / SMALL.codebook
 
 
 def test_the_seed_decides_everything():

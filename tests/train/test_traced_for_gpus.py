@@ -51,13 +51,13 @@ class Watch(TorchDispatchMode):
         self.double: set[str] = set()  # devices with results in float64, which Apple's GPU has not
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = function(*args, **(kwargs or {}))
-        for one in tree_flatten(found)[0]:
-            if isinstance(one, Tensor):
-                self.devices |= {one.device.type} if one.dim() else set()
-                self.read += function is torch.ops.aten._to_copy.default and one.device.type == "cpu"
-                self.double |= {one.device.type} if one.dtype == torch.float64 else set()
-        return found
+        outputs = function(*args, **(kwargs or {}))
+        for output in tree_flatten(outputs)[0]:
+            if isinstance(output, Tensor):
+                self.devices |= {output.device.type} if output.dim() else set()
+                self.read += function is torch.ops.aten._to_copy.default and output.device.type == "cpu"
+                self.double |= {output.device.type} if output.dtype == torch.float64 else set()
+        return outputs
 
 
 def config_of(family: str) -> RunConfig:
@@ -100,19 +100,19 @@ def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]
             losses = training.train_slots(batch) if training._by_sample else training.train_batch(batch)
             with torch.no_grad(), autocast(CUDA, config.train):
                 output, _ = network.eval()(batch.images, network.start(batch.images, batch.context))
-            kept = _rows(training.task, output, batch, len(batch.images))
-        return watch, {"loss": losses[-1], **kept}
+            rows = _rows(training.task, output, batch, len(batch.images))
+        return watch, {"loss": losses[-1], **rows}
 
 
 @pytest.mark.parametrize("family", [*OURS, "puzzles"])
 def test_a_step_and_an_evaluation_stay_on_the_gpu(family, tmp_path):
-    watch, kept = traced(
+    watch, outputs = traced(
         puzzles_of("hrm", halting="sample") if family == "puzzles" else config_of(family), tmp_path
     )
 
     assert watch.devices == {"cuda"}
     assert not watch.double
-    assert {name: value.device for name, value in kept.items()} == dict.fromkeys(kept, CUDA)
+    assert {name: value.device for name, value in outputs.items()} == dict.fromkeys(outputs, CUDA)
 
 
 @pytest.mark.parametrize("family", ["trm", "transformer"])
@@ -126,20 +126,20 @@ def test_puzzles_are_solved_and_voted_on_by_the_gpu(family, tmp_path, monkeypatc
         else {}
     )
     config, summed = puzzles_of(family, **changes), []
-    monkeypatch.setattr(solving, "sums_of", lambda *told: summed.append(told[:3]) or Sums())
+    monkeypatch.setattr(solving, "sums_of", lambda *arguments: summed.append(arguments[:3]) or Sums())
 
     with on_gpu(config, tmp_path) as (training, batch), Watch() as watch:
         test = training._train
         test.device, test.plain = CUDA, lambda _: iter([batch])
-        found = solve(training.task, training.state.network, test)
+        solved = solve(training.task, training.state.network, test)
         read, double = watch.read, set(watch.double)
         votes = dict(voted(training.state.network, batch, config, np.arange(4))) if changes else {}
 
-    assert {name: part.device for name, part in vars(found).items() if name != "sums"} == dict.fromkeys(
+    assert {name: part.device for name, part in vars(solved).items() if name != "sums"} == dict.fromkeys(
         ("cells", "loss", "right", "sure"), CUDA
     )
-    ((hits, asked, ended),) = summed
-    assert {hits.device.type, asked.device.type, ended.device.type} == {"cpu"}
+    ((hits, token_counts, halts),) = summed
+    assert {hits.device.type, token_counts.device.type, halts.device.type} == {"cpu"}
     assert (read, double) == (3, set())  # what is summed, and nothing else
     assert {part.device for part in votes.values()} == ({CUDA} if changes else set())
 

@@ -55,12 +55,12 @@ def test_a_run_leaves_config_epochs_result_weights_answers_and_cost_and_is_not_r
     assert (result["provenance"]["commit"], result["attempts"]) == ("abc", 1)
     assert load_file(folder.weights).keys() >= {"classify.weight", "z_start"}
 
-    kept = unpacked(folder.answers)
+    answer_file = unpacked(folder.answers)
     assert result["answers"] == {"kept": 32, "of": 32}
-    assert not kept.cut
-    assert measured(kept.answers).values["top1_accuracy"] == result["metrics"]["top1_accuracy"]
-    assert measured(kept.answers).values["nll"] == pytest.approx(result["metrics"]["nll"], rel=1e-3)
-    assert kept.answers.class_names == tuple("0123456789")
+    assert not answer_file.cut
+    assert measured(answer_file.answers).values["top1_accuracy"] == result["metrics"]["top1_accuracy"]
+    assert measured(answer_file.answers).values["nll"] == pytest.approx(result["metrics"]["nll"], rel=1e-3)
+    assert answer_file.answers.class_names == tuple("0123456789")
 
     cost = result["cost"]
     assert cost["supervision_steps_used"] == 2
@@ -89,11 +89,11 @@ def test_a_loss_that_is_not_finite_is_a_result_not_a_failure(tmp_path):
 
     folder = RunFolder(tmp_path / "runs" / work.run_id)
     assert outcome["status"] == "diverged"
-    made = result_of(work)
-    assert made["metrics"] == {}
-    assert re.search(r"in epoch 1, since update \d+; the last losses before it: \d", made["error"])
+    outcome_record = result_of(work)
+    assert outcome_record["metrics"] == {}
+    assert re.search(r"in epoch 1, since update \d+; the last losses before it: \d", outcome_record["error"])
     (line,) = read_log(folder.losses, LossLine)
-    assert len(line.losses) == int(re.search(r"update (\d+)", made["error"])[1]) - 1
+    assert len(line.losses) == int(re.search(r"update (\d+)", outcome_record["error"])[1]) - 1
     assert not folder.weights.exists()
 
 
@@ -103,9 +103,9 @@ def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
     folder = RunFolder(Path(work.folder))
     os.mkfifo(folder.path / "checkpoint-000001.pt")
 
-    ended = in_a_process(work)
+    process = in_a_process(work)
 
-    assert ended.returncode == 1, ended.stderr
+    assert process.returncode == 1, process.stderr
     outcome = run_trial(work, lambda line: 1 / 0)
     assert outcome == {
         "status": "failed", "class": "hung",
@@ -160,7 +160,7 @@ def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart
     sizes = [2]
     monkeypatch.setattr("recstudy.train.parallel.rank_and_world", lambda: (0, sizes[0]))
 
-    def reset_by_peer(*given: object, **named: object) -> None:
+    def reset_by_peer(*arguments: object, **keywords: object) -> None:
         sizes[0] = 1
         raise RuntimeError("Connection reset by peer")
 
@@ -171,19 +171,19 @@ def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart
 
 
 def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_path):
-    undisturbed, asked = trial(tmp_path / "undisturbed"), trial(tmp_path / "asked")
+    undisturbed, interrupted = trial(tmp_path / "undisturbed"), trial(tmp_path / "asked")
     run_trial(undisturbed, lambda line: None)
     reported = []
 
-    outcome = run_trial(asked, reported.append, leave=lambda: len(reported) == 1)
+    outcome = run_trial(interrupted, reported.append, leave=lambda: len(reported) == 1)
 
-    folder = RunFolder(Path(asked.folder))
+    folder = RunFolder(Path(interrupted.folder))
     assert outcome["status"] == "drained"
     assert [line["epochs_done"] for line in reported] == [1, 2]
     assert [path.name for path in folder.path.glob("checkpoint-*")] == ["checkpoint-000002.pt"]
     assert not folder.finished
-    assert run_trial(asked, lambda line: None)["status"] == "done"
-    result, expected = result_of(asked), result_of(undisturbed)
+    assert run_trial(interrupted, lambda line: None)["status"] == "done"
+    result, expected = result_of(interrupted), result_of(undisturbed)
     assert result["metrics"] == expected["metrics"]
     assert result["attempts"] == 1  # a node that is wanted back is no failure
     assert len(read_lines(folder.attempts)) == 3
@@ -242,10 +242,10 @@ def test_a_checkpoint_without_room_costs_the_run_nothing(disk, caplog):
 
 def test_nothing_is_written_where_a_disk_was_that_went_away(disk):
     # gone in the middle, before the result, before it begins
-    for epochs, before in ((3, False), (1, False), (1, True)):
+    for epochs, is_unmounted in ((3, False), (1, False), (1, True)):
         disk.mount()
         work = trial(disk.path, train__epochs=epochs)
-        if before:
+        if is_unmounted:
             disk.unmount()
 
         outcome = run_trial(work, lambda line: disk.unmount())
@@ -271,25 +271,29 @@ def test_a_result_names_the_commits_and_user_files_of_the_attempts_that_computed
     assert run_trial(older, lambda line: None, leave=lambda: True) == {"status": "drained", "score": None}
     run_trial(work, lambda line: None)
 
-    made = result_of(work)["provenance"]
-    assert made["files"] == {"net.py": "1 2", "set.py": "1"}
-    assert (made["commit"], made["commits"], made["recstudy"]) == ("abc", ["older", "abc"], "def")
+    provenance = result_of(work)["provenance"]
+    assert provenance["files"] == {"net.py": "1 2", "set.py": "1"}
+    assert (provenance["commit"], provenance["commits"], provenance["recstudy"]) == (
+        "abc",
+        ["older", "abc"],
+        "def",
+    )
     attempts = read_lines(RunFolder(Path(work.folder)).attempts)
     assert [line["dirty"] for line in attempts if "commit" in line] == [True, True, False]
 
 
-TOO_MUCH = 2**60  # bytes
+TOO_MANY_BYTES = 2**60  # bytes
 
 
 def of_torch() -> Exception:
     with pytest.raises(RuntimeError, match="alloc") as raised:
-        torch.empty(TOO_MUCH, dtype=torch.uint8)
+        torch.empty(TOO_MANY_BYTES, dtype=torch.uint8)
     return raised.value
 
 
 def of_python() -> Exception:
     with pytest.raises(MemoryError, match=r"^$") as raised:
-        bytearray(TOO_MUCH)
+        bytearray(TOO_MANY_BYTES)
     return raised.value
 
 

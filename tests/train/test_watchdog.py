@@ -18,12 +18,12 @@ HANGS = {
 
 
 def watched_process(
-    log: Path, body: str, silence: float = 0.5, after: str = ""
+    log: Path, body: str, silence: float = 0.5, epilogue: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """`body` within the block, `after` behind it."""
+    """`body` within the block, `epilogue` after it."""
     code = (
         "import pathlib, time\nfrom recstudy.programs.watchdog import heartbeat, paused_watchdog, hang_watchdog\n"
-        f"log = pathlib.Path({str(log)!r})\nwith hang_watchdog({silence}, log):\n    {body}\n{after}\nprint('over')"
+        f"log = pathlib.Path({str(log)!r})\nwith hang_watchdog({silence}, log):\n    {body}\n{epilogue}\nprint('over')"
     )
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False
@@ -32,15 +32,15 @@ def watched_process(
 
 @pytest.mark.parametrize("body", HANGS.values(), ids=HANGS)
 def test_a_process_that_hangs_ends_and_leaves_its_stack(tmp_path, body):
-    ended = watched_process(tmp_path / "hang-0.log", body)
+    process = watched_process(tmp_path / "hang-0.log", body)
 
-    assert ended.returncode == 1
-    assert "over" not in ended.stdout
+    assert process.returncode == 1
+    assert "over" not in process.stdout
     assert "most recent call first" in (tmp_path / "hang-0.log").read_text()
 
 
 @pytest.mark.parametrize(
-    ("body", "silence", "after"),
+    ("body", "silence", "epilogue"),
     [
         ("[(heartbeat(), time.sleep(0.1)) for _ in range(40)]", 3, ""),
         ("with paused_watchdog(): time.sleep(4)", 0.5, ""),
@@ -48,13 +48,13 @@ def test_a_process_that_hangs_ends_and_leaves_its_stack(tmp_path, body):
     ],
     ids=["at work", "waiting for others", "after the block"],
 )
-def test_a_process_that_shows_signs_or_waits_for_others_goes_on(tmp_path, body, silence, after):
+def test_a_process_that_shows_signs_or_waits_for_others_goes_on(tmp_path, body, silence, epilogue):
     """Longer in all than the silence that ends it; no machine is so busy that a tenth of a second becomes
     two.
     """
-    ended = watched_process(tmp_path / "hang-0.log", body, silence, after)
+    process = watched_process(tmp_path / "hang-0.log", body, silence, epilogue)
 
-    assert ended.stdout == "over\n", ended.stderr
+    assert process.stdout == "over\n", process.stderr
     assert not list(tmp_path.iterdir())
 
 
