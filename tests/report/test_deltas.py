@@ -118,7 +118,7 @@ def test_a_ratio_to_what_is_not_told_from_0_has_no_interval(tmp_path):
     assert cell_text(sat) == "800.00 (n=2 of 3)"
     assert sat.estimate.why is Why.NEAR_ZERO
     assert r2gen.estimate.interval is not None
-    assert "in percent of the row's score; no interval if the score may be 0" in str(table_shown(data))
+    assert "in percent of the row's score; no interval if that score may be 0" in str(table_shown(data))
 
 
 def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
@@ -169,7 +169,7 @@ def test_runs_that_either_side_lost_are_said(tmp_path):
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        ({"MicarVLMoE": ["failed"] * 3}, "not available (MicarVLMoE: no value)"),
+        ({"MicarVLMoE": ["failed"] * 3}, "not available (MicarVLMoE has no value)"),
         ({"SAT": [0.0] * 3}, "not available (no percentage of a score of 0 or less)"),
         ({"SAT": [None] * 3}, "\N{EN DASH} not run"),
     ],
@@ -213,7 +213,7 @@ def test_models_that_nobody_ran_have_rows_of_published_values_that_are_never_our
     assert "0.627" in line
     assert not any(identity in line for identity in data.rows[1].cells[0].run_ids)
     assert "CoAtt" not in "".join(line for line in data.notes if line.startswith("not shown"))
-    with pytest.raises(ConfigError, match="published_only goes with group='data'"):
+    with pytest.raises(ConfigError, match="published_only needs group='data'"):
         table(study(tmp_path / "s"), targets=SOTA, published_only=("CoAtt",))
 
 

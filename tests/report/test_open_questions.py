@@ -63,7 +63,7 @@ def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_s
         (
             "ViTRM, batch size 64: top-1 accuracy 92.6 %, ViTRM Table 1 (002_table1_cifar10#2)",
             (0,),
-            "undecided: these seeds show differences from 1.1 on",
+            "undecided: these seeds detect differences of 1.1 or more",
         ),
         (
             "ViTRM, batch size 128: top-1 accuracy 93.1 %, ViTRM Table 1 (002_table1_cifar10#3)",
@@ -78,7 +78,7 @@ def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_s
     [
         ((92.4, 92.5, 92.6, 92.7, 92.8), "agrees within 0.5", True, False),
         ((92.6,), "undecided: no spread over seeds is known", False, False),
-        ((92.3, 92.6, 92.9), "undecided: these seeds show differences from 2.2 on", False, True),
+        ((92.3, 92.6, 92.9), "undecided: these seeds detect differences of 2.2 or more", False, True),
     ],
 )
 def test_how_many_seeds_a_published_value_wants(tmp_path, scores, verdict, is_decided, more):

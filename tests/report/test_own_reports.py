@@ -106,7 +106,7 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
         ),
         (
             Tuned(rows="depth", columns="rate", over="rate"),
-            "by must be a metric of data that no other metric is of: there are accur",
+            "by must be a metric of the study, .* Choose one of accur",
         ),
     ],
 )

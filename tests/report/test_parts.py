@@ -236,7 +236,7 @@ def test_parts_that_do_not_fit_the_study_are_refused(records, part, message):
         (
             Arithmetic,
             {"counted": {"embed_odl": 1.0}},
-            r"counted 'embed_odl', but the targets have .* Did you mean 'embed_old'",
+            r"counted has 'embed_odl', but the targets have .* Did you mean 'embed_old'",
         ),
         (Table, {"across": True, "rows": "model"}, "table 'p': across puts metrics in rows"),
         (

@@ -163,7 +163,7 @@ def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
         "learning rate of each cell: A, 64: 0.01; A, 256: 0.001; B, 64: 0.001",
         "no run has finished yet: B, 256",
     )
-    assert table.notes[0] == "in each cell the learning rate with the best Top-1 accuracy, selection"
+    assert table.notes[0] == "each cell shows the learning rate with the best Top-1 accuracy, selection"
     assert not any("pools" in warning for warning in table.warnings)
 
 

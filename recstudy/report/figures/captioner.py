@@ -289,7 +289,7 @@ PATH = [
     "synthetic",
 ]
 LETTERS = 14  # of a token, and of a line of a variant's name
-ROW, COLUMN, BESIDE = 18, 16, 170  # pixels of a token's row, of an expert, and beside them
+ROW_HEIGHT, COLUMN_WIDTH, LABEL_WIDTH = 18, 16, 170  # pixels of a token's row, of an expert, and beside them
 
 
 @PARTS.add("expert_path")
@@ -347,9 +347,9 @@ class ExpertPath(FigurePart, OfVariants):
         figure = share_map(experts, tokens, 100 * data["probability"], "probability, %")
         figure.update_traces(text=data["choice"].astype(object).fillna(""), texttemplate="%{text}")
         # pixels: a phone scrolls to the rest
-        min_width = BESIDE + COLUMN * len(data.drop_duplicates(["layer", "expert"]))
+        min_width = LABEL_WIDTH + COLUMN_WIDTH * len(data.drop_duplicates(["layer", "expert"]))
         return figure.update_layout(
-            height=140 + ROW * int(data["place"].max()), meta={"rows": True, "min_width": min_width}
+            height=140 + ROW_HEIGHT * int(data["place"].max()), meta={"rows": True, "min_width": min_width}
         )
 
 
@@ -366,9 +366,9 @@ LOAD = [
     "dropped",
     "synthetic",
 ]
-MOST = 6  # variants: more do not fit on a page
-MOST_NUMBERS = 12  # experts whose shares fit into their cells
-LAYER = 44  # pixels
+MAX_VARIANTS = 6  # variants: more do not fit on a page
+MAX_PRINTED_EXPERTS = 12  # experts whose shares fit into their cells
+LAYER_HEIGHT = 44  # pixels
 
 
 @PARTS.add("expert_load")
@@ -393,17 +393,17 @@ class ExpertLoad(FigurePart, OfVariants):
             if run.done and "expert_load_peak" in run.measured
         }
         routed = [index for index in variants if index in runs]
-        lacking = [records.variants[index].label for index in variants if index not in runs]
-        notes = [*cut_note(records, len(routed), MOST)]
+        without_experts = [records.variants[index].label for index in variants if index not in runs]
+        notes = [*cut_note(records, len(routed), MAX_VARIANTS)]
         notes += (
             [
-                f"without an expert load, because they have one expert or no finished run: {join_labels(lacking)}"
+                f"without an expert load, because they have one expert or no finished run: {join_labels(without_experts)}"
             ]
-            if lacking
+            if without_experts
             else []
         )
         loads = [pd.DataFrame(columns=LOAD)]
-        for run in (runs[index] for index in shown_variants(records, MOST, routed)):
+        for run in (runs[index] for index in shown_variants(records, MAX_VARIANTS, routed)):
             try:
                 loads.append(_read_load(run).assign(**run_columns(records, run))[LOAD])
             except ValueError as error:
@@ -416,12 +416,12 @@ class ExpertLoad(FigurePart, OfVariants):
     def caption(self, data: pd.DataFrame) -> str:
         layers = data.drop_duplicates(["variant", "layer"])
         dropped = layers["dropped"].sum()
-        lost = f"{dropped:,} choices were dropped" if dropped else "no token was dropped"
+        dropped_words = f"{dropped:,} choices were dropped" if dropped else "no token was dropped"
         experts = sorted(data.groupby("variant")["expert"].max().unique())
         counts = ", ".join(f"{math.log(count):.2f} of {count}" for count in experts)
         return (
             "Percent of the tokens that a layer's experts ran on, each as often as it has experts; true"
-            f" captions are read, no PAD; {lost}. Beside each layer: the router's mean entropy in nats; no"
+            f" captions are read, no PAD; {dropped_words}. Beside each layer: the router's mean entropy in nats; no"
             f" preference would be {counts} experts. Experts of two seeds or layers have nothing in common"
             " but their number."
         )
@@ -436,9 +436,9 @@ class ExpertLoad(FigurePart, OfVariants):
         ]
         layers = "layer " + data["layer"].astype(str) + data["entropy"].map(":<br>{:.2f} nats".format)
         figure = share_map(data["expert"], [variants, layers], data["share"], "% of tokens")
-        if data["expert"].max() <= MOST_NUMBERS:
+        if data["expert"].max() <= MAX_PRINTED_EXPERTS:
             figure.update_traces(texttemplate="%{z:.1f}")
-        height = 140 + LAYER * len(data.drop_duplicates(["variant", "layer"]))
+        height = 140 + LAYER_HEIGHT * len(data.drop_duplicates(["variant", "layer"]))
         return figure.update_xaxes(title="expert", type="category").update_layout(height=height)
 
 

@@ -109,7 +109,7 @@ def _scores(hypothesis: str, references: Sequence[str]) -> Json:
     shared, length = (words & reference_words(references)).total(), words.total()
     closest = min(
         (_words(text).total() for text in references),
-        key=lambda other: (abs(other - length), other),
+        key=lambda words_count: (abs(words_count - length), words_count),
         default=0,
     )
     precision = shared / length if length else 0.0
@@ -133,9 +133,9 @@ def marked(text: str, rest: dict[str, int]) -> Markup:
 
 
 COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
-FEW = 60  # pairs that are drawn as points too
+MAX_DOTS = 60  # pairs that are drawn as points too
 LETTERS = 20  # of a line beside a violin
-ROW, AROUND = 70, 150  # pixels of a violin, and above and below all
+VIOLIN_HEIGHT, MARGINS = 70, 150  # pixels of a violin, and above and below all
 PAIRS = [
     "data",
     "row",
@@ -227,7 +227,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
             "color_discrete_map": COLORS,
             "template": SCREEN,
         }
-        points = "all" if data["variant"].value_counts().max() <= FEW else False
+        points = "all" if data["variant"].value_counts().max() <= MAX_DOTS else False
         violins = {"orientation": "h", "box": True, "points": points, "violinmode": "overlay"}
         figure = px.violin(cosines[~cosines["published"]], **violins, **look)
         figure.update_traces(width=1, spanmode="hard", meanline_visible=True, jitter=0.2)
@@ -242,7 +242,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         # room for the halves at both ends
         figure.update_yaxes(title="", range=[data["place"].nunique() - 0.4, -0.6])
         return figure.update_layout(
-            height=AROUND + ROW * data["place"].nunique(), legend_title="", meta={"rows": True}
+            height=MARGINS + VIOLIN_HEIGHT * data["place"].nunique(), legend_title="", meta={"rows": True}
         )
 
 

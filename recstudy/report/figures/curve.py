@@ -95,8 +95,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
     @property
     def heading(self) -> str:
-        across = metric(self.x).title.lower() if find_metric(self.x) else axis_title(self.x)
-        usual = f"{metric(self.y).title} against {across}" + ", as a drop from each line's best" * self.drop
+        x_title = metric(self.x).title.lower() if find_metric(self.x) else axis_title(self.x)
+        usual = f"{metric(self.y).title} against {x_title}" + ", as a drop from each line's best" * self.drop
         return self.title or self.default_title or usual
 
     def points(self, records: StudyRecords) -> Points:
@@ -128,13 +128,13 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         ours, published = _split(data)
         pooled = max(map(len, self.points(records).values()), default=0)
-        missing = ours["value"].isna().sum()
+        unfinished_points = ours["value"].isna().sum()
         incomparable = (published["verdict"] == Verdict.NOT_COMPARABLE).sum()
         notes = {
             f"points pool up to {pooled} variants; intervals go by the spread of seeds within them": (
                 pooled > 1
             ),
-            f"{missing} of {len(ours)} points not run yet": missing,
+            f"{unfinished_points} of {len(ours)} points not run yet": unfinished_points,
             f"{incomparable} of {plural(len(published), 'published point')} not comparable": incomparable,
         }
         leaky = leaky_notes(records, records.chosen(self.where), is_shown=False)
@@ -271,8 +271,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
                 estimate = Estimate(point["value"] - best["value"])
                 if not point["published"] and point["x"] != best["x"]:
                     estimate = contrast([*terms(1, point["run_ids"]), *terms(-1, best["run_ids"])])
-            ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-            rows.append({**point, **ends, "seeds": "", "best": None if best is None else best["x"]})
+            difference = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+            rows.append({**point, **difference, "seeds": "", "best": None if best is None else best["x"]})
         return pd.DataFrame(rows, columns=[*COLUMNS, "best"])
 
 
@@ -292,9 +292,9 @@ class Residuals(Curve):
     default_title = "How far the states still move, segment by segment"
 
 
-def comparable(records: StudyRecords, where: dict[str, Any]) -> list[int]:
+def comparable(records: StudyRecords, levels: dict[str, Any]) -> list[int]:
     """Return the variants at these levels that do not leak."""
-    return [index for index in records.chosen(where) if not records.leaks(index)]
+    return [index for index in records.chosen(levels) if not records.leaks(index)]
 
 
 def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -314,7 +314,7 @@ def point_row(point: Cell) -> dict[str, Any]:
     """Return the columns of a figure's data that say what a cell has measured."""
     names = ("value", "low", "high", "n", "expected", "synthetic")
     texts = {
-        "verdict": _joined(str(answer.verdict) for _, answer in published_answers(point)),
+        "verdict": _join_unique(str(answer.verdict) for _, answer in published_answers(point)),
         "reasons": "; ".join(point.reasons),
         "run_ids": " ".join(point.run_ids),
     }
@@ -332,9 +332,11 @@ def _published_points(point: Cell) -> list[dict[str, Any]]:
             "value": value,
             "low": min(target.value - target.margin for target, _ in group),
             "high": max(target.value + target.margin for target, _ in group),
-            "source": _joined(target.target.cited for target, _ in group),
-            "verdict": _joined(verdict for _, verdict in group),
-            "reasons": _joined(reason for target, _ in group for reason in (*target.reasons, target.assumed)),
+            "source": _join_unique(target.target.cited for target, _ in group),
+            "verdict": _join_unique(verdict for _, verdict in group),
+            "reasons": _join_unique(
+                reason for target, _ in group for reason in (*target.reasons, target.assumed)
+            ),
             "published": True,
             "synthetic": False,
             "seeds": "",
@@ -343,7 +345,7 @@ def _published_points(point: Cell) -> list[dict[str, Any]]:
     ]
 
 
-def _joined(words: Iterable[str]) -> str:
+def _join_unique(words: Iterable[str]) -> str:
     return "; ".join(filter(None, dict.fromkeys(words)))
 
 

@@ -98,17 +98,17 @@ class Budgets(TablePart, OfVariants, BesidePublished):
 
     def cells(self, records: StudyRecords) -> TableData:
         variants = records.chosen(self.where)
-        spent = [(index, budget) for index in variants for budget in budgets(records, index)]
-        metrics = list(dict.fromkeys(budget.metric for _, budget in spent))
+        variant_budgets = [(index, budget) for index in variants for budget in budgets(records, index)]
+        metrics = list(dict.fromkeys(budget.metric for _, budget in variant_budgets))
         placement = match_targets(records, self.targets, variants, metrics)
         rows = []
-        for index, budget in spent:
+        for index, budget in variant_budgets:
             label = budget.way if budget.amount is None else f"{budget.way}, {budget.amount}"
             label = f"{records.variants[index].label}, {label}" if len(variants) > 1 else label
             flops = {run.id: budget.gflops for run in records.by_variant[index] if run.done}
             score = cell(records, [index], budget.metric, placement)
             rows.append(TableRow(label, (cell_of_values(records, [index], "gflops", flops), score)))
-        placed = (one for row in rows for one in row.cells[1].matches)
+        matches = (match for row in rows for match in row.cells[1].matches)
         return TableData(
             name=self.name,
             title=self.heading,
@@ -117,7 +117,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             corner="way",
             warnings=(*warnings(records), *leaky_notes(records, variants)),
             notes=(
-                *deviation_notes(placed),
+                *deviation_notes(matches),
                 *spread_notes(records, variants, metrics),
                 *unmatched_notes(placement),
             ),

@@ -24,8 +24,8 @@ from recstudy.report.targets import match_targets
 if TYPE_CHECKING:
     from recstudy.evidence.replications import Combined
 
-ENDS, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
-COLUMNS = ["label", "group", "estimate", *ENDS, *REGION, "verdict", "n", "about", "mark"]
+INTERVAL, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
+COLUMNS = ["label", "group", "estimate", *INTERVAL, *REGION, "verdict", "n", "about", "mark"]
 SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
 SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
@@ -72,7 +72,7 @@ class Forest(FigurePart):
 
     def _draw_group(self, figure: go.Figure, rows: pd.DataFrame, subplot: dict[str, Any]) -> None:
         """Draw the rows of one unit, the first on top."""
-        numbers = rows[["estimate", *ENDS, *REGION]].replace([inf, -inf], nan).to_numpy()
+        numbers = rows[["estimate", *INTERVAL, *REGION]].replace([inf, -inf], nan).to_numpy()
         left, right = (float(end([self.origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
         margin = 0.08 * (right - left) or 1.0
         left, right = left - margin, right + margin
@@ -94,7 +94,7 @@ class Forest(FigurePart):
         }
         words = rows["label"] + ": " + rows["verdict"] + ". " + rows["about"]
         hover = {"text": words, "hovertemplate": "%{x:.6g}, %{text}<extra></extra>"}
-        bars = whiskers(rows["estimate"], *(rows[end] for end in ENDS), width=0)
+        bars = whiskers(rows["estimate"], *(rows[end] for end in INTERVAL), width=0)
         figure.add_scatter(
             x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **subplot
         )
@@ -113,7 +113,7 @@ class Forest(FigurePart):
 
 
 RETRAINED_COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]
-HOW = (
+RETRAINED_CAPTION = (
     "Filled circles: independent retrainings, the values of the mean; hollow: not in it, and why. Bars: 95 %"
     " by test items and printed digits alone. Last rows: the mean with its 95 % interval, and where one more"
     " retraining would fall"
@@ -154,7 +154,7 @@ class Replications(Forest):
         target = _published_target(self.cell)
         placement = match_targets(records, [target], range(len(records.variants)), [target.metric])
         variants = [
-            key for key, targets in placement.matches.items() if not any(placed.reasons for placed in targets)
+            key for key, targets in placement.matches.items() if not any(match.reasons for match in targets)
         ]
         runs = [(run, name) for index, name in variants for run in records.by_variant[index] if run.done]
         ours = [
@@ -168,7 +168,7 @@ class Replications(Forest):
         return summarize(combine_cell(self.cell))
 
     def caption(self, data: pd.DataFrame) -> str:
-        return f"{self.finding(data)}. {HOW}"
+        return f"{self.finding(data)}. {RETRAINED_CAPTION}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         rows = data.dropna(subset="value").rename(columns=FOREST_NAMES)
@@ -204,8 +204,8 @@ def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.Da
             )
         )
     if combined:
-        for kind, ends in (("mean", combined.interval), ("prediction", combined.predicted)):
-            rows.append((kind, "", "", combined.mean, *clip_percent(*(ends or none)), "", ""))
+        for kind, interval in (("mean", combined.interval), ("prediction", combined.predicted)):
+            rows.append((kind, "", "", combined.mean, *clip_percent(*(interval or none)), "", ""))
     return pd.DataFrame(rows, columns=RETRAINED_COLUMNS)
 
 
@@ -228,14 +228,14 @@ def summarize(mean: Combined | None) -> str:
     if mean.interval is None:
         return f"One independent retraining: {mean.mean:.1f} %"
     low, high = clip_percent(*mean.interval)
-    more = (
+    prediction = (
         "; one more would find {:.1f} to {:.1f}".format(*clip_percent(*mean.predicted))
         if mean.predicted
         else ""
     )
     return (
         f"Random effects over {mean.k} independent retrainings, without the published run and ours:"
-        f" {mean.mean:.1f} % [{low:.1f}, {high:.1f}], tau {mean.tau:.1f}{more}"
+        f" {mean.mean:.1f} % [{low:.1f}, {high:.1f}], tau {mean.tau:.1f}{prediction}"
     )
 
 

@@ -90,8 +90,10 @@ class LearningCurves(FigurePart):
             for name in self.metrics
             if len(data) and not find_metric(name) and name not in set(data["metric"])
         ]
-        lost = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
-        damaged = join_labels([f"{run} ({plural(count, 'epoch')})" for run, count in lost.items() if count])
+        lost_epochs = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
+        damaged = join_labels(
+            [f"{run} ({plural(count, 'epoch')})" for run, count in lost_epochs.items() if count]
+        )
         notes = [
             *cut_note(records, len(records.variants)),
             *(f"no run recorded a metric {name!r}" for name in unknown),
@@ -106,15 +108,15 @@ class LearningCurves(FigurePart):
             f"Light: each {axis}. Dark: moving average, centred, over {self.window} {axis}s": self.window > 1,
             "Circles: the epochs that were selected": is_selected(data).any(),
         }
-        return ". ".join(sentence for sentence, needed in sentences.items() if needed)
+        return ". ".join(sentence for sentence, is_needed in sentences.items() if is_needed)
 
     def finding(self, data: pd.DataFrame) -> str:
         """Return where the first score, or else the first metric, ends over the variants."""
         names = list(data["metric"].unique())
         name = next((name for name in names if name.startswith(SELECTION)), names[0])
         score = "selection " * name.startswith(SELECTION) + inline(name.removeprefix(SELECTION))
-        ends = span(data[data["metric"] == name].groupby("variant")["mean"].last(), metric(name).form)
-        return f"{score} ends at {ends} {metric(name).unit}".strip()
+        last_values = span(data[data["metric"] == name].groupby("variant")["mean"].last(), metric(name).form)
+        return f"{score} ends at {last_values} {metric(name).unit}".strip()
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a panel a metric; a click on a name in the legend hides or shows that variant in all of them.
@@ -247,8 +249,8 @@ class LossTrace(FigurePart, OfVariants):
         return cut_note(records, len(records.chosen(self.where)))
 
     def finding(self, data: pd.DataFrame) -> str:
-        ends = span(data.drop_duplicates("variant", keep="last")["average"], ".3g")
-        return f"it ends at {ends} {metric('train_loss').unit}".strip()
+        last_averages = span(data.drop_duplicates("variant", keep="last")["average"], ".3g")
+        return f"it ends at {last_averages} {metric('train_loss').unit}".strip()
 
     def caption(self, data: pd.DataFrame) -> str:
         words = (
@@ -271,14 +273,14 @@ class LossTrace(FigurePart, OfVariants):
         return LearningCurves(window=self.window).draw(points).update_xaxes(title="optimiser updates")
 
 
-def thin(losses: np.ndarray, most: int) -> np.ndarray:
+def thin(losses: np.ndarray, max_points: int) -> np.ndarray:
     """Return the positions of the lowest and the highest of each of `most / 2` equal stretches: the trace
     keeps its width.
     """
     positions = np.arange(len(losses))
-    if len(losses) <= most:
+    if len(losses) <= max_points:
         return positions
-    stretches = np.array_split(positions, max(1, most // 2))
+    stretches = np.array_split(positions, max(1, max_points // 2))
     return np.unique(
         [stretch[end(losses[stretch])] for stretch in stretches for end in (np.argmin, np.argmax)]
     )

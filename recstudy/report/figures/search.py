@@ -312,10 +312,10 @@ class Slices(ParallelCoordinates):
             hover_name="label",
         )
         for trace, path in zip(figure.data, points["field"].unique(), strict=True):
-            axis, stated = figure.layout[trace.xaxis.replace("x", "xaxis")], ranges[path][0]
-            if stated.choices:
+            axis, setting_range = figure.layout[trace.xaxis.replace("x", "xaxis")], ranges[path][0]
+            if setting_range.choices:
                 axis.update(type="category", categoryorder="category ascending")
-            elif stated.log:
+            elif setting_range.log:
                 axis.type = "log"
         return figure.update_xaxes(matches=None).update_layout(coloraxis_showscale=False)
 
@@ -324,15 +324,18 @@ def _positions(levels: pd.Series, ranges: Sequence[RangeRecord]) -> tuple[Any, d
     """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their
     positions.
     """
-    choices = [escape(value_text(choice)) for stated in ranges for choice in stated.choices]
+    choices = [escape(value_text(choice)) for setting_range in ranges for choice in setting_range.choices]
     if choices:
         names = list(dict.fromkeys([*choices, *levels.dropna().map(value_text)]))
         labels = dict(zip(names, np.linspace(0, 1, len(names)), strict=True))
         return levels.map(value_text).map(labels), labels
-    ends = min(stated.low for stated in ranges), max(stated.high for stated in ranges)
-    scale = np.log10 if all(stated.log for stated in ranges) else np.asarray
-    return np.interp(scale(levels.astype(float)), scale(ends), [0, 1]), dict(
-        zip(map("{:g}".format, ends), [0, 1], strict=True)
+    limits = (
+        min(setting_range.low for setting_range in ranges),
+        max(setting_range.high for setting_range in ranges),
+    )
+    scale = np.log10 if all(setting_range.log for setting_range in ranges) else np.asarray
+    return np.interp(scale(levels.astype(float)), scale(limits), [0, 1]), dict(
+        zip(map("{:g}".format, limits), [0, 1], strict=True)
     )
 
 

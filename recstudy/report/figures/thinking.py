@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 THINKING = "thinking.npz"
-GIVEN, WRONG, CHANGED = 1, 2, 4  # the marks of a cell, as bits
+GIVEN_MARK, WRONG_MARK, CHANGED_MARK = 1, 2, 4  # the marks of a cell, as bits
 COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
 INK, PAPER, RULE, WARNING = "#1C2126", "#FFFFFF", "#C4CCD4", "#9A4A00"
-FILLS = {0: PAPER, GIVEN: "#D8DEE4", WRONG: "#FFE3C7"}
-LETTERS = {0: "#0A5EA8", GIVEN: INK, WRONG: WARNING}
+FILLS = {0: PAPER, GIVEN_MARK: "#D8DEE4", WRONG_MARK: "#FFE3C7"}
+LETTERS = {0: "#0A5EA8", GIVEN_MARK: INK, WRONG_MARK: WARNING}
 FINE = 3  # pixels of a drawing for a pixel of its picture
 
 
@@ -78,8 +78,8 @@ class Thought:
             {
                 "row": self.row,
                 "segment": segment,
-                "wrong": self.count(segment, WRONG),
-                "changed": self.count(segment, CHANGED),
+                "wrong": self.count(segment, WRONG_MARK),
+                "changed": self.count(segment, CHANGED_MARK),
                 "halt": self.halt[segment - 1] if self.halt else None,
                 "halts": self.halts == segment,
                 "cells": " ".join(self.symbols[token] for token in self.cells[segment].ravel()),
@@ -103,7 +103,7 @@ class Thought:
         """Say how many cells are wrong, and whether the network would halt here."""
         if segment == 0:
             return ["as given"]
-        wrong = self.count(segment, WRONG)
+        wrong = self.count(segment, WRONG_MARK)
         words = [f"{wrong} wrong" if wrong else "solved"]
         if self.halt:
             words.append(f"halting {self.halt[segment - 1]:.2f}")
@@ -128,14 +128,14 @@ class Thought:
         draw = ImageDraw.Draw(image)
         for (row, column), token in np.ndenumerate(cells):
             x, y, mark = column * cell, row * cell, int(self.marks[segment, row, column])
-            kind = mark & (GIVEN | WRONG)
+            kind = mark & (GIVEN_MARK | WRONG_MARK)
             fill = self.colours[token] if self.colours else FILLS[kind]
             draw.rectangle((x, y, x + cell, y + cell), fill, RULE, thin)
             left, top, right, bottom = x + 0.12 * cell, y + 0.12 * cell, x + 0.88 * cell, y + 0.88 * cell
             for color, width in ((PAPER, 7 * thin), (INK, 3 * thin)) if self.colours else ((INK, 2 * thin),):
-                if mark & WRONG:
+                if mark & WRONG_MARK:
                     draw.line((left, bottom, right, top), color, width)
-                if mark & CHANGED:
+                if mark & CHANGED_MARK:
                     draw.rectangle((left, top, right, bottom), None, color, width)
             if not self.colours:
                 draw.text((x + cell / 2, y + cell / 2), self.symbols[token], LETTERS[kind], font, "mm")
@@ -177,25 +177,25 @@ def read_thoughts(path: Path, count: int) -> list[Thought]:
         raise ValueError("arrays do not fit together")
     puzzles = zip(rows, special.expit(halt).tolist(), *grids, strict=True)
     return [
-        Thought(symbols, colours, box, row, *_marked(cells, given, answers, bool(colours)), halts)
-        for row, halts, cells, given, answers in islice(puzzles, count)
+        Thought(symbols, colours, box, row, *_marked(cells, clues, answers, bool(colours)), halt)
+        for row, halt, cells, clues, answers in islice(puzzles, count)
     ]
 
 
 def _marked(
-    cells: np.ndarray, given: np.ndarray, answers: np.ndarray, has_colours: bool
+    cells: np.ndarray, clues: np.ndarray, answers: np.ndarray, has_colours: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of a puzzle and their marks, without the padding below and on the right."""
     is_asked = answers > 0
-    cells = np.where(is_asked, cells, 0 if has_colours else given)
+    cells = np.where(is_asked, cells, 0 if has_colours else clues)
     is_wrong = is_asked & (cells != answers)
     has_changed = np.concatenate([np.zeros_like(is_wrong[:1]), cells[1:] != cells[:-1]])
-    marks = GIVEN * (~is_wrong & (cells == given)) + WRONG * is_wrong + CHANGED * has_changed
+    marks = GIVEN_MARK * (~is_wrong & (cells == clues)) + WRONG_MARK * is_wrong + CHANGED_MARK * has_changed
     cells, marks = (
-        np.concatenate([given, cells]),
-        np.concatenate([GIVEN * (~is_asked | (given == answers)), marks]),
+        np.concatenate([clues, cells]),
+        np.concatenate([GIVEN_MARK * (~is_asked | (clues == answers)), marks]),
     )
-    rows, columns = np.argwhere(((given > 0) | is_asked)[0]).max(0, initial=0) + 1
+    rows, columns = np.argwhere(((clues > 0) | is_asked)[0]).max(0, initial=0) + 1
     return cells[:, :rows, :columns], marks[:, :rows, :columns]
 
 
@@ -240,15 +240,15 @@ class Thinking(OfVariants):
         data, notes = read_examples(records, self.where, THINKING, self._read)
         data = data.reindex(columns=COLUMNS)
         notes = [*warnings(records), *notes]
-        drawn = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
+        figure = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
         puzzles = data.drop_duplicates(["variant", "row"]).groupby(["variant", "label", "seed"], sort=False)[
             "_thought"
         ]
         runs = {f"{label}, seed {seed}": thoughts.tolist() for (_, label, seed), thoughts in puzzles}
-        body = render("thinking.html.jinja", heading=self.heading, caption=drawn.caption, runs=runs)
+        body = render("thinking.html.jinja", heading=self.heading, caption=figure.caption, runs=runs)
         files = {"gif": partial(animation, runs, notes)} if runs else {}
         return RenderedPart(
-            self.name, drawn_figure=drawn if runs else None, body=body, notes=tuple(notes), files=files
+            self.name, drawn_figure=figure if runs else None, body=body, notes=tuple(notes), files=files
         )
 
     def _read(self, path: Path) -> list[Json]:

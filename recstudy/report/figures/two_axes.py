@@ -59,8 +59,8 @@ class HeatMap(FigurePart, OfVariants):
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if len(variants) > len(data):
             notes.append(f"each cell pools {len(variants) / len(data):.3g} variants")
-        if missing := data["value"].isna().sum():
-            notes.append(f"{missing} of {len(data)} cells have no finished run")
+        if unfinished_cells := data["value"].isna().sum():
+            notes.append(f"{unfinished_cells} of {len(data)} cells have no finished run")
         data.attrs = {"notes": notes, "caption": CAPTION}
         return data
 
@@ -184,8 +184,8 @@ class Interactions(FigurePart, OfVariants):
                 rows.append([*pair, *levels, *self._point(records, pooled)])
         data = pd.DataFrame(rows, columns=MEAN_COLUMNS).astype({"value": float, "low": float, "high": float})
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
-        if missing := data["value"].isna().sum():
-            notes.append(f"{missing} of {len(data)} points have no finished seed")
+        if unfinished_points := data["value"].isna().sum():
+            notes.append(f"{unfinished_points} of {len(data)} points have no finished seed")
         if partial := ((data["n"] > 0) & (data["n"] < data["expected"])).sum():
             notes.append(f"{partial} of {len(data)} points lack some seed")
         data.attrs = {"notes": notes, "caption": PARALLEL}
@@ -221,16 +221,16 @@ class Interactions(FigurePart, OfVariants):
         """Return a row's columns from `value` on."""
         runs = [run for index in variants for run in records.by_variant[index]]
         seeds = sorted({run.seed for run in runs})
-        finished, missing = [], []
+        finished, missing_seeds = [], []
         for seed in seeds:
             cells = [run for run in runs if run.seed == seed]
             gaps = [f"{run.label} {reason}" for run in cells if (reason := missing_reason(run, self.metric))]
             if gaps:
-                missing.append(f"seed {seed}: {', '.join(gaps)}")
+                missing_seeds.append(f"seed {seed}: {', '.join(gaps)}")
             elif len(cells) == len(variants):
                 finished += cells
         terms = [(1 / len(variants), weighted_mean(records, index, self.metric)) for index in variants]
         mean = contrast(terms) if finished else Estimate(None)
         counts = [len(finished) // len(variants), len(seeds)]
-        texts = ["; ".join(missing), " ".join(run.id for run in finished)]
+        texts = ["; ".join(missing_seeds), " ".join(run.id for run in finished)]
         return [mean.value, mean.low, mean.high, *counts, *texts, not records.synthetic.isdisjoint(variants)]

@@ -1,3 +1,5 @@
-"""Tables: what stands in a cell, what is best, and how a table is written as Markdown, HTML, LaTeX, CSV and
-in a terminal.
+"""Build the tables of a report: their cells, the marks of the best ones, and their lines and notes.
+
+`table`, `arithmetic` and `question_table` have one kind of table each. `render` turns the cells of a table
+into lines of entries, which `recstudy.report.writers` writes as Markdown, HTML, LaTeX and CSV.
 """

@@ -1,4 +1,8 @@
-"""Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
+"""The report part `Arithmetic`: published numbers that counting alone can check.
+
+An example is how many parameters a new vocabulary adds. Nothing is trained for this table. `counted_claims`
+compares our counts with the published numbers, and tests call it too.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +19,7 @@ from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
 
-APPROXIMATE = 0.01  # how far off a number that its paper gives as about so much may be, as a share of it
+APPROXIMATE = 0.01  # relative tolerance for a number that its paper calls approximate
 UNITS = {"percent": "%", "params": "parameters"}
 STATEMENTS = {
     "vocab_old": "vocabulary, before",
@@ -27,8 +31,8 @@ STATEMENTS = {
     "embed_new": "token embedding, after",
     "lm_head_old": "output head, before",
     "lm_head_new": "output head, after",
-    "total_increase": "increase in all",
-    "total_increase_exact": "increase in all, exactly",
+    "total_increase": "total increase",
+    "total_increase_exact": "total increase, exact",
     "growth_percent": "growth of the model",
     "params_model": "parameters of the model",
     "train_images": "training images",
@@ -37,20 +41,21 @@ STATEMENTS = {
     "params_ratio_vs_resnet50": "times fewer parameters than ResNet-50",
     "params_ratio_max_vs_vit": "times fewer parameters than a ViT, at most",
     "params_ratio_max_vs_cnn": "times fewer parameters than a CNN, at most",
-    "epoch_speedup_vs_hrm": "times faster an epoch than HRM",
+    "epoch_speedup_vs_hrm": "times faster per epoch than HRM",
 }
 HEADS = ("statement", "published", "counted", "verdict", "note")
 
 
 @PARTS.add("arithmetic")
 class Arithmetic(BesidePublished):
-    """Published claims that can be checked by counting, beside our own counts and a verdict.
+    """Compare published numbers with our own counts, and give a verdict on each.
 
-    `counted` gives our number by the targets' metric, or by model and metric ("ViT-Base params") if several
-    models have it: in single parameters where the paper prints millions, in percent where it prints a
-        fraction or percent.
-    Targets that are not in it are named under the table. `given`: those of them that the study itself has put
-    in, which counting does not reproduce.
+    Args:
+        counted: Our count for each target metric, or for model and metric ("ViT-Base params") if several
+            models have the metric. Parameters are counted singly where the paper prints millions; shares are
+            in percent where the paper prints a fraction or percent. A note lists targets without a count.
+        given: Metrics in `counted` that the study put in itself, so that counting does not reproduce them.
+        targets: The published numbers.
     """
 
     name: str = "arithmetic"
@@ -67,26 +72,31 @@ class Arithmetic(BesidePublished):
             if name not in names:
                 metrics = list(dict.fromkeys(target.metric for target in self.targets))
                 raise ConfigError(
-                    f"counted {name!r}, but the targets have {choices(metrics)}.{nearest(name, names)}"
+                    f"arithmetic {self.name!r}: counted has {name!r}, but the targets have"
+                    f" {choices(metrics)}.{nearest(name, names)}"
                 )
         for name in self.given:
             if name not in self.counted:
                 raise ConfigError(
-                    f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}"
+                    f"arithmetic {self.name!r}: given has {name!r}, but counted has"
+                    f" {choices(self.counted)}.{nearest(name, self.counted)}"
                 )
 
     def render(self, records: StudyRecords) -> RenderedPart:
-        """Return a row per published claim."""
+        """Return the table with a row per published number, and its CSV."""
         claims = counted_claims(self)
         verdicts = [claim.verdict for claim in claims]
-        given, equal = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.AGREES)
-        words = f"{equal} of {len(verdicts) - given} agree with our count" + f", {given} given" * bool(given)
+        given_count, agreeing = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.AGREES)
+        # a number that the study put in can neither agree nor differ
+        words = f"{agreeing} of {len(verdicts) - given_count} agree with our count"
+        if given_count:
+            words += f", {given_count} given"
         sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
         caption = f"{sources or 'Nothing counted'}: {words}; nothing was trained for this"
-        missing = dict.fromkeys(
+        uncounted = dict.fromkeys(
             statement(target) for target in self.targets if _count_of(self, target) is None
         )
-        notes = [f"not counted here: {'; '.join(missing)}"] if missing else []
+        notes = [f"not counted in this study: {'; '.join(uncounted)}"] if uncounted else []
         lines = [claim.line for claim in claims]
         page = PrintedTable(self.name, self.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
         return RenderedPart(
@@ -98,28 +108,31 @@ class Arithmetic(BesidePublished):
 
 @dataclass(frozen=True)
 class CountedClaim:
-    """A published number and ours, both in the published unit."""
+    """A published number and our count, both in the published unit."""
 
     target: Target
     counted: float
-    given: bool = False  # put in by the study, and not counted by it
+    is_given: bool = False  # the study put the number in and did not count it
 
     @property
     def verdict(self) -> Verdict:
-        """Ours must round to the published digits; where the paper says "about", be within 1 %.
+        """Whether our count agrees with the published number.
 
-        GIVEN: the study put it in, or it does not stand in the paper but was derived from it.
+        GIVEN means that the study put the number in, or that the number was derived from the paper and is not
+        printed there.
         """
         value = self.target.value
         decimals = 0 if value.is_integer() else len(repr(value).partition(".")[2])
+        # our count must round to the published digits; if the paper says "about", be within 1 %
         margin = APPROXIMATE * abs(value) if self.target.approximate else 0.5 * 10**-decimals
+        # the factor forgives the rounding of floats at the end of the margin
         if abs(self.counted - value) > margin * (1 + 1e-9):
             return Verdict.DIFFERS
-        return Verdict.GIVEN if self.given or self.target.kind == "derived" else Verdict.AGREES
+        return Verdict.GIVEN if self.is_given or self.target.kind == "derived" else Verdict.AGREES
 
     @property
     def note(self) -> str:
-        """The target's own, and that the number does not stand in the paper itself where it does not."""
+        """The target's note, preceded by its kind if the paper does not print the number itself."""
         kind = "" if self.target.kind == "reported" else self.target.kind
         return by_name("; ".join(filter(None, [kind, self.target.note])))
 
@@ -152,14 +165,15 @@ class CountedClaim:
 
 
 def counted_claims(part: Arithmetic) -> list[CountedClaim]:
-    """Return our count of every target that the study counts, in the order of the targets."""
-    return [
-        CountedClaim(
-            target, count / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given
-        )
-        for target in part.targets
-        if (count := _count_of(part, target)) is not None
-    ]
+    """Return our count of each target that the study counts, in the order of the targets."""
+    claims = []
+    for target in part.targets:
+        count = _count_of(part, target)
+        if count is not None:
+            # one published unit, such as a million, in the unit of our counts
+            unit_size = in_own_unit(target.metric, 1.0, target.unit)
+            claims.append(CountedClaim(target, count / unit_size, target.metric in part.given))
+    return claims
 
 
 def _count_of(part: Arithmetic, target: Target) -> float | None:
@@ -171,8 +185,10 @@ def _of_model(target: Target) -> str:
 
 
 def statement(target: Target) -> str:
-    """Return what a target counts: `HRM vocabulary, before`."""
-    return f"{target.where.get('model') or ''} {STATEMENTS.get(target.metric, metric(target.metric).title)}".strip()
+    """Return in words what a target counts: `HRM vocabulary, before`."""
+    model = target.where.get("model") or ""
+    words = STATEMENTS.get(target.metric, metric(target.metric).title)
+    return f"{model} {words}".strip()
 
 
 def _count(value: float, unit: str) -> tuple[Piece, ...]:

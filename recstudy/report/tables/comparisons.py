@@ -1,12 +1,13 @@
-"""Comparisons between the cells of a table: which are the best, and by how much one variant is better than
-each of the others.
+"""Compare the cells of a table: mark the best ones and compute relative improvements.
 
-The latter is a column of 003's Table I, in percent of the other's score:
+`tables/table.py` calls `mark_best_rows` for its rows and `improvement_cell` for metrics named `..._delta`.
+The relative improvement is a column of 003's Table I, in percent of the other variant's score:
 
-    delta = 100 (ours - row) / row   (1)   or, of a metric that is better lower,   100 (row - ours) / row   (2)
+    delta = 100 (ours - row) / row   (1)   if higher is better
+    delta = 100 (row - ours) / row   (2)   if lower is better
 
-Both are means over all runs of a variant; the paper takes (1) of two printed numbers: 6.33 of 0.638 and
-0.600.
+Both scores are means over all runs of a variant. The paper applies (1) to two printed numbers: 0.638 and
+0.600 give 6.33 %.
 """
 
 from __future__ import annotations
@@ -27,31 +28,33 @@ if TYPE_CHECKING:
     from recstudy.report.tables.table import Table
 
 ZERO = "no percentage of a score of 0 or less"
-ALONE = "no variant to compare it with"
+NO_COUNTERPART = "no variant to compare it with"
 
 
-def marked(
+def mark_best_rows(
     records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]
 ) -> list[TableRow]:
-    """Mark the best cells of each column, or else of each row, if their values were measured on the same
-    data.
+    """Mark the best cells of each column, or of each row if only the rows share a data set.
+
+    Scores on different data are not compared, so a table can stay without marks.
     """
-    if not spec.across and one_task(records, variants, spec.columns):
+    if not spec.across and _share_data(records, variants, spec.columns):
         columns = [
-            ranked(column, spec.second_best) for column in zip(*(row.cells for row in rows), strict=True)
+            mark_best_cells(column, spec.second_best)
+            for column in zip(*(row.cells for row in rows), strict=True)
         ]
-        return [
-            replace(row, cells=cells)
-            for row, cells in zip(rows, zip(*columns, strict=True), strict=bool(columns))
-        ]
-    if (spec.across or spec.rows) and one_task(records, variants, spec.rows):
-        return [replace(row, cells=ranked(row.cells, spec.second_best)) for row in rows]
+        # rows without cells give no columns to transpose back, so that zip cannot be strict
+        cells_by_row = zip(*columns, strict=True)
+        return [replace(row, cells=cells) for row, cells in zip(rows, cells_by_row, strict=bool(columns))]
+    if (spec.across or spec.rows) and _share_data(records, variants, spec.rows):
+        return [replace(row, cells=mark_best_cells(row.cells, spec.second_best)) for row in rows]
     return list(rows)
 
 
-def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
-    """Return whether the variants at each level of the axis, or all of them, were measured on the same
-    data.
+def _share_data(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
+    """Return whether the variants at each level of the axis were measured on the same data.
+
+    Without an axis, all variants must have been.
     """
     data = {
         (records.variants[index].data, value_text(records.level(index, axis)) if axis else None)
@@ -60,11 +63,10 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
     return len(data) == len({level for _, level in data})
 
 
-def ranked(cells: Sequence[Cell], second_best: bool = False) -> tuple[Cell, ...]:
-    """Mark the best cells of each metric, and on request the second best. A cell that leaks is never
-    compared.
-    """
+def mark_best_cells(cells: Sequence[Cell], second_best: bool = False) -> tuple[Cell, ...]:
+    """Mark the best cells of each metric, and on request the second best."""
     result = list(cells)
+    # a model that was given the answer leaks, so that its score compares with no other
     comparable = [
         position for position, cell in enumerate(cells) if cell.value is not None and not cell.leaks
     ]
@@ -72,23 +74,28 @@ def ranked(cells: Sequence[Cell], second_best: bool = False) -> tuple[Cell, ...]
         compared = [position for position in comparable if cells[position].metric == name]
         if metric(name).better is None or len(compared) < 2:
             continue
-        best = _best(name, [cells[position] for position in compared])
-        for position, is_best in zip(compared, best, strict=True):
-            is_tied = all(best) and not metric(name).computed
-            result[position] = replace(cells[position], best=is_best and not all(best), tied=is_tied)
-        others = [position for position, is_best in zip(compared, best, strict=True) if not is_best]
-        if second_best and others:
-            second = max(others, key=lambda position: metric(name).sign * (cells[position].value or 0.0))
+        best_flags = _find_best(name, [cells[position] for position in compared])
+        # if all cells are equally good, none is marked and a note says so (tied_notes)
+        all_best = all(best_flags)
+        for position, is_best in zip(compared, best_flags, strict=True):
+            is_tied = all_best and not metric(name).computed
+            result[position] = replace(cells[position], best=is_best and not all_best, tied=is_tied)
+        worse_positions = [
+            position for position, is_best in zip(compared, best_flags, strict=True) if not is_best
+        ]
+        if second_best and worse_positions:
+            signed_values = {
+                position: metric(name).sign * (cells[position].value or 0.0) for position in worse_positions
+            }
+            second = max(signed_values, key=signed_values.__getitem__)
             result[second] = replace(result[second], second=True)
     return tuple(result)
 
 
-def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
-    """Return which cells are as good as the best: as printed if the config decides, else by t tests against
-    it.
+def _find_best(name: str, cells: Sequence[Cell]) -> list[bool]:
+    """Return for each cell whether it is as good as the best one.
 
-    Holm's p are taken k/2 times, because each of k values could have come out as the best. Otherwise some of
-    12 equal variants would be marked in 13 % of tables (`tests/benchmarks/evidence.py`).
+    Measured values are compared with the best by t tests; values that follow from the config, as printed.
     """
     best = max(cells, key=lambda candidate: metric(name).sign * (candidate.value or 0.0))
     if metric(name).computed:
@@ -103,18 +110,18 @@ def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
     ]
     p_values = [answer(question, difference).p for difference in contrasts]
     adjusted = iter(holm([1.0 if p is None else p for p in p_values]))
+    # Holm's p values are multiplied by k/2, because each of k values could have come out as the best. Without
+    # the factor, some of 12 equal variants were marked in 13 % of tables (tests/benchmarks/evidence.py).
     return [candidate is best or next(adjusted) * len(cells) / 2 >= ALPHA for candidate in cells]
 
 
 def _mean(candidate: Cell) -> Weighted:
-    """Return the mean as a contrast takes it."""
-    of_fit = (
-        weighted_mean(candidate.records, candidate.variants[0], candidate.source)
-        if len(candidate.variants) == 1
-        else None
-    )
-    if of_fit is not None and of_fit.n == candidate.n:
-        return of_fit
+    """Return a cell's mean with the variance that a contrast needs."""
+    if len(candidate.variants) == 1:
+        fitted = weighted_mean(candidate.records, candidate.variants[0], candidate.source)
+        # the fit pools variances across variants; it applies only if it saw the same runs as the cell
+        if fitted is not None and fitted.n == candidate.n:
+            return fitted
     estimate = candidate.estimate
     variance = None if estimate.error is None else estimate.error**2
     return Weighted(
@@ -123,21 +130,30 @@ def _mean(candidate: Cell) -> Weighted:
 
 
 def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Name the metrics by which no difference is significant, everywhere or in a part of the table."""
-    best = {marked_cell.metric for marked_cell in cells if marked_cell.best}
-    tied = dict.fromkeys(marked_cell.metric for marked_cell in cells if marked_cell.tied)
-    names = [f"{metric(name).title}{' (in a part)' if name in best else ''}" for name in tied]
+    """Return a note on the metrics without a significant difference, in the whole table or in a part."""
+    best_metrics = {marked_cell.metric for marked_cell in cells if marked_cell.best}
+    tied_metrics = dict.fromkeys(marked_cell.metric for marked_cell in cells if marked_cell.tied)
+    names = [
+        f"{metric(name).title}{' (in a part of the table)' if name in best_metrics else ''}"
+        for name in tied_metrics
+    ]
     return (f"no significant difference between variants by {'; '.join(names)}",) if names else ()
 
 
 def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, placement: Placement) -> Cell:
-    """Return the cell of a relative improvement: of the variant at the levels of `improvement` over this one.
+    """Return the cell with the relative improvement of our variant over the variant of this row.
 
-    On every other axis that variant has the row's own level. A reason against either published number counts
-    for their delta.
+    Our variant has the levels that `spec.improvement` states, and on every other axis the level of the row.
+
+    Args:
+        records: The study's records.
+        spec: The table; its `improvement` maps axes to levels.
+        index: The variant of the row.
+        name: The metric of the improvement, such as `avg_bleu_delta`.
+        placement: The published values that belong to the cells.
 
     Raises:
-        ConfigError: the study has no such axis.
+        ConfigError: The study has no such axis.
     """
     source = improved_metric(name)
     levels = {
@@ -148,54 +164,57 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
     bases = records.chosen(levels | spec.improvement)
     row = replace(cell(records, [index], source), metric=name)
     base = cell(records, bases, source) if len(bases) == 1 else None
-    problem = "" if bases == [index] else _problem(row, base)
+    problem = "" if bases == [index] else _ratio_problem(row, base)
     if bases == [index] or problem or base is None or row.value is None:
         result = replace(row, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
     else:
         ours, theirs = (weighted_mean(records, position, source) for position in (bases[0], index))
-        one_more = [
-            one and one._replace(variance=one.variance and one.variance * (one.n + 1))
-            for one in (ours, theirs)
+        # a new run scatters by s^2 around the true mean, whose estimate scatters by s^2 / n:
+        # together s^2 (n + 1) / n, which is (n + 1) times the variance of the mean
+        new_runs = [
+            side and side._replace(variance=side.variance and side.variance * (side.n + 1))
+            for side in (ours, theirs)
         ]
         sign = float(metric(source).sign)
-        prediction = ratio(one_more[0], one_more[1], sign)
+        prediction = ratio(new_runs[0], new_runs[1], sign)
         result = replace(row, estimate=ratio(ours, theirs, sign), prediction=prediction, base=base)
-    placed = nearest_matches(placement.matches.get((index, name), ()))
-    doubts = [ALONE]
-    if placed and base:
+    matches = nearest_matches(placement.matches.get((index, name), ()))
+    doubts = [NO_COUNTERPART]
+    if matches and base:
         values = nearest_matches(
             match_targets(records, spec.targets, bases, [source]).matches.get((bases[0], source), ())
         )
-        missing = (
+        no_match = (
             f"no published {metric(source).title} has the settings of {records.variants[bases[0]].label}"
         )
-        doubts = [reason for one in values for reason in one.reasons] if values else [missing]
-    return replace(
-        result,
-        matches=tuple(replace(one, reasons=tuple(dict.fromkeys([*one.reasons, *doubts]))) for one in placed),
-    )
+        doubts = [reason for value in values for reason in value.reasons] if values else [no_match]
+    # a published delta is comparable only if both published scores are
+    doubtful_matches = [
+        replace(match, reasons=tuple(dict.fromkeys([*match.reasons, *doubts]))) for match in matches
+    ]
+    return replace(result, matches=tuple(doubtful_matches))
 
 
-def _problem(row: Cell, base: Cell | None) -> str:
+def _ratio_problem(row: Cell, base: Cell | None) -> str:
     """Return why two cells have no ratio; empty if they have one or if the row has no value."""
     if base is None:
-        return ALONE
+        return NO_COUNTERPART
     ours, theirs = (row.records.variants[side.variants[0]] for side in (base, row))
     if row.leaks or base.leaks:
         return f"{'it' if row.leaks else ours.label} {LEAK}"
     if ours.data != theirs.data:
-        return "measured on other data"
+        return "measured on different data"
     if row.value is not None and base.value is None:
-        return f"{ours.label}: no value"
+        return f"{ours.label} has no value"
     return ZERO if row.value is not None and row.value <= 0 else ""
 
 
 def improvement_notes(spec: Table) -> tuple[str, ...]:
-    """Say what the deltas of a table are, if it has any."""
+    """Return a note that defines the relative improvements of a table, if it has any."""
     titles = [metric(name).title for name in spec.metrics if improved_metric(name)]
     ours = ", ".join(map(value_text, spec.improvement.values()))
-    how = (
-        f"by how much {ours} is better than the row, in percent of the row's score; no interval if the score"
-        " may be 0"
+    explanation = (
+        f"improvement of {ours} over the row, in percent of the row's score; no interval if that score may be"
+        " 0"
     )
-    return (f"{', '.join(titles)}: {how}",) if titles else ()
+    return (f"{', '.join(titles)}: {explanation}",) if titles else ()

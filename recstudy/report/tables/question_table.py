@@ -1,5 +1,7 @@
-"""Questions as a table: each with its contrast, estimate, interval, verdict and the seeds that it needs; and
-as CSV.
+"""Render the questions of a report (claims, differences, effects) as a table, a forest plot and CSV.
+
+The parts `Claims`, `Differences` and `Effects` call `questions_shown`. The findings and the page reuse
+`verdict_words` and `needed_words`, so that a verdict reads the same everywhere.
 """
 
 from collections import Counter
@@ -28,25 +30,30 @@ HEADS = [
     "label", "score", "metric", "contrast", "size", "95 % interval", "p (Holm)", "seeds needed", "detectable",
     "published difference", "verdict",
 ]  # fmt: skip
-LABELS = {Claims: "claim", Differences: "variant", Effects: "effect"}  # what each line is
+LABELS = {Claims: "claim", Differences: "variant", Effects: "effect"}  # head of the label column
 TESTS = (
     "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 %"
     " interval is for one look"
 )
 SIZE = (
-    "size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis"
-    " adds to the other's"
+    "size: mean at the second level minus mean at the first ({}); for an interaction, half of the change that"
+    " one axis makes to the effect of the other"
 )
-DETECTABLE = "detectable: the least true difference that such a test shows in 4 of 5 repetitions"
-OF_TWO = "a published difference is of two published numbers, whose seeds and spread are unknown"
+# 4 of 5 is a power of 80 %
+DETECTABLE = "detectable: the smallest true difference that such a test detects in 4 of 5 repetitions"
+PUBLISHED_DIFFERENCE = (
+    "a published difference is computed from two published numbers, whose seeds and variance are unknown"
+)
 LUCKY = "undecided, because the runs that have a value may be the lucky ones"
 CLAIM_VERDICTS = (Verdict.SUPPORTED, Verdict.SMALLER, Verdict.CONTRADICTED, Verdict.UNDECIDED)
-ENDED = {"done": "without the metric", "stopped": "stopped early"}
+STATUS_WORDS = {"done": "without the metric", "stopped": "stopped early"}
 
 
 def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> PrintedTable:
-    """Return a line a question, those of one base below a line of its own. Columns that say nothing are left
-    out.
+    """Return the table with a line per question.
+
+    Questions that compare variants with the same base follow a line with the base's own score. Columns
+    without content are left out.
     """
     lines: list[dict[str, TableEntry]] = []
     for base, rows in groupby(questions.rows, key=lambda row: row.group):
@@ -59,15 +66,12 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
     titles = {"label": LABELS[type(part)], "size": "size" if isinstance(part, Effects) else "difference"}
     titles |= {"score": next(iter(metrics.values()), "")}
-    columns = [
-        head
-        for head in HEADS
-        if head == "label" or any(head in line and not line[head].is_empty for line in lines)
-    ]
+    filled_columns = {head for line in lines for head, entry in line.items() if not entry.is_empty}
+    columns = [head for head in HEADS if head == "label" or head in filled_columns]
+    # a single metric stands in the caption or in the head of the scores
     columns = [head for head in columns if head != "metric" or len(metrics) > 1]
-    variants = sorted({index for row in questions.rows for index in row.variants}) or list(
-        range(len(records.variants))
-    )
+    variants = sorted({index for row in questions.rows for index in row.variants})
+    variants = variants or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
@@ -96,37 +100,36 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
 def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
     runs = [run for term in row.terms for run in term.runs]
-    sums = [
-        f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}"
-        for term in row.terms
-        if term.runs
-    ]
-    numeric = partial(
-        TableEntry, origin="; ".join([*sums, *([seeds_text(runs)] if runs else [])]), runs=row.run_ids
-    )
+    sources = []
+    for term in row.terms:
+        if term.runs:
+            run_ids = " ".join(run.id for run in term.runs)
+            sources.append(f"{term.weight:+.4g} * mean of runs {run_ids}")
+    if runs:
+        sources.append(seeds_text(runs))
+    numeric = partial(TableEntry, origin="; ".join(sources), runs=row.run_ids)
+    score = TableEntry("")
+    if row.group:
+        score = cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric))
     size: Piece = DASH if value is None else Number(value, form)
     interval: Piece = Interval(*row.interval, form) if row.interval else DASH
-    least: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
+    detectable: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
     published = [
         f"{difference.value:+{metric(row.metric).form}}{' (not comparable)' * bool(difference.reasons)}"
         for difference in row.published
     ]
     return {
         "label": TableEntry(row.label),
-        "score": (
-            cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric))
-            if row.group
-            else TableEntry("")
-        ),
+        "score": score,
         "metric": TableEntry(metric(row.metric).heading),
         "contrast": TableEntry(row.words),
         "size": numeric(size),
         "95 % interval": numeric(interval),
         "p (Holm)": numeric(
-            p_words(answer.adjusted), hint="" if answer.p is None else f"alone {p_words(answer.p)}"
+            p_words(answer.adjusted), hint="" if answer.p is None else f"unadjusted {p_words(answer.p)}"
         ),
         "seeds needed": TableEntry(needed_words(row)),
-        "detectable": numeric(least),
+        "detectable": numeric(detectable),
         "published difference": TableEntry(", ".join(dict.fromkeys(published))),
         "verdict": TableEntry(
             verdict_words(row), bold=row.verdict.is_decided and answer.adjusted is not None, runs=row.run_ids
@@ -135,15 +138,17 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
 
 
 def _notes(questions: Family) -> list[str]:
-    """Return how to read the table, and which runs leave it undecided."""
+    """Return the notes that explain the columns, and the runs whose loss leaves a question undecided."""
     rows, levels = questions.rows, questions.levels or {}
     words = "; ".join(
         f"{axis_title(axis)} {value_text(low)} to {value_text(high)}" for axis, (low, high) in levels.items()
     )
     notes = [SIZE.format(words)] if levels else []
-    notes += [DETECTABLE] if any(row.group and row.detectable for row in rows) else []
+    if any(row.group and row.detectable for row in rows):
+        notes.append(DETECTABLE)
     published = [difference for row in rows for difference in row.published]
-    notes += [OF_TWO] if published else []
+    if published:
+        notes.append(PUBLISHED_DIFFERENCE)
     reasons = dict.fromkeys(difference.reasons for difference in published if difference.reasons)
     notes += [f"published differences are not comparable: {'; '.join(why)}" for why in reasons]
     comparable = [difference for difference in published if not difference.reasons]
@@ -151,12 +156,14 @@ def _notes(questions: Family) -> list[str]:
         value for difference in comparable for value in (difference.ours, difference.theirs)
     )
     notes += questions.unmatched
-    lost = list(dict.fromkeys(why for row in rows for why in row.lost))
-    return [*notes, *([f"{LUCKY}: {join_labels(lost, '; ', 6)}"] if lost else [])]
+    losses = list(dict.fromkeys(why for row in rows for why in row.lost))
+    if losses:
+        notes.append(f"{LUCKY}: {join_labels(losses, '; ', 6)}")
+    return notes
 
 
 def csv_text(questions: Family) -> str:
-    """Return one line a question, in full precision."""
+    """Return the CSV with one line per question, in full precision."""
     return pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
 
 
@@ -168,7 +175,7 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
     )
     low, high = row.interval or (None, None)
     adjusted = answer.adjusted_interval or (None, None)
-    fewest, most = answer.seeds_needed or (None, None)
+    fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
     return {
         "question": row.label,
         "kind": answer.question.kind,
@@ -190,8 +197,8 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "p_holm": answer.adjusted,
         "verdict": verdict_words(row),
         "reasons": "; ".join([*answer.reasons, *row.marks]),
-        "seeds_needed": most,
-        "seeds_needed_for_the_estimate": fewest,
+        "seeds_needed": most_seeds,
+        "seeds_needed_for_the_estimate": fewest_seeds,
         "detectable": row.detectable,
         "low_items": row.items.low if row.items else None,
         "high_items": row.items.high if row.items else None,
@@ -205,46 +212,51 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
 
 
 def verdict_words(row: QuestionRow) -> str:
-    """Return the verdict as tables and sentences say it, with what a reader must know of the question."""
+    """Return the verdict in the words of tables and sentences, with the question's marks in parentheses."""
     word: str = row.verdict
     if row.verdict is Verdict.NOT_COMPARABLE:
         word = row.answer.reasons[-1]
     elif row.better is not None:
         word = "better" if row.better else "worse"
-    elif row.verdict is Verdict.UNDECIDED and (
-        why := [reason for reason in row.answer.reasons if reason is not Reason.WIDE]
-    ):
-        word = f"undecided: {why[0]}"
+    elif row.verdict is Verdict.UNDECIDED:
+        # WIDE warns about the coverage of the interval; it is not why the question is open
+        reasons = [reason for reason in row.answer.reasons if reason is not Reason.WIDE]
+        if reasons:
+            word = f"undecided: {reasons[0]}"
     return f"{word} ({', '.join(row.marks)})" if row.marks else word
 
 
 def needed_words(row: QuestionRow) -> str:
-    """Return what an open question needs; empty if there is a verdict."""
+    """Return the runs or seeds that an open question needs; empty if there is a verdict.
+
+    Examples are `3 runs`, `2 to 5 more` and `over 1,000`.
+    """
     if row.left:
         return plural(row.left, "run")
     if row.verdict not in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE):
         return ""
     if row.lost_runs:
-        ended = Counter(run.status for run in row.lost_runs)
+        statuses = Counter(run.status for run in row.lost_runs)
         return ", ".join(
-            f"{plural(count, 'run')} {ENDED.get(status, status)}" for status, count in ended.items()
+            f"{plural(count, 'run')} {STATUS_WORDS.get(status, status)}" for status, count in statuses.items()
         )
+    # a second seed gives a variance, except where seeds split or all sit at the bound of the metric
     if row.answer.p is None:
         return "a second seed" if {Reason.SPLIT, Reason.CEILING}.isdisjoint(row.answer.reasons) else ""
     if row.answer.seeds_needed is None:
         return f"over {MAX_SEEDS:,}"
-    fewest, most = row.answer.seeds_needed
-    words = f"{fewest:,} to {most:,} more" if fewest < most else f"{most:,} more"
-    seeds = row.estimate.n + most
-    maximum = row.answer.maximum
+    fewest_seeds, most_seeds = row.answer.seeds_needed
+    words = f"{most_seeds:,} more"
+    if fewest_seeds < most_seeds:
+        words = f"{fewest_seeds:,} to {words}"
+    seeds, maximum = row.estimate.n + most_seeds, row.answer.maximum
     return f"{words}: a maximum of {seeds:,} instead of {maximum:,}" if seeds > maximum else words
 
 
 def difference_form(name: str) -> str:
-    """Return how differences of a metric are printed: with one digit more than its own numbers, for they are
-    smaller.
-    """
+    """Return the number format of differences of a metric, such as `+.2f` for a metric printed as `.1f`."""
     form = metric(name).form
+    # differences are smaller than the numbers themselves, so they get one more digit
     return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
 
 
@@ -254,42 +266,49 @@ def interval_words(row: QuestionRow) -> str:
 
 
 def p_words(p: float | None) -> str:
-    """Return a p value in words: `0.012`."""
-    return DASH if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+    """Return a p value as text: `0.012`, or `<0.001`."""
+    if p is None:
+        return DASH
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
-    """Return the table below its forest plot; the finding counts the verdicts."""
+    """Return the rendered part: the forest plot, the table and the CSV. The finding counts the verdicts."""
     questions = family(records, part)
-    short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
-    side = {None: "", True: "better", False: "worse"}
-    counts = Counter(side[row.better] or short.get(row.verdict, str(row.verdict)) for row in questions.rows)
+    short_words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
+    directions = {None: "", True: "better", False: "worse"}
+    counts = Counter(
+        directions[row.better] or short_words.get(row.verdict, str(row.verdict)) for row in questions.rows
+    )
     is_judged = any(row.verdict in CLAIM_VERDICTS for row in questions.rows)
-    # all four numbers, so that nobody has to add them up
+    # claims list all four verdicts, zeros too, so that nobody has to add them up
     if isinstance(part, Claims) and len(questions.rows) > 1 and is_judged:
         counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
     data = _forest_data(part, questions)
     data.attrs["verdicts"] = finding
-    drawn = (
+    figure = (
         None if data.empty else DrawnFigure(Forest(part.name, title=part.heading), data, warnings(records))
     )
-    return RenderedPart(part.name, finding, drawn, printed(records, part, questions), csv_text(questions))
+    return RenderedPart(part.name, finding, figure, printed(records, part, questions), csv_text(questions))
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
-    """Return a row a question that has an estimate; its region is what is claimed, or the published
-    difference with its margin.
+    """Return the data of the forest plot: a row per question with an estimate.
 
-    Claims of several metrics share an axis if these have one unit, except those of a metric itself.
+    The region of a row is the claimed range, or else the published difference with its margin.
     """
     rows, several = [], len({row.metric for row in questions.rows}) > 1
     for row in (row for row in questions.rows if row.estimate.value is not None):
-        of, alone = metric(row.metric), len(row.terms) == 1 and len(row.terms[0].of) == 1
-        unit = "points" if of.unit == "%" else of.unit or "no unit"
-        group = f"{of.title}: difference{f' from {row.group}' if row.group else ''} ({unit})"
-        if alone:
-            group = f"{of.title} ({of.unit or unit})"
+        definition = metric(row.metric)
+        # a question of one variant alone is about the metric itself and not about a difference
+        is_mean = len(row.terms) == 1 and len(row.terms[0].of) == 1
+        unit = "points" if definition.unit == "%" else definition.unit or "no unit"
+        base = f" from {row.group}" if row.group else ""
+        group = f"{definition.title}: difference{base} ({unit})"
+        if is_mean:
+            group = f"{definition.title} ({definition.unit or unit})"
+        # claims of several metrics share an axis if the metrics have the same unit
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
@@ -298,10 +317,11 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
             margin = max(theirs.ours.margin, theirs.theirs.margin)
             region = region or (theirs.value - margin, theirs.value + margin)
             about += f"; published {theirs.value:+.6g}"
-        against = row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER)
-        mark = "no" if against else "yes" if row.verdict.is_decided else "open"
-        ends = (*(row.interval or (None, None)), *(region or (None, None)))
+        mark = "yes" if row.verdict.is_decided else "open"
+        if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER):
+            mark = "no"
+        bounds = (*(row.interval or (None, None)), *(region or (None, None)))
         rows.append(
-            (row.label, group, row.estimate.value, *ends, verdict_words(row), row.estimate.n, about, mark)
+            (row.label, group, row.estimate.value, *bounds, verdict_words(row), row.estimate.n, about, mark)
         )
     return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})

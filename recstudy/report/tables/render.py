@@ -1,5 +1,7 @@
-"""Formatting rules of tables: a cell in words, the same for every writer, and a table of cells as lines and
-as CSV.
+"""Turn the cells of a table into text: entries and lines for every writer, and the CSV.
+
+Tables call `table_shown`. `cell_text` and `outcome_words` also serve the findings, the section of published
+values and heat maps, so that a number reads the same everywhere.
 """
 
 from collections import Counter
@@ -18,51 +20,59 @@ from recstudy.report.shown import RenderedPart
 from recstudy.report.table import PUBLISHED, Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.targets import MatchedTarget, deviation_text
 
-LEADERS = 2  # that a heading names
-WIDEST = 9  # columns that a page has room for: published columns beyond that become lines below ours
-FEW = 5  # seeds whose values a tooltip lists
+LEADERS = 2  # variants that a heading names; if more are best, it counts them
+WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
+LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
 
 Content = tuple[Piece, ...]
 
 
 def cell_text(cell: Cell) -> str:
-    """Return `94.2 [93.4, 95.0] (n=3)`, with what is missing or failed."""
+    """Return a cell as text: `94.2 [93.4, 95.0] (n=3)`."""
     return "".join(map(str, cell_content(cell)))
 
 
 def cell_content(cell: Cell) -> Content:
-    """Return a cell with the number of its seeds."""
-    return (*number_content(cell), *([f" (n={seeds_counted(cell)})"] if _is_measured(cell) else []))
+    """Return the number of a cell with the number of its seeds."""
+    seeds = [f" (n={seeds_counted(cell)})"] if _is_measured(cell) else []
+    return (*number_content(cell), *seeds)
 
 
 def number_content(cell: Cell) -> Content:
-    """Return `94.2 [93.4, 95.0]`, `2 of 3 learned (9 to 99 %): 93.5`, the mean of those, or why there is no
-    number.
+    """Return the number of a cell with its interval, or the reason why there is none.
+
+    Examples are `94.2 [93.4, 95.0]`, and `2 of 3 learned (9 to 99 %): 93.5` with the mean of the runs that
+    learned and the interval of their share.
     """
-    form, why = metric(cell.metric).form, "; ".join([*cell.unavailable, *_lost(cell)])
+    form = metric(cell.metric).form
+    why = "; ".join([*cell.unavailable, *_lost_runs(cell)])
     if cell.value is None and cell.unavailable:
         return (f"not available ({why})",)
     if cell.value is None:
-        return (f"{DASH} {why or ('' if any(run.done for run in cell.runs) else 'not run')}".strip(),)
+        if not why and not any(run.done for run in cell.runs):
+            why = "not run"
+        return (f"{DASH} {why}".strip(),)
     # a count that follows from the config needs no interval; over several configs, its range
     if metric(cell.metric).computed:
-        ends = {
+        extremes = {
             number(cell.metric, value): Number(value, form) for value in (min(cell.values), max(cell.values))
         }
-        least, *most = ends.values()
-        return (least, DASH, *most) if most else (least,)
-    return (*_measured(cell, cell.value, form), *([" (imported)"] if _imported(cell) == IMPORTED else []))
+        minimum, *maximum = extremes.values()
+        return (minimum, DASH, *maximum) if maximum else (minimum,)
+    imported_mark = [" (imported)"] if _imported(cell) == IMPORTED else []
+    return (*_measured_content(cell, cell.value, form), *imported_mark)
 
 
-def _measured(cell: Cell, value: float, form: str) -> Content:
+def _measured_content(cell: Cell, value: float, form: str) -> Content:
     estimate, split = cell.estimate, cell.estimate.split
+    # at the ceiling or the floor of a metric all seeds score alike, so that they show no spread
     if estimate.why in (Why.CEILING, Why.FLOOR) and estimate.n > 1:
         seeds = f"{estimate.n} of {plural(estimate.n, 'seed')}"
         if split:
-            seeds = (
-                f"{split.learned} of {split.of} learned, \N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
-            )
+            lower_bound = f"\N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
+            seeds = f"{split.learned} of {split.of} learned, {lower_bound}"
         return Number(value, form), f" ({seeds})"
+    # some seeds learned and others did not: a mean of both would describe no run
     if split and estimate.why is Why.SPLIT:
         share = f"{100 * split.low:.0f} to {100 * split.high:.0f} %"
         return f"{split.learned} of {split.of} learned ({share}): ", Number(split.given, form)
@@ -77,50 +87,54 @@ def _is_measured(cell: Cell) -> bool:
 
 
 def _imported(cell: Cell) -> str:
-    """Return what is from elsewhere; empty if the runs were trained here."""
+    """Return the mark of imported weights or results; empty if the runs were trained here."""
     if cell.records.imported.isdisjoint(cell.variants):
         return ""
     return IMPORTED_RESULTS if cell.records.is_own else IMPORTED
 
 
 def seeds_counted(cell: Cell) -> str:
-    """Return `3`, or `2 of 3; 1 failed: code`."""
+    """Return the number of seeds behind a cell: `3`, or `2 of 3; 1 failed: code`."""
     of = f" of {cell.expected}" if cell.n < cell.expected else ""
     unavailable = sum(run.done for run in cell.runs) - len(cell.counted)
     why = [f"{unavailable} not available: {'; '.join(cell.unavailable)}"] if cell.unavailable else []
-    return "; ".join([f"{cell.n}{of}", *_lost(cell), *why])
+    return "; ".join([f"{cell.n}{of}", *_lost_runs(cell), *why])
 
 
-def _lost(cell: Cell) -> list[str]:
-    lost = Counter(f"failed: {run.error_class}" for run in cell.all_runs if run.failed)
-    lost["with damaged answers"] = len(cell.damages)
-    lost["diverged"], lost["stopped early"] = cell.count("diverged"), cell.count("stopped")
-    return [f"{count} {state}" for state, count in lost.items() if count]
+def _lost_runs(cell: Cell) -> list[str]:
+    """Count the runs without a value by their state: `1 failed: code`, `2 diverged`."""
+    counts = Counter(f"failed: {run.error_class}" for run in cell.all_runs if run.failed)
+    counts["with damaged answers"] = len(cell.damages)
+    counts["diverged"], counts["stopped early"] = cell.count("diverged"), cell.count("stopped")
+    return [f"{count} {state}" for state, count in counts.items() if count]
 
 
-# -------------------------------------------------------------------------------------------------------- as
-# lines
+# ---------------------------------------------------------------------------------------------- lines
 
 
 def printed(table: TableData) -> PrintedTable:
-    """Return the table as lines of entries, the same for every writer.
+    """Return the table as lines of entries, which are the same for every writer.
 
-    A number of seeds, a setting or a count that is the same in every row is in the caption, not in a column.
+    If a number of seeds, a setting or a count is the same in every row, the caption states it instead of a
+    column.
     """
     seeds = [list(dict.fromkeys(map(seeds_counted, filter(_is_measured, row.cells)))) for row in table.rows]
-    every = list(dict.fromkeys(chain(*seeds)))
-    by_row = len(every) > 1 and all(len(counts) <= 1 for counts in seeds)
-    content = cell_content if len(every) > 1 and not by_row else number_content
-    # each set once, numbered in the notes
+    all_counts = list(dict.fromkeys(chain(*seeds)))
+    # n: in the caption if it is one for all, in a column if it is one for each row, else in each cell
+    by_row = len(all_counts) > 1 and all(len(counts) <= 1 for counts in seeds)
+    content = cell_content if len(all_counts) > 1 and not by_row else number_content
+    # each set of reasons has one number and one note
     reasons = list(dict.fromkeys(cell.reasons for cell in table.cells if cell.reasons))
     columns = zip(*(row.cells for row in table.rows if row.cells), strict=True)
     published = [any(cell.matches for cell in cells) for cells in columns] or [False] * len(table.columns)
     blank = [TableEntry("")] * len(table.settings)
-    beneath = table.beneath or 1 + len(blank) + len(published) + sum(published) + by_row > WIDEST
+    width = 1 + len(blank) + len(published) + sum(published) + by_row
+    beneath = table.beneath or width > WIDEST
     heads, lines = [table.corner, *map(settings_title, table.settings)], []
     for head, has_published in zip(table.columns, published, strict=True):
         heads += [head, PUBLISHED] if has_published and not beneath else [head]
     for row, counts in zip(table.rows, seeds, strict=True):
+        # a row of published values alone: the model has no run here
         if row.published:
             line = [TableEntry(row.label), *blank]
             for value, has_published in zip(row.published, published, strict=True):
@@ -128,16 +142,20 @@ def printed(table: TableData) -> PrintedTable:
                 line += [entry] if beneath or not has_published else [TableEntry(DASH), entry]
             lines.append([*line, *[TableEntry(DASH)] * by_row])
             continue
-        # such as `2/0/2`
+        # several settings in one column, such as the cycles 2/0/2
         settings = [DASH if set(words) == {DASH} else "/".join(words) for words in row.settings]
         line = [TableEntry(row.label), *map(TableEntry, settings)]
-        theirs = [_published(cell, reasons) for cell in row.cells]
+        theirs = [_published_entry(cell, reasons) for cell in row.cells]
         for cell, entry, has_published in zip(row.cells, theirs, published, strict=bool(row.cells)):
             line += [cell_entry(cell, content), *([entry] if has_published and not beneath else [])]
-        lines.append([*line, *([TableEntry(next(iter(counts), DASH))] if by_row and row.cells else [])])
+        if by_row and row.cells:
+            line.append(TableEntry(next(iter(counts), DASH)))
+        lines.append(line)
         if beneath and any(cell.matches for cell in row.cells):
             lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * by_row])
-    caption = [table.caption, *(f"n={count}" for count in every if len(every) == 1)]
+    caption = [table.caption]
+    if len(all_counts) == 1:
+        caption.append(f"n={all_counts[0]}")
     page = PrintedTable(
         name=table.name,
         title=table.title,
@@ -157,45 +175,48 @@ def printed(table: TableData) -> PrintedTable:
 
 
 def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
-    """Return the number as it stands in a table, with its interval and its runs."""
+    """Return the entry of a cell, with its intervals, seeds and runs in the tooltip."""
     base = cell.base.counted if cell.base else []
     intervals = {"95 % interval": cell.estimate, "over seeds and items": cell.items}
     hint = []
     for words, estimate in intervals.items():
         hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
-    if 1 < cell.n <= FEW and not base and _is_measured(cell):
+    if 1 < cell.n <= LISTED_SEEDS and not base and _is_measured(cell):
         hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
     against = f" against {' '.join(run.id for run in base)}" if base else ""
-    behind = (
-        f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}" if cell.counted else ""
-    )
-    hint.append(f"{cell.n} of {cell.expected} runs: {behind or 'none'}")
+    origin = ""
+    if cell.counted:
+        origin = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}"
+    hint.append(f"{cell.n} of {cell.expected} runs: {origin or 'none'}")
     runs = tuple(run.id for run in (*cell.runs, *base))
     return TableEntry(
-        content(cell), cell.best, "; ".join(hint), f"runs {behind}" if behind else "", runs, cell.second
+        content(cell), cell.best, "; ".join(hint), f"runs {origin}" if origin else "", runs, cell.second
     )
 
 
 def seeds_text(runs: Sequence[Row]) -> str:
-    """Return the seeds of some runs and the code that made them."""
+    """Return the seeds of the runs and the commits of the code that they ran."""
     seeds = dict.fromkeys(str(run.seed) for run in runs)
-    return "; ".join(
-        [f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}", *dict.fromkeys(map(commit_words, runs))]
-    )
+    commits = dict.fromkeys(map(commit_words, runs))
+    return "; ".join([f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}", *commits])
 
 
 def settings_title(fields: tuple[str, ...]) -> str:
-    """Return `high/middle/low cycles` of three fields that end alike, `weights/tuned` of two that do not."""
+    """Return the head of a column of settings: `high/middle/low cycles`, or `weights/tuned`.
+
+    If the names of several fields end in the same word, it stands once at the end.
+    """
     titles = [axis_title(path).split() for path in fields]
-    alike = len({title[-1] for title in titles}) == 1 and len(fields) > 1
-    words = "/".join(" ".join(title[:-1] if alike else title) for title in titles)
-    return f"{words} {titles[0][-1]}" if alike else words
+    share_last_word = len({title[-1] for title in titles}) == 1 and len(fields) > 1
+    words = "/".join(" ".join(title[:-1] if share_last_word else title) for title in titles)
+    return f"{words} {titles[0][-1]}" if share_last_word else words
 
 
-def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
-    """Return `92.6, differs`; if it is not comparable, `94.0 [1]` with the number of the note that says why.
+def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
+    """Return the published values of a cell with their verdict: `92.6, differs`.
 
-    The section of published values has the verdict in full; here it is in the tooltip.
+    If they are not comparable, the entry has the number of the note with the reasons: `94.0 [1]`. The tooltip
+    has the whole verdict.
     """
     if not cell.matches:
         return TableEntry(DASH)
@@ -207,39 +228,36 @@ def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
 
 
 def outcome_words(match: MatchedTarget, answer: Answer[str]) -> str:
-    """Return the verdict on a published value: its margin, what it assumes, and what it lacks."""
+    """Return the verdict on a published value in words, with its margin and what it assumes."""
     name, margin = match.target.metric, answer.question.within or 0.0
     words: str = answer.verdict
-    shown = answer.shown_difference
+    smallest = answer.shown_difference
     if answer.verdict is Verdict.AGREES and not metric(name).computed:
         words = f"agrees within {margin:.3g}"
     elif answer.verdict is Verdict.UNDECIDED:
-        difference = (
-            [f"these seeds show differences from {shown:.2g} on"]
-            if answer.p is not None and shown is not None
-            else []
-        )
-        words = f"undecided: {'; '.join([*answer.reasons, *difference])}".removesuffix(": ")
-    words += f" ({Reason.POST_HOC})" if match.late and answer.adjusted is not None else ""
-    return f"{words} ({match.assumed})" if match.assumed and answer.verdict is not Verdict.NOT_RUN else words
+        explanations = [*answer.reasons]
+        if answer.p is not None and smallest is not None:
+            explanations.append(f"these seeds detect differences of {smallest:.2g} or more")
+        words = f"undecided: {'; '.join(explanations)}".removesuffix(": ")
+    if match.late and answer.adjusted is not None:
+        words += f" ({Reason.POST_HOC})"
+    if match.assumed and answer.verdict is not Verdict.NOT_RUN:
+        words += f" ({match.assumed})"
+    return words
 
 
 def verdicts(cell: Cell) -> tuple[Verdict, ...]:
-    """Return the different verdicts on the published values beside a cell."""
+    """Return the distinct verdicts on the published values of a cell."""
     return tuple(dict.fromkeys(answer.verdict for _, answer in published_answers(cell)))
 
 
 def margin_notes(cells: Sequence[Cell]) -> list[str]:
-    """Return the reason of each margin that a verdict goes by."""
+    """Return a note with the reason of each margin that decides a verdict."""
     notes: dict[str, None] = {}
     for match, answer in chain.from_iterable(map(published_answers, cells)):
         target, margin = match.target, answer.question.within
-        if (
-            answer.adjusted is not None
-            and margin
-            and target.margin_reason
-            and not metric(target.metric).computed
-        ):
+        is_measured = not metric(target.metric).computed
+        if answer.adjusted is not None and margin and target.margin_reason and is_measured:
             notes[f"margin of {margin:.3g} {metric(target.metric).unit}: {target.margin_reason}"] = None
     return list(notes)
 
@@ -249,28 +267,28 @@ def _sources(cell: Cell) -> str:
 
 
 def _deviations(cell: Cell) -> str:
-    """Return how the settings of comparable values differ from the paper, as the study states it."""
+    """Return the stated deviations of our settings from those of the comparable published values."""
     return "; ".join(
-        dict.fromkeys(deviation_text(stated) for match in cell.matches for stated in match.deviations)
+        dict.fromkeys(deviation_text(deviation) for match in cell.matches for deviation in match.deviations)
     )
 
 
-# -----------------------------------------------------------------------------------------------------------
-# whole
+# ---------------------------------------------------------------------------------------------- whole table
 
 
 def table_shown(table: TableData) -> RenderedPart:
-    """Return a table with the runs behind each of its numbers."""
+    """Return the rendered part: the table, its finding and its CSV."""
     return RenderedPart(table.name, finding(table), printed_table=printed(table), csv=csv_text(table))
 
 
 def csv_text(table: TableData) -> str:
-    """Return a line for each cell, in full precision, with a column for each field of the settings."""
+    """Return the CSV: a line for each cell in full precision, and a column for each field of the settings."""
     lines, group = [], ""
     counts = Counter(row.label for row in table.rows if row.cells)
     for row in table.rows:
         group = group if row.cells or row.published else row.label
-        label = f"{group}, {row.label}" if counts[row.label] > 1 else row.label  # groups may repeat a label
+        # groups may repeat a label; the CSV has no group headings to tell such rows apart
+        label = f"{group}, {row.label}" if counts[row.label] > 1 else row.label
         fields = [field for fields in table.settings for field in fields]
         settings = dict(zip(fields, chain.from_iterable(row.settings), strict=bool(row.cells)))
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
@@ -314,21 +332,21 @@ def _fields(cell: Cell) -> dict[str, Any]:
 
 
 def finding(table: TableData) -> str:
-    """Return who leads by the first measured metric that is compared within a column; empty if there is
-    none.
+    """Return the best variants by the first measured metric whose column compares variants.
+
+    Return an empty text if there is no such metric.
     """
     rows = [row for row in table.rows if row.cells]
     for head, cells in zip(table.columns, zip(*(row.cells for row in rows), strict=False), strict=False):
         name = cells[0].metric
         best = [row.label for row, cell in zip(rows, cells, strict=True) if cell.best]
-        if (
-            head != metric(name).heading
-            or metric(name).computed
-            or not (best or any(cell.tied for cell in cells))
-        ):
+        # in a crossed or transposed table, the head of a column is a level or a variant and not a metric
+        is_measured_column = head == metric(name).heading and not metric(name).computed
+        if not is_measured_column or not (best or any(cell.tied for cell in cells)):
             continue
-        leaders = " and ".join(best) if len(best) <= LEADERS else f"{len(best)} of {len(cells)}"
-        return (
-            f"best by {inline(name)}: {leaders}" if best else f"no significant difference by {inline(name)}"
-        )
+        if not best:
+            return f"no significant difference by {inline(name)}"
+        if len(best) > LEADERS:
+            return f"{len(best)} of {len(cells)} variants tie as best by {inline(name)}"
+        return f"best by {inline(name)}: {' and '.join(best)}"
     return ""

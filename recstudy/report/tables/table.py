@@ -1,8 +1,8 @@
-"""The table of a study's variants: its rows and columns, its metrics, and what must be said of them.
+"""The report parts `Table` and `Tuned`: the metrics of a study's variants, with notes.
 
-Rows may stand in groups, of the variants at one level of an axis or of those that cost about the same, and
-behind settings that say what a variant is, as the papers' tables do. A `Tuned` table has in each cell the
-variant that is best on the selection split.
+`Table` has a row per variant, or the layouts of the papers' tables: two axes, groups of rows, and columns of
+settings. `Tuned` shows in each cell the variant that scores best on the selection split. Both return
+`TableData`, which `tables/render.py` formats.
 """
 
 import fnmatch
@@ -34,19 +34,26 @@ from recstudy.report.names import (
 )
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
+from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, mark_best_rows, tied_notes
 from recstudy.report.targets import MatchedTarget, Placement, deviation_notes, match_targets, unmatched_notes
 
-SECOND_BEST = "underlined: the best of those that are significantly worse than the best"
-BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
+SECOND_BEST = "underlined: the best of the variants that are significantly worse than the best"
+BAND = 0.1  # costs up to a tenth above the least of a group count as equal to it
 
 
 @PARTS.add("tuned")
 class Tuned(TablePart, OfVariants):
-    """The paper's layout of one metric, in each cell at the level of `over` with the best score on the
-    selection split.
+    """A table of one metric by two axes, with a third axis tuned in each cell on the selection split.
 
-    So a learning rate can be tuned for every model and batch size without a look at the test set.
+    For example, it tunes the learning rate for every model and batch size without a look at the test set.
+
+    Args:
+        name: The name of the part and of its files.
+        metric: The metric that the table shows.
+        rows: The axis of the rows.
+        columns: The axis of the columns.
+        over: The axis that is tuned in each cell.
+        by: The metric on the selection split that decides which level of `over` is best.
     """
 
     name: str = "tuned"
@@ -65,18 +72,17 @@ class Tuned(TablePart, OfVariants):
 
     def of_metrics(self, metrics: Sequence[str]) -> Self:
         if self.by not in metrics:
-            names = choices(metrics)
             raise ConfigError(
-                f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are"
-                f" {names}"
+                f"tuned {self.name!r}: by must be a metric of the study, measured on data of its own, but got"
+                f" {self.by!r}. Choose one of {choices(metrics)}"
             )
         return super().of_metrics(metrics)
 
     def cells(self, records: StudyRecords) -> TableData:
-        """Return the table of the chosen variants; cells without a finished run stay open.
+        """Return the table of the best variants. A cell without a finished run is empty.
 
         Raises:
-            ConfigError: `rows`, `columns`, `over` or `where` name what the study does not have.
+            ConfigError: `rows`, `columns`, `over` or `where` names an axis or level that the study lacks.
         """
         fields = (self.rows, self.columns, self.over)
         levels = {
@@ -85,11 +91,13 @@ class Tuned(TablePart, OfVariants):
         }
         places: dict[str, list[int]] = {}
         for index, (row, column, _) in levels.items():
+            # a model that was given the answer would win every cell
             if not records.leaks(index):
                 places.setdefault(f"{row}, {column}", []).append(index)
         best = {place: best_by(records, self.by, variants) for place, variants in places.items()}
         chosen = {place: index for place, index in best.items() if index is not None}
         positions = {index: position for position, index in enumerate(chosen.values())}
+        # the best variants alone make a study of two axes, which an ordinary table shows
         plan = replace(records.plan, variants=tuple(records.variants[index] for index in positions), runs=())
         rows = [
             replace(row, variant=positions[row.variant]) for row in records.rows if row.variant in positions
@@ -99,19 +107,28 @@ class Tuned(TablePart, OfVariants):
         )
         data = table_data(StudyRecords(records.results, plan, rows, trust=records.trust), table)
         notes = [
-            f"in each cell the {axis_title(self.over)} with the best {metric(self.by).title}",
+            f"each cell shows the {axis_title(self.over)} with the best {metric(self.by).title}",
             *data.notes,
         ]
         words = "; ".join(f"{place}: {levels[index][2]}" for place, index in chosen.items())
-        notes += [f"{axis_title(self.over)} of each cell: {words}"] if chosen else []
+        if chosen:
+            notes.append(f"{axis_title(self.over)} of each cell: {words}")
         unfinished = "; ".join(place for place in places if place not in chosen)
-        notes += [f"no run has finished yet: {unfinished}"] if unfinished else []
+        if unfinished:
+            notes.append(f"no run has finished yet: {unfinished}")
         return replace(data, notes=tuple(notes))
 
 
 def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
-    """Return the variant with the best mean score on the selection split, the first of equals; None if no
-    variant has one.
+    """Return the index of the variant with the best mean score on the selection split.
+
+    Args:
+        records: The study's records.
+        by: The metric that is the score.
+        variants: The indices to choose from.
+
+    Returns:
+        The first of equally good variants, or None if no variant has a score.
     """
     scores = {}
     for index in variants:
@@ -127,22 +144,26 @@ def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | No
 
 @PARTS.add("table")
 class Table(TablePart, OfVariants, BesidePublished):
-    """Mean, 95 % interval and n of each metric, beside the published value and a verdict.
+    """A table with the mean, 95 % interval and n of each metric, and the published value with a verdict.
 
-    One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric; or,
-    with `across`, one row a metric and one column a variant, without the metrics that no run has. `auroc.*`
-    stands for all metrics of that beginning which the runs have. `group` puts the rows of each level of an
-    axis (`data`) under a heading, or, by the name of a cost (`gflops`, `params`), those within a tenth of
-    each other; the best is then that of its group.
+    Without `rows`, `columns` and `across`, it has a row per variant and a column per metric.
 
-    `settings` are config fields that stand as columns before the metrics, several in one column where they
-    are a tuple (`2/0/2` cycles of an HRM's levels). `improvement` names a variant by its levels (`{"model":
-    "MicarVLMoE"}`): a metric `avg_bleu_delta` is by how much its `avg_bleu` is better than the row's, in
-    percent of it, paired by seed.
-
-    `published_only` names models of the targets, as the paper calls them, that have no run here: each has a
-    row of published values below the variants on the same data set. `second_best` underlines the best of the
-    cells that are worse than the best.
+    Args:
+        name: The name of the part and of its files.
+        metrics: The metrics to show. `auroc.*` means all recorded metrics whose names begin with `auroc.`.
+        rows: With `columns`: the axis of the rows of a table of one metric by two axes.
+        columns: The axis of the columns of that table.
+        across: Whether to show a row per metric and a column per variant, without metrics that no run has.
+        group: An axis such as `data`, whose levels become headings; or a cost such as `gflops` or `params`,
+            which groups variants within a tenth of each other. The best is then marked in each group.
+        settings: Config fields that become columns before the metrics. The fields of a tuple share a column,
+            such as `2/0/2` for the cycles of an HRM's levels.
+        improvement: The levels of the variant that a metric such as `avg_bleu_delta` is about, for example
+            `{"model": "MicarVLMoE"}`. The metric is its improvement over the row, in percent of the row's
+            `avg_bleu`, paired by seed.
+        published_only: Models of the targets, as the paper calls them, that have no run here. Each gets a row
+            of published values below the variants on the same data set.
+        second_best: Whether to underline the best of the cells that are significantly worse than the best.
     """
 
     metrics: tuple[str, ...] = ("top1_accuracy", "params", "gflops")
@@ -159,38 +180,38 @@ class Table(TablePart, OfVariants, BesidePublished):
 
     @property
     def heading(self) -> str:
-        """The title, or what is measured and by what: `Top-1 accuracy by model and batch size`, `AUROC of
-        each variant`.
-        """
+        """The title, or the metrics and axes: `Top-1 accuracy by model and batch size`."""
         names = [name.removesuffix(".*") for name in self.metrics]
         measured = [name for name in names if not metric(name).computed] or names
         titles = [metric(measured[0]).title, *map(inline, measured[1:])] if measured else [self.name]
         several = [*titles[:2], "other metrics"] if len(titles) > 3 else titles
         words = " and ".join(filter(None, (", ".join(several[:-1]), several[-1])))
         axes = " and ".join(axis_title(axis) for axis in (self.rows, self.columns) if axis)
-        return self.title or f"{words} {f'by {axes}' if axes else 'of each variant'}"
+        layout = f"by {axes}" if axes else "of each variant"
+        return self.title or f"{words} {layout}"
 
     def __post_init__(self) -> None:
         crossed = self.rows is not None or self.columns is not None
         for field in (field for field in ("group", "settings", "improvement") if getattr(self, field)):
             if self.across or crossed:
                 raise ConfigError(
-                    f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns"
-                    " nor across"
+                    f"table {self.name!r}: {field} needs one row per variant, so it cannot be combined with"
+                    " rows, columns or across"
                 )
         if self.across and crossed:
             raise ConfigError(
-                f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns"
+                f"table {self.name!r}: across puts metrics in rows, so it cannot be combined with rows or"
+                " columns"
             )
         if self.published_only and self.group != "data":
             raise ConfigError(
-                f"table {self.name!r}: published_only goes with group='data', which says where its rows"
-                " belong"
+                f"table {self.name!r}: published_only needs group='data', because each of its rows belongs to"
+                " a data set"
             )
         if bool(self.improvement) != any(map(improved_metric, self.metrics)):
             raise ConfigError(
                 f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta"
-                " go together, but only one of them is given"
+                " need each other, but only one of them is given"
             )
 
     def cells(self, records: StudyRecords) -> TableData:
@@ -200,8 +221,13 @@ class Table(TablePart, OfVariants, BesidePublished):
 def table_data(records: StudyRecords, spec: Table) -> TableData:
     """Return the rows and notes of a table.
 
+    Args:
+        records: The study's records.
+        spec: The table.
+
     Raises:
-        ConfigError: `rows`, `columns` or `where` name what the study does not have.
+        ConfigError: `rows`, `columns` or `where` names an axis or level that the study lacks.
+        NotYetError: The table has two axes, and no run has any of its metrics yet.
     """
     variants = records.chosen(spec.where)
     metrics, warned = metrics_of(records, spec, variants)
@@ -209,14 +235,15 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     notes = [*improvement_notes(spec)]
     crossed = spec.rows is not None and spec.columns is not None
     if spec.across:
-        variants, without = with_any(records, variants, metrics)
-        notes += without
+        variants, left_out = select_measured(records, variants, metrics)
+        notes += left_out
     placement = match_targets(records, spec.targets, variants, metrics)
     warned = [*warnings(records), *leaky_notes(records, variants, is_shown=not crossed), *warned]
-    if crossed:  # a cell would average over them and their neighbours
+    if crossed:
+        # a cell averages its variants, and a leaky one must not enter a mean
         variants = [index for index in variants if not records.leaks(index)]
-        warned += _pooled(records, spec, variants)
-        columns, rows = _crossed(records, spec, variants, placement)
+        warned += _pooling_warning(records, spec, variants)
+        columns, rows = _cross_axes(records, spec, variants, placement)
         corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
     elif spec.across:
         columns, corner = tuple(records.variants[index].label for index in variants), "metric"
@@ -229,14 +256,15 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             tuple(metric(name).heading for name in metrics),
             corner_of(records, variants, spec.group or ""),
         )
-        rows = (_grouped if spec.group else _listed)(records, spec, variants, placement)
-    rows = rows if spec.group else marked(records, spec, variants, rows)
+        rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
+    rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
     if find_metric(spec.group or ""):
-        bands = (
-            f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a"
-            " group"
+        cost = metric(spec.group or "").heading
+        notes.insert(
+            0,
+            f"grouped by {cost}: at most {100 * BAND:g} % above the least of the group; the best is marked in"
+            " each group",
         )
-        notes.insert(0, f"{bands}; the best is that of a group")
     data = TableData(
         name=spec.name,
         title=spec.heading,
@@ -251,18 +279,19 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     if crossed:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
         data = replace(data, caption="; ".join(filter(None, [title, data.caption])))
-    placed = [value for cell in data.cells for value in cell.matches]
+    matches = [value for cell in data.cells for value in cell.matches]
+    # published values with a row of their own need no note that they match no variant
     own_rows = {value.target.row for row in data.rows for value in row.published if value} - {""}
     unmatched = tuple(pair for pair in placement.unmatched_targets if pair[0].row not in own_rows)
     notes += [
         *undefined_notes(records, variants, metrics),
         *text_notes(records, variants, metrics),
-        *deviation_notes(placed),
+        *deviation_notes(matches),
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
         *damage_notes(data.cells),
         *dict.fromkeys(
-            f"± of published values: {value.target.note}" for value in placed if value.target.std is not None
+            f"± of published values: {value.target.note}" for value in matches if value.target.std is not None
         ),
         *[SECOND_BEST] * any(cell.second for cell in data.cells),
         *unmatched_notes(replace(placement, unmatched_targets=unmatched)),
@@ -273,53 +302,61 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
 def metrics_of(
     records: StudyRecords, spec: Table, variants: Sequence[int]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Return the metrics with `auroc.*` written out, and a warning for each pattern that nothing matches
-    yet.
+    """Return the metrics with patterns such as `auroc.*` expanded, and warnings.
+
+    A warning names each pattern that matches no recorded metric yet.
+
+    Raises:
+        NotYetError: The table has two axes, and no metric is left to show.
     """
     runs = [run for index in variants for run in records.by_variant[index]]
     measured = [*records.measured(variants), *dict.fromkeys(name for run in runs for name in run.unavailable)]
     matches = {name: fnmatch.filter(measured, name) if "*" in name else [name] for name in spec.metrics}
     names = dict.fromkeys(chain(*matches.values()))
-    shown = [name for name in names if name in measured] if spec.across and measured else list(names)
+    names_shown = [name for name in names if name in measured] if spec.across and measured else list(names)
     unmatched = [f"no run has a metric {name} yet" for name, columns in matches.items() if not columns]
-    if not shown and spec.rows is not None and spec.columns is not None:
+    if not names_shown and spec.rows is not None and spec.columns is not None:
         raise NotYetError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
-    return tuple(shown), unmatched
+    return tuple(names_shown), unmatched
 
 
-def with_any(
+def select_measured(
     records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]
 ) -> tuple[list[int], list[str]]:
-    """Return the variants without those whose finished runs have none of the metrics, and a note that names
-    the others.
+    """Return the variants whose finished runs have any of the metrics, and a note on the excluded variants.
+
+    A variant without finished runs is included.
     """
-    without, others = list[int](), list[int]()
+    excluded, included = list[int](), list[int]()
     for index in variants:
         runs = [run for run in records.by_variant[index] if run.done]
         has_any = any(
             run.value(name) is not None or name in run.unavailable for run in runs for name in metrics
         )
-        (others if has_any or not runs else without).append(index)
-    labels = ", ".join(records.variants[index].label for index in without)
-    return others, [f"left out, without these metrics: {labels}"] if without else []
+        if has_any or not runs:
+            included.append(index)
+        else:
+            excluded.append(index)
+    labels = ", ".join(records.variants[index].label for index in excluded)
+    return included, [f"left out, because they lack these metrics: {labels}"] if excluded else []
 
 
-def _pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list[str]:
+def _pooling_warning(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list[str]:
     """Return a warning if a cell averages over variants that differ in more than the table's two axes."""
     axes = (spec.rows or "", spec.columns or "")
     places = Counter(tuple(records.level(index, axis) for axis in axes) for index in variants)
-    others = [axis for axis in records.plan.axes if axis not in (*axes, *spec.where)]
+    pooled_axes = [axis for axis in records.plan.axes if axis not in (*axes, *spec.where)]
     pools = max(places.values(), default=1) > 1
-    return [f"each cell pools the levels of {', '.join(others) or 'several variants'}"] * pools
+    return [f"each cell pools the levels of {', '.join(pooled_axes) or 'several variants'}"] * pools
 
 
-# -------------------------------------------------------------------------------------------------------------- layouts
+# ---------------------------------------------------------------------------------------------- layouts
 
 
-def _listed(
+def _list_rows(
     records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
 ) -> list[TableRow]:
-    """Return one row a variant, one column a metric."""
+    """Return one row per variant with a cell per metric."""
     rows = []
     for index in variants:
         cells = [
@@ -334,13 +371,16 @@ def _listed(
             tuple(_setting_word(records, index, path) for path in _fields(setting))
             for setting in spec.settings
         ]
-        rows.append(TableRow(label_within(records, index, spec.group or ""), tuple(cells), tuple(settings)))
+        label = label_in_group(records, index, spec.group or "")
+        rows.append(TableRow(label, tuple(cells), tuple(settings)))
     return rows
 
 
 def _setting_word(records: StudyRecords, index: int, path: str) -> str:
-    """Return a variant's value of a field; a dash if its model has no such field (ConfigError: no variant has
-    it).
+    """Return a variant's value of a config field, or a dash if its model has no such field.
+
+    Raises:
+        ConfigError: No variant has the field.
     """
     value = records.level(index, path)
     return value_text(value) if value is not None or records.has(index, path) else DASH
@@ -350,94 +390,100 @@ def _fields(setting: str | tuple[str, ...]) -> tuple[str, ...]:
     return (setting,) if isinstance(setting, str) else setting
 
 
-def _grouped(
+def _group_rows(
     records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
 ) -> list[TableRow]:
-    """Return the rows under a heading for each group. The best is that of its group, on one data set."""
+    """Return the rows under a heading for each group, with the best of each group marked."""
     rows: list[TableRow] = []
     for heading, group in groups(records, variants, spec.group or ""):
-        rows += [
-            TableRow(heading, ()),
-            *marked(records, spec, group, _listed(records, spec, group, placement)),
-        ]
+        group_rows = _list_rows(records, spec, group, placement)
+        rows += [TableRow(heading, ()), *mark_best_rows(records, spec, group, group_rows)]
+        # a published row belongs to a group of the same data set
         data = {records.configs[index].get("data.name") for index in group}
         for model in spec.published_only:
-            own = [
+            model_targets = [
                 target
                 for target in spec.targets
                 if target.model == model and target.where.get("data.name") in data
             ]
-            values = {target.metric: MatchedTarget(target, ()) for target in own}
+            values = {target.metric: MatchedTarget(target, ()) for target in model_targets}
             if values:
                 published = tuple(values.get(name) for name in spec.metrics)
                 rows.append(TableRow(f"{model} (published, not run here)", (), published=published))
     return rows
 
 
-def _crossed(
+def _cross_axes(
     records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
 ) -> tuple[tuple[str, ...], list[TableRow]]:
-    """Return the paper's layout: the first metric by two axes, then the other metrics of each row
-    (parameters, FLOPs).
+    """Return the columns and rows of the papers' layout.
+
+    The first metric is shown by two axes. The other metrics, such as parameters and FLOPs, follow for each
+    row.
     """
-    first, *others = spec.metrics
+    first_metric, *other_metrics = spec.metrics
     rows: dict[Any, dict[Any, list[int]]] = {}  # level of the rows -> level of the columns -> variants
     for index in variants:
         row, column = (records.level(index, axis or "") for axis in (spec.rows, spec.columns))
         rows.setdefault(row, {}).setdefault(column, []).append(index)
     columns = list(dict.fromkeys(records.level(index, spec.columns or "") for index in variants))
-    lines = []
+    table_rows = []
     for row, places in rows.items():
-        cells = [cell(records, places.get(column, []), first, placement) for column in columns]
-        across = sorted(chain(*places.values()))
-        lines.append(
-            TableRow(value_text(row), (*cells, *(cell(records, across, name, placement) for name in others)))
-        )
-    return (*map(value_text, columns), *(metric(name).heading for name in others)), lines
+        cells = [cell(records, places.get(column, []), first_metric, placement) for column in columns]
+        row_variants = sorted(chain(*places.values()))
+        cells += [cell(records, row_variants, name, placement) for name in other_metrics]
+        table_rows.append(TableRow(value_text(row), tuple(cells)))
+    return (*map(value_text, columns), *(metric(name).heading for name in other_metrics)), table_rows
 
 
-# --------------------------------------------------------------------------------------------------------------- groups
+# ---------------------------------------------------------------------------------------------- groups
 
 
 def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tuple[str, list[int]]]:
-    """Return heading and variants of each group, by an axis or config field in the study's order, or by a
-    cost from the least up.
+    """Return the heading and the variants of each group.
+
+    Args:
+        records: The study's records.
+        variants: The indices of the variants to group.
+        by: An axis or config field, whose levels keep the study's order; or a cost, whose groups are sorted
+            from the lowest up.
 
     Raises:
-        ConfigError: no axis, field or metric has that name.
+        ConfigError: No axis, field or metric has that name.
     """
     if find_metric(by) and not any(by in records.variants[index].levels for index in variants):
-        return _bands(records, variants, by)
+        return _cost_groups(records, variants, by)
     variants_of: dict[str, list[int]] = {}
     for index in variants:
         level = records.level(index, by)
-        variants_of.setdefault(
-            level if isinstance(level, str) else f"{axis_title(by)} {value_text(level)}", []
-        ).append(index)
+        heading = level if isinstance(level, str) else f"{axis_title(by)} {value_text(level)}"
+        variants_of.setdefault(heading, []).append(index)
     return list(variants_of.items())
 
 
-def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> list[tuple[str, list[int]]]:
+def _cost_groups(records: StudyRecords, variants: Sequence[int], name: str) -> list[tuple[str, list[int]]]:
     costs: dict[int, float] = {}
     for index in variants:
-        if values := [
-            run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None
-        ]:
-            costs[index] = mean_of(values)
-    bands: list[list[int]] = []
+        runs = [run for run in records.by_variant[index] if run.done and run.value(name) is not None]
+        if runs:
+            costs[index] = mean_of([run.number(name) for run in runs])
+    cost_groups: list[list[int]] = []
+    # from the lowest cost up: a variant opens a new group if it exceeds the least of the last one by a tenth
     for index in sorted(costs, key=costs.__getitem__):
-        if not bands or costs[index] > (1 + BAND) * costs[bands[-1][0]]:
-            bands.append([])
-        bands[-1].append(index)
-    title, headed_bands = metric(name).title, []
-    for band in bands:
-        ends = dict.fromkeys(number(name, costs[index]) for index in (band[0], band[-1]))
-        headed_bands.append((f"{title} {' to '.join(ends)} {metric(name).unit}".strip(), band))
-    unknown = [index for index in variants if index not in costs]
-    return [*headed_bands, *([(f"{title}: no run has finished", unknown)] if unknown else [])]
+        if not cost_groups or costs[index] > (1 + BAND) * costs[cost_groups[-1][0]]:
+            cost_groups.append([])
+        cost_groups[-1].append(index)
+    title, headed_groups = metric(name).title, []
+    for group in cost_groups:
+        limits = dict.fromkeys(number(name, costs[index]) for index in (group[0], group[-1]))
+        headed_groups.append((f"{title} {' to '.join(limits)} {metric(name).unit}".strip(), group))
+    unfinished = [index for index in variants if index not in costs]
+    if unfinished:
+        headed_groups.append((f"{title}: no run has finished", unfinished))
+    return headed_groups
 
 
-def label_within(records: StudyRecords, index: int, group: str) -> str:
+def label_in_group(records: StudyRecords, index: int, group: str) -> str:
     """Return a variant's label without the level that the heading of its group states."""
     label, levels = records.variants[index].label, records.variants[index].levels
     heading = level_words(group, levels[group]) if group in levels else ""
@@ -445,8 +491,8 @@ def label_within(records: StudyRecords, index: int, group: str) -> str:
 
 
 def corner_of(records: StudyRecords, variants: Sequence[int], group: str) -> str:
-    """Return the head of the labels: `model` or `data` if these are names of models or data sets."""
-    labels = [label_within(records, index, group) for index in variants]
+    """Return the head of the label column: `model` or `data` if all labels name models or data sets."""
+    labels = [label_in_group(records, index, group) for index in variants]
     axes = (axis for axis in NAMING if axis != group)
     return next(
         (axis for axis in axes if labels == [records.variants[index].levels.get(axis) for index in variants]),
