@@ -227,7 +227,7 @@ def test_the_second_best_is_underlined_where_a_table_wants_it(tmp_path):
     assert "<ins>0.603" in shown.markdown
     assert "<u>0.603" in shown.html
     assert r"\underline{0.603}" in shown.latex
-    assert "underlined: the best of those that are significantly worse than the best" in data.notes
+    assert "underlined: the best of the variants that are significantly worse than the best" in data.notes
     assert not any(cell.second for cell in table(study(tmp_path / "s", scores), group="data").cells)
 
 

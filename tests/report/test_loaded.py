@@ -121,7 +121,7 @@ def test_a_part_may_give_a_table_and_a_figure(tmp_path):
     ):
         loaded.table("by_batch")
     with pytest.raises(
-        ConfigError, match=r"the report has no 'score': it has .*, scores, .* Did you mean 'scores'\?"
+        ConfigError, match=r"the report has no part 'score': it has .*, scores, .* Did you mean 'scores'\?"
     ):
         loaded["score"]
 

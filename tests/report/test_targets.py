@@ -212,6 +212,6 @@ def test_what_a_row_assumes_is_part_of_its_verdict(records):
 
     found = cell(records, [0], "top1_accuracy", placed(records, assumed))
 
-    assert found.placed[0].assumed == "if N_sup was 16, which the paper does not say"
+    assert found.matches[0].assumed == "if N_sup was 16, which the paper does not say"
     assert verdicts(found) == ("undecided",)
-    assert outcome_words(*published_answers(found)[0]).endswith(f" ({found.placed[0].assumed})")
+    assert outcome_words(*published_answers(found)[0]).endswith(f" ({found.matches[0].assumed})")
