@@ -22,7 +22,7 @@ from recstudy.terminal import Draining
 
 FIRST, SECOND, *_ = make_plan(tiny.study, seeds=1).runs
 DONE = {"status": "done", "score": 90.0}
-HELD = {"status": "held", "by": "process 7 on moon"}
+LOCKED_OUTCOME = {"status": "held", "by": "process 7 on moon"}
 
 
 class Requests(Draining):
@@ -35,8 +35,8 @@ class Played(Runner):
     """A sweep of two runs, and what it says."""
 
     def __init__(self, results: Results) -> None:
-        self.said = io.StringIO()
-        view = View(Console(file=self.said, width=200))
+        self.output = io.StringIO()
+        view = View(Console(file=self.output, width=200))
         super().__init__("tiny", results, RunOptions(), view, lambda *_: {}, draining=Requests())
         self.begin(Resources(), Source(deque([FIRST, SECOND])))
         self.callback = TuneCallback(self)
@@ -58,15 +58,15 @@ class Played(Runner):
         """The id of the run that Tune is given; empty where it is none for the time being, and `FINISHED`
         where it is the end.
         """
-        given = self.supply.suggest("any")
-        return given["trial"].run_id if isinstance(given, dict) else given or ""
+        suggestion = self.supply.suggest("any")
+        return suggestion["trial"].run_id if isinstance(suggestion, dict) else suggestion or ""
 
     def next_in_time(self) -> str:
         deadline = time.monotonic() + 60
-        while not (given := self.next()):
+        while not (run_id := self.next()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        return given
+        return run_id
 
 
 def trial(run: Run, results: Results) -> Trial:
@@ -81,17 +81,17 @@ def played(tmp_path) -> Played:
 def test_a_run_that_is_held_is_put_off_and_waited_for_where_nothing_else_is_left(played):
     assert played.next() == FIRST.id
     with locked(played.results.run(FIRST.id).lock):
-        played.tune(FIRST, HELD)
+        played.tune(FIRST, LOCKED_OUTCOME)
         assert played.next() == SECOND.id
         assert played.next() == ""
-        assert "Waiting" not in played.said.getvalue()
+        assert "Waiting" not in played.output.getvalue()
         played.tune(SECOND, DONE)
         assert [played.next(), played.next()] == ["", ""]
     assert played.next_in_time() == FIRST.id
     played.tune(FIRST, DONE)
 
     assert played.next() == played.supply.FINISHED
-    lines = played.said.getvalue().splitlines()
+    lines = played.output.getvalue().splitlines()
     assert [line for line in lines if "process 7" in line] == [
         f"{FIRST.label}, seed 0: locked by process 7 on moon; other runs start first",
         f"Waiting for process 7 on moon, which runs {FIRST.label}, seed 0. Ctrl-C stops waiting.",
@@ -113,14 +113,14 @@ def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
 
     played.tune(FIRST, {"status": "done", "score": None})
 
-    assert played.said.getvalue().count(FIRST.label) == 1
+    assert played.output.getvalue().count(FIRST.label) == 1
 
 
 def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(played, monkeypatch):
     monkeypatch.setattr(played.draining, "tell", lambda: True)
     assert [played.next(), played.next()] == [FIRST.id, SECOND.id]
     with locked(played.results.run(SECOND.id).lock):
-        played.tune(SECOND, HELD)
+        played.tune(SECOND, LOCKED_OUTCOME)
         played.draining.is_requested = True
         played.callback.on_step_begin()
         assert played.next() == ""
@@ -130,5 +130,5 @@ def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(p
     assert list(played.source.waiting) == [FIRST]
     assert (
         "The run saves a checkpoint and ends after its epoch. Ctrl-C ends at once.\n"
-        in played.said.getvalue()
+        in played.output.getvalue()
     )

@@ -13,34 +13,35 @@ from recstudy.programs.settings import Resources
 def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(nodes, "LOOK_S", 0.2)
     good = (versions(), "", str(tmp_path))
-    other = ({**versions(), "numpy": "1.26.4"}, "", str(tmp_path))
-    away = (versions(), "", str(tmp_path / "elsewhere" / "probe"))
-    checks, said, bad = iter([good, other, away]), [], set()
+    other_versions = ({**versions(), "numpy": "1.26.4"}, "", str(tmp_path))
+    missing_folder = (versions(), "", str(tmp_path / "elsewhere" / "probe"))
+    checks, messages, bad = iter([good, other_versions, missing_folder]), [], set()
     plain_ask = nodes.call_on_node
     monkeypatch.setattr(
         nodes, "call_on_node", lambda node, function, *_: plain_ask(node, function, *next(checks))
     )
-    at_once = nodes.ClusterCapacity(Resources(gpus=0), good, said.append, bad)
-    assert at_once() == 1
+    capacity_now = nodes.ClusterCapacity(Resources(gpus=0), good, messages.append, bad)
+    assert capacity_now() == 1
 
-    comes = cluster.add_node(num_cpus=2)
-    until(lambda: at_once() == 3, "the new node's two capacity")
+    new_node = cluster.add_node(num_cpus=2)
+    until(lambda: capacity_now() == 3, "the new node's two capacity")
     for refused in (1, 2):
         cluster.add_node(num_cpus=4)
-        until(lambda refused=refused: at_once() == 3 and len(said) == refused, "a refusal")
+        until(lambda refused=refused: capacity_now() == 3 and len(messages) == refused, "a refusal")
     # the sweep's next runs know them
-    assert nodes.ClusterCapacity(Resources(gpus=0), (), said.append, bad)() == 3
-    cluster.remove_node(comes)
-    until(lambda: at_once() == 1, "the capacity without that node")
+    assert nodes.ClusterCapacity(Resources(gpus=0), (), messages.append, bad)() == 3
+    cluster.remove_node(new_node)
+    until(lambda: capacity_now() == 1, "the capacity without that node")
 
     assert next(checks, None) is None  # each was asked once
-    assert said[0].startswith("A new node gets no runs: node ")
+    assert messages[0].startswith("A new node gets no runs: node ")
     assert (
-        ", but the driver has 1.26.4. Start Ray on the node from an environment with numpy 1.26." in said[0]
+        ", but the driver has 1.26.4. Start Ray on the node from an environment with numpy 1.26."
+        in messages[0]
     )
     assert (
         f" cannot write to the results folder {tmp_path / 'elsewhere'} (No such file or directory). Set --results to "
-        in said[1]
+        in messages[1]
     )
 
 

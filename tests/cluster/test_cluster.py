@@ -109,9 +109,9 @@ def test_the_fraction_that_is_named_packs_as_many_as_it_says(fit):
     with pytest.raises(ClusterError, match=rf"packs {fit};") as refused:
         check_packing(0.02, run_bytes=2 * GB - 600 * 10**6, gpu_bytes=memory)
 
-    named = float(str(refused.value).split("--gpus ")[2].split()[0])
-    assert int(1 / named) == fit
-    check_packing(named, run_bytes=2 * GB - 600 * 10**6, gpu_bytes=memory)
+    share = float(str(refused.value).split("--gpus ")[2].split()[0])
+    assert int(1 / share) == fit
+    check_packing(share, run_bytes=2 * GB - 600 * 10**6, gpu_bytes=memory)
 
 
 @pytest.mark.whole
@@ -119,12 +119,12 @@ def test_the_fraction_that_is_named_packs_as_many_as_it_says(fit):
 def test_a_cluster_with_gpus_takes_the_preset_for_gpus(tmp_path, gpus, preset):
     port, study = free_port(), Path(__file__).parents[2] / "studies/vitrm_depth_sweep.py"
     with started(tmp_path / "log", "--num-cpus=1", f"--num-gpus={gpus}", *head_of(port), port=port):
-        said = Shell(tmp_path, study).run("--address", f"127.0.0.1:{port}", "--dry-run")
+        output = Shell(tmp_path, study).run("--address", f"127.0.0.1:{port}", "--dry-run")
 
-    first, *_ = said.splitlines()
-    assert f"vitrm_depth_sweep, preset {preset}: " in said
+    first, *_ = output.splitlines()
+    assert f"vitrm_depth_sweep, preset {preset}: " in output
     if gpus:
         assert first.startswith(
             "Preset standard, as the cluster has 2 GPUs; --preset chooses another. Price: 12 runs, at most "
         )
-        assert "latent_steps=6, supervision_steps=4" in said
+        assert "latent_steps=6, supervision_steps=4" in output

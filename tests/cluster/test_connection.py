@@ -22,28 +22,28 @@ from recstudy.errors import ClusterError
 def speaks(monkeypatch):
     """Have the cluster at every address answer those only who speak so."""
 
-    def those(*modes: str) -> None:
+    def set_modes(*modes: str) -> None:
         monkeypatch.setattr(address, "_refuses", lambda _, mode: mode not in modes)
 
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    return those
+    return set_modes
 
 
 def test_a_study_speaks_as_its_cluster_does(speaks, monkeypatch):
     """A cluster without tokens takes those of who shows one, and starts none of its actors."""
-    for modes, given, spoken in (
+    for modes, env_mode, expected_mode in (
         (["disabled", "token"], "", "disabled"),
         (["disabled", "token"], "disabled", "disabled"),
         (["token"], "token", "token"),
     ):
         speaks(*modes)
-        monkeypatch.setenv("RAY_AUTH_MODE", given)
+        monkeypatch.setenv("RAY_AUTH_MODE", env_mode)
         check_address("auto")
-        assert os.environ["RAY_AUTH_MODE"] == spoken
+        assert os.environ["RAY_AUTH_MODE"] == expected_mode
 
 
 @pytest.mark.parametrize(
-    ("modes", "given", "line"),
+    ("modes", "env_mode", "line"),
     [
         (
             ["disabled", "token"],
@@ -63,9 +63,9 @@ def test_a_study_speaks_as_its_cluster_does(speaks, monkeypatch):
         ([], "", r"No Ray cluster answers at auto \(it requires a token, and yours is missing or wrong\)"),
     ],
 )
-def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, given, line):
+def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, env_mode, line):
     speaks(*modes)
-    monkeypatch.setenv("RAY_AUTH_MODE", given)
+    monkeypatch.setenv("RAY_AUTH_MODE", env_mode)
 
     with pytest.raises(ClusterError, match=line):
         check_address("auto")
@@ -74,8 +74,8 @@ def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, gi
 def test_an_address_where_something_else_listens_is_refused(monkeypatch):
     """It takes the connection, and says nothing; so do we, after a while."""
     monkeypatch.setattr(address, "ANSWER_S", 2)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as silent_server:
+        port = silent_server.getsockname()[1]
         with pytest.raises(
             ClusterError, match=rf"No Ray cluster answers at 127\.0\.0\.1:{port} \(no answer for 2 s"
         ):
@@ -86,7 +86,7 @@ def test_an_address_where_something_else_listens_is_refused(monkeypatch):
 def starts(monkeypatch, tmp_path):
     """Have Ray take too long to start so many times, in its own words, and then start."""
 
-    def after(failures: int) -> list[str]:
+    def connect_after(failures: int) -> list[str]:
         tries: list[str] = []
 
         def init(address: str, **_: object) -> SimpleNamespace:
@@ -103,7 +103,7 @@ def starts(monkeypatch, tmp_path):
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="127.0.0.1:1"))
     monkeypatch.setattr("ray.autoscaler.v2.sdk.get_cluster_status", lambda address, timeout: None)
     monkeypatch.setattr(connection, "stop_on_sigterm", lambda: None)
-    return after
+    return connect_after
 
 
 @pytest.mark.parametrize(("mode", "token"), [("disabled", ""), ("token", " (its token: ray get-auth-token)")])
@@ -134,14 +134,14 @@ def asked_for_status(monkeypatch, answers: int) -> None:
     monkeypatch.setattr("ray.autoscaler.v2.sdk.get_cluster_status", lambda address, timeout: next(left))
 
 
-def lost_within(seconds: float, own: bool) -> list[str]:
+def losses_within(seconds: float, is_own: bool) -> list[str]:
     """Return why the cluster is lost in this time."""
-    lost: list[str] = []
-    with watched_head("here:1", own, lost.append):
+    losses: list[str] = []
+    with watched_head("here:1", is_own, losses.append):
         deadline = time.monotonic() + seconds
-        while not lost and time.monotonic() < deadline:
+        while not losses and time.monotonic() < deadline:
             time.sleep(0.01)
-    return lost
+    return losses
 
 
 def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
@@ -150,11 +150,11 @@ def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
     asked_for_status(monkeypatch, 10)
     started = time.monotonic()
 
-    assert lost_within(60, own=False) == ["the head node of the Ray cluster, here:1, does not answer"]
+    assert losses_within(60, is_own=False) == ["the head node of the Ray cluster, here:1, does not answer"]
     assert time.monotonic() - started > 1.4  # ten answers, and a second of silence
 
     asked_for_status(monkeypatch, 1000)
-    assert lost_within(1.5, own=False) == []
+    assert losses_within(1.5, is_own=False) == []
 
 
 def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
@@ -162,7 +162,7 @@ def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
     monkeypatch.setattr(connection, "_vital_processes", lambda: lambda: "raylet")
     asked_for_status(monkeypatch, 10**6)
 
-    assert lost_within(60, own=True) == ["Ray's raylet on this machine has ended"]
+    assert losses_within(60, is_own=True) == ["Ray's raylet on this machine has ended"]
 
 
 def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
@@ -170,18 +170,18 @@ def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
     loss.
     """
     stopped: list[object] = []
-    lost: list[object] = []
+    losses: list[object] = []
     starts(0)
     monkeypatch.setattr(connection, "PAUSE_S", 0.001)
     monkeypatch.setattr(connection, "_vital_processes", lambda: lambda: "raylet" * bool(stopped))
-    monkeypatch.setattr(os, "_exit", lost.append)
+    monkeypatch.setattr(os, "_exit", losses.append)
     monkeypatch.setattr(ray, "shutdown", lambda: (stopped.append("raylet"), time.sleep(0.2)))
 
-    with cluster(None, "tiny", lost.append):
+    with cluster(None, "tiny", losses.append):
         pass
 
     assert stopped
-    assert lost == []
+    assert losses == []
 
 
 @pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])

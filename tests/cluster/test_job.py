@@ -39,8 +39,8 @@ def test_a_study_runs_as_a_job(tmp_path):
     assert job.returncode == 0, job.stdout + job.stderr
     assert "1 run: 0 finished before, 1 to run" in job.stdout
     assert (tmp_path / "results/studies/tiny/quick/report/report.html").exists()
-    made = [
+    commits = [
         json.loads(file.read_text())["provenance"]["commit"]
         for file in tmp_path.glob("results/runs/*/result.json")
     ]
-    assert made == ["0123abc"]
+    assert commits == ["0123abc"]

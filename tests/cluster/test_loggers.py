@@ -76,22 +76,22 @@ def test_tensorboard_shows_epochs_by_number_and_losses_where_asked_for(tmp_path,
     tell(logger, SECOND, {0: 3.0}, {"status": "failed", "class": "code", "error": "it broke"})
     logger.close()
 
-    one, two = sorted((tmp_path / "logs/tensorboard/tiny").iterdir())
-    assert one.name == f"latent_steps=1, supervision_steps=1, seed 0 ({FIRST.id[:6]})"
-    found = scalars(one)
-    assert {step: loss for (name, step), loss in found.items() if name == "train_loss"} == {
+    first_folder, two = sorted((tmp_path / "logs/tensorboard/tiny").iterdir())
+    assert first_folder.name == f"latent_steps=1, supervision_steps=1, seed 0 ({FIRST.id[:6]})"
+    values = scalars(first_folder)
+    assert {step: loss for (name, step), loss in values.items() if name == "train_loss"} == {
         1: 2.0,
         4: 1.5,
         5: 1.0,
         8: 0.5,
     }
-    updates = {step: loss for (name, step), loss in found.items() if name == "update_loss"}
+    updates = {step: loss for (name, step), loss in values.items() if name == "update_loss"}
     assert updates == ({0: 3.0, 2: 2.5, 4: 2.0, 6: 1.5, 8: 1.0} if losses else {})
-    assert found["test_top1_accuracy", 8] == 75.0
-    assert "time_total_s" not in {name for name, _ in found}
+    assert values["test_top1_accuracy", 8] == 75.0
+    assert "time_total_s" not in {name for name, _ in values}
     assert scalars(two)["train_loss", 1] == 3.0
     # its table of hyperparameters
-    assert any("train.batch_size" in str(value.metadata) for _, value in summaries(one))
+    assert any("train.batch_size" in str(value.metadata) for _, value in summaries(first_folder))
 
 
 def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):
@@ -140,8 +140,8 @@ def test_mlflow_gets_fields_and_metrics_in_a_database_of_its_own(tmp_path, view,
     (results / "logs/mlflow/mlflow.db").rename(tmp_path / "mlflow.db")
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     experiment = client.get_experiment_by_name("tiny")
-    (one,) = client.search_runs([experiment.experiment_id])
-    assert (one.info.run_name, one.info.status) == (f"{FIRST.label}, seed 0", "FINISHED")
-    assert one.data.params["model.latent_steps"] == "1"
-    assert one.data.metrics["test_top1_accuracy"] == 75.0
-    assert [point.step for point in client.get_metric_history(one.info.run_id, "train_loss")] == [1, 4]
+    (logged_run,) = client.search_runs([experiment.experiment_id])
+    assert (logged_run.info.run_name, logged_run.info.status) == (f"{FIRST.label}, seed 0", "FINISHED")
+    assert logged_run.data.params["model.latent_steps"] == "1"
+    assert logged_run.data.metrics["test_top1_accuracy"] == 75.0
+    assert [point.step for point in client.get_metric_history(logged_run.info.run_id, "train_loss")] == [1, 4]

@@ -25,7 +25,7 @@ def series(session: Path) -> Series:
     """Ours at every endpoint that Ray names to Prometheus, once there is a finished run and every gauge:
     name, labels, value.
     """
-    found: Series = []
+    gauges: Series = []
     with suppress(OSError, ValueError):  # not there yet
         for group in json.loads((session / "prom_metrics_service_discovery.json").read_text()):
             for target in group["targets"]:
@@ -33,13 +33,13 @@ def series(session: Path) -> Series:
                 samples = (
                     sample for family in text_string_to_metric_families(text) for sample in family.samples
                 )
-                found += [
+                gauges += [
                     (name, labels, value)
                     for name, labels, value, *_ in samples
                     if name.startswith("ray_recstudy_")
                 ]
-    done = any(labels.get("status") == "done" for _, labels, _ in found)
-    return found if done and {f"ray_{name}" for name in GAUGES} <= {name for name, _, _ in found} else []
+    done = any(labels.get("status") == "done" for _, labels, _ in gauges)
+    return gauges if done and {f"ray_{name}" for name in GAUGES} <= {name for name, _, _ in gauges} else []
 
 
 @pytest.mark.whole
@@ -55,21 +55,21 @@ def test_the_endpoint_counts_runs_and_shows_how_they_do(tmp_path):
         with shell.start("--set", "train.epochs=80", "--cpus", half, "--log", "tensorboard") as driver:
             try:
                 session = Path(ray, "ray/session_latest")
-                found = until(
+                gauges = until(
                     lambda: series(session) or driver.poll() is not None, "a finished run and every gauge"
                 )
             finally:
                 kill_all(driver)
 
-    assert isinstance(found, list), driver.communicate()
-    assert [labels["variant"] for _, labels, _ in found if labels.get("status") == "failed"] == [BROKEN]
+    assert isinstance(gauges, list), driver.communicate()
+    assert [labels["variant"] for _, labels, _ in gauges if labels.get("status") == "failed"] == [BROKEN]
     assert shell.results.joinpath("logs/tensorboard/tiny").exists()
-    assert {(labels["study"], labels["family"]) for _, labels, _ in found} == {("tiny", "vitrm")}
-    assert {labels["variant"] for _, labels, _ in found} <= {run.label for run in runs}
-    values = {name: [value for of, _, value in found if of == f"ray_{name}"] for name in GAUGES}
+    assert {(labels["study"], labels["family"]) for _, labels, _ in gauges} == {("tiny", "vitrm")}
+    assert {labels["variant"] for _, labels, _ in gauges} <= {run.label for run in runs}
+    values = {name: [value for of, _, value in gauges if of == f"ray_{name}"] for name in GAUGES}
     assert 1 <= sum(values["recstudy_runs_running"]) <= 2
-    for name, least, most in (("loss", 0, 10), ("score", 0, 100), ("supervision_steps_used", 1, 2)):
-        assert all(least <= value <= most for value in values[f"recstudy_{name}"])
+    for name, minimum, maximum in (("loss", 0, 10), ("score", 0, 100), ("supervision_steps_used", 1, 2)):
+        assert all(minimum <= value <= maximum for value in values[f"recstudy_{name}"])
 
 
 def test_each_metric_has_a_panel_and_each_panel_a_metric():

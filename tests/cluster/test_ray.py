@@ -19,13 +19,15 @@ def test_ray_reads_every_variable_that_is_set_for_it():
     source = "".join(
         file.read_text(errors="replace") for part in READS for file in (PACKAGE / part).rglob("*.py")
     )
-    own = GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE.format(name="DATA")
+    grafana_variable = GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE.format(name="DATA")
 
-    assert own in SETTINGS
-    others = {own, "PYTHONWARNINGS"}  # read by the dashboard and by Python
+    assert grafana_variable in SETTINGS
+    other_names = {grafana_variable, "PYTHONWARNINGS"}  # read by the dashboard and by Python
     # by glibc
     names = {
-        name for name in {*SETTINGS, "TUNE_MAX_PENDING_TRIALS_PG"} - others if not name.startswith("MALLOC_")
+        name
+        for name in {*SETTINGS, "TUNE_MAX_PENDING_TRIALS_PG"} - other_names
+        if not name.startswith("MALLOC_")
     }
     assert [name for name in names if name not in source] == []
 

@@ -17,11 +17,11 @@ FIRST, SECOND, *_ = RUNS = make_plan(tiny.study).runs
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
     """Its one number is the time; no FLOPs are known."""
-    now = [100.0]
-    monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
+    clock_time = [100.0]
+    monkeypatch.setattr(view.time, "monotonic", lambda: clock_time[0])
     # whatever other tests have counted
     monkeypatch.setattr("recstudy.programs.recursive.known_pflop", lambda config: None)
-    return now
+    return clock_time
 
 
 def line(epoch: int, loss: float) -> dict[str, float]:
@@ -29,24 +29,24 @@ def line(epoch: int, loss: float) -> dict[str, float]:
 
 
 def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
-    shown = View(Console(file=io.StringIO(), width=200))
-    with shown:
-        shown.planned(RUNS[:2], RUNS[:2])
-        shown.on_start(FIRST)
-        shown.epoch(FIRST, line(0, 2.5))
+    quiet_view = View(Console(file=io.StringIO(), width=200))
+    with quiet_view:
+        quiet_view.planned(RUNS[:2], RUNS[:2])
+        quiet_view.on_start(FIRST)
+        quiet_view.epoch(FIRST, line(0, 2.5))
         clock[0] += QUIET_S
-        shown.epoch(FIRST, line(1, 1.25))
+        quiet_view.epoch(FIRST, line(1, 1.25))
         clock[0] += QUIET_S - 1
-        shown.epoch(FIRST, line(2, 1.0))
+        quiet_view.epoch(FIRST, line(2, 1.0))
         clock[0] += 1
-        shown.on_start(SECOND)
-        shown.epoch(SECOND, line(0, 3.0))
+        quiet_view.on_start(SECOND)
+        quiet_view.epoch(SECOND, line(0, 3.0))
 
-    first, *said = shown.console.file.getvalue().splitlines()
+    first, *progress_lines = quiet_view.console.file.getvalue().splitlines()
     assert first.endswith("2 to run")
     # two epochs tell no pace yet; three took 59 s, so that 20 are left of this run, and 3/4 of 79 of the one
     # beside it
-    assert said == [
+    assert progress_lines == [
         f"{FIRST.label}, seed {FIRST.seed}: epoch 2/4, loss 1.250, 50.00 %",
         f"{SECOND.label}, seed {SECOND.seed}: epoch 1/4, loss 3.000, 50.00 %   about 59 s left",
     ]

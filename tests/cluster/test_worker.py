@@ -13,12 +13,12 @@ from recstudy.programs.base import Group
 
 
 def test_epochs_are_reported_ten_times_a_second_at_most_and_the_last_always(monkeypatch):
-    now, reported = [0.0], []
-    monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
+    clock_time, reported = [0.0], []
+    monkeypatch.setattr(worker.time, "monotonic", lambda: clock_time[0])
     report = throttled(reported.append, Group())
     for epoch in range(21):  # 16 a second, and at last a slow one
         report({"epoch": epoch, "epochs_done": epoch + 1, "epochs": 22})
-        now[0] += 1 / 16
+        clock_time[0] += 1 / 16
     report({"epoch": 21, "epochs_done": 22, "epochs": 22})
 
     assert [line["epoch"] for line in reported] == [*range(0, 21, 2), 21]
@@ -31,7 +31,7 @@ class Worker:
     def __init__(self, requests: list) -> None:
         self.leave = Leave(requests[0])
 
-    def where(self) -> str:
+    def node_id(self) -> str:
         return ray.get_runtime_context().get_node_id()
 
     def asks(self) -> bool:
@@ -48,10 +48,10 @@ def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypa
     nodes = ray.get([worker.where.remote() for worker in workers])
     assert len(set(nodes)) == 2
 
-    def asked() -> list[bool]:
+    def ask_workers() -> list[bool]:
         return ray.get([worker.asks.remote() for worker in workers])
 
-    assert asked() == [False, False]
+    assert ask_workers() == [False, False]
 
     head = ray.get_runtime_context().get_node_id()
     drained = next(index for index, node in enumerate(nodes) if node != head)
@@ -69,23 +69,23 @@ def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypa
     subprocess.run(drain, check=True, capture_output=True)
     for _ in range(100):  # the head tells of it a little later, and a busy one not within three seconds
         draining.leave_draining_nodes()
-        if any(asked()):
+        if any(ask_workers()):
             break
         time.sleep(0.3)
-    assert [index for index, answer in enumerate(asked()) if answer] == [drained]
+    assert [index for index, answer in enumerate(ask_workers()) if answer] == [drained]
 
-    told = []
+    leave_orders = []
 
     def sweep() -> None:
         with draining.on_sigterm():
-            told.append(draining.tell())
+            leave_orders.append(draining.tell())
             os.kill(os.getpid(), signal.SIGTERM)
-            told.extend([draining.tell(), draining.tell()])
-            told.extend(asked())
+            leave_orders.extend([draining.tell(), draining.tell()])
+            leave_orders.extend(ask_workers())
             os.kill(os.getpid(), signal.SIGTERM)  # once more is at once
-            told.append("went on")
+            leave_orders.append("went on")
 
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         sweep()
 
-    assert told == [False, True, False, True, True]
+    assert leave_orders == [False, True, False, True, True]

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from strangers import FOLDERS, RUN, SECRET, WHOLE, good, outside, plan_file, plan_of
+from strangers import FOLDERS, RUN, SECRET, UNREADABLE_FOLDERS, good, outside, plan_file, plan_of
 
 from recstudy.board.folder import ResultsFolder
 from recstudy.board.server import make_app
@@ -40,16 +40,16 @@ def bounded():
         raise AssertionError(f"it takes more than {SECONDS} s")
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    before, most = resource.getrlimit(resource.RLIMIT_AS), pages * resource.getpagesize() + MEMORY
-    earlier = signal.signal(signal.SIGALRM, hung)
-    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    old_limits, memory_limit = resource.getrlimit(resource.RLIMIT_AS), pages * resource.getpagesize() + MEMORY
+    old_handler = signal.signal(signal.SIGALRM, hung)
+    resource.setrlimit(resource.RLIMIT_AS, (memory_limit, old_limits[1]))
     signal.alarm(SECONDS)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, earlier)
-        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.signal(signal.SIGALRM, old_handler)
+        resource.setrlimit(resource.RLIMIT_AS, old_limits)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def copied(template, tmp_path):
     return Results(tmp_path / "results")
 
 
-def said(capsys, *words):
+def run_command(capsys, *words):
     """Exit code and what was printed, without the ends of lines."""
     with pytest.raises(SystemExit, match=r"^\d+$") as end:
         main([*words])
@@ -87,59 +87,61 @@ def pages(root):
 
 
 def loaded(root):
-    told = ""
+    text = ""
     for study in ("made_up", "other"):
         with suppress(RecstudyError):
-            found = load(root / "studies" / study / "paper")
-            told += f"{found!r} {found.runs} {found.findings}"
-            for name in found.parts:
+            study_results = load(root / "studies" / study / "paper")
+            text += f"{study_results!r} {study_results.runs} {study_results.findings}"
+            for name in study_results.parts:
                 with suppress(RecstudyError):
-                    told += repr(found[name])
+                    text += repr(study_results[name])
             with suppress(RecstudyError):
-                told += str(found.epochs)
-    return told
+                text += str(study_results.epochs)
+    return text
 
 
-def everything(results, capsys):
+def read_everything(results, capsys):
     """What all readers say, and the exit codes of commands."""
-    told, codes, root = "", {}, str(results.root)
+    text, codes, root = "", {}, str(results.root)
     for command, allowed in COMMANDS.items():
-        codes[command], words = said(capsys, command, root)
+        codes[command], words = run_command(capsys, command, root)
         assert codes[command] in allowed, (command, words)
-        told += words
-    codes["explain"], words = said(capsys, "explain", "scores:1:1", f"{root}/studies/made_up/paper")
+        text += words
+    codes["explain"], words = run_command(capsys, "explain", "scores:1:1", f"{root}/studies/made_up/paper")
     assert codes["explain"] in (0, 2)
-    told += words + loaded(results.root) + pages(results.root)
+    text += words + loaded(results.root) + pages(results.root)
     for file in results.root.glob("studies/*/paper/report/*.html"):
-        told += "" if file.is_symlink() or file.parent.is_symlink() else file.read_text()
-    return told, codes
+        text += "" if file.is_symlink() or file.parent.is_symlink() else file.read_text()
+    return text, codes
 
 
 def test_the_good_folder_is_read_by_all(template, tmp_path, capsys):
-    told, codes = everything(copied(template, tmp_path), capsys)
+    text, codes = read_everything(copied(template, tmp_path), capsys)
 
     assert {code for command, code in codes.items() if command != "evaluate"} == {0}
-    assert "damaged" not in told
+    assert "damaged" not in text
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_strangers_folder_does_no_harm(template, tmp_path, capsys, name):
     results = copied(template, tmp_path)
     FOLDERS[name](results, tmp_path / "outside")
-    before = {file: file.read_bytes() for file in (tmp_path / "outside").rglob("*") if file.is_file()}
+    outside_files = {file: file.read_bytes() for file in (tmp_path / "outside").rglob("*") if file.is_file()}
 
     with bounded():
-        told, codes = everything(results, capsys)
+        text, codes = read_everything(results, capsys)
 
-    assert SECRET not in told
-    assert "12.34567" not in told
-    assert before == {file: file.read_bytes() for file in (tmp_path / "outside").rglob("*") if file.is_file()}
-    if name in WHOLE:
+    assert SECRET not in text
+    assert "12.34567" not in text
+    assert outside_files == {
+        file: file.read_bytes() for file in (tmp_path / "outside").rglob("*") if file.is_file()
+    }
+    if name in UNREADABLE_FOLDERS:
         assert codes["report"] == 2
-        assert len(re.findall(r"StorageError: \S+ is a link", told)) >= 2
+        assert len(re.findall(r"StorageError: \S+ is a link", text)) >= 2
     else:
         assert (results.study("other", "paper") / "report/report.html").exists()
-        assert "the other" in told
+        assert "the other" in text
 
 
 def table(results):
@@ -149,13 +151,13 @@ def table(results):
 def test_damaged_answers_cost_a_mark_and_no_table(template, tmp_path, capsys):
     """The value is that of the record."""
     results = copied(template, tmp_path)
-    said(capsys, "report", str(results.root))
+    run_command(capsys, "report", str(results.root))
     mean = re.findall(r"\| ([\d.]+)", table(results))
     content = bytearray(results.run(RUN).answers.read_bytes())
     content[len(content) // 2] ^= 0xFF
     results.run(RUN).answers.write_bytes(content)
 
-    assert said(capsys, "report", str(results.root))[0] == 0
+    assert run_command(capsys, "report", str(results.root))[0] == 0
 
     assert re.findall(r"\| ([\d.]+)", table(results))[: len(mean)] == mean
     assert "1 with damaged answers" in table(results)
@@ -166,15 +168,15 @@ def test_damaged_answers_cost_a_mark_and_no_table(template, tmp_path, capsys):
 
 def test_a_part_that_cannot_be_drawn_leaves_no_older_file(template, tmp_path, capsys):
     results = copied(template, tmp_path)
-    said(capsys, "report", str(results.root))
+    run_command(capsys, "report", str(results.root))
     assert table(results)
-    made = plan_of(results)
+    plan = plan_of(results)
     broken = [
-        one | {"rows": "no such axis", "columns": "nor this"} if one["name"] == "scores" else one
-        for one in made["report"]
+        part | {"rows": "no such axis", "columns": "nor this"} if part["name"] == "scores" else part
+        for part in plan["report"]
     ]
-    plan_file(results).write_text(json.dumps(made | {"report": broken}))
+    plan_file(results).write_text(json.dumps(plan | {"report": broken}))
 
-    assert said(capsys, "report", str(results.root))[0] == 0
+    assert run_command(capsys, "report", str(results.root))[0] == 0
 
     assert not (results.study("made_up", "paper") / "report/tables/scores.md").exists()

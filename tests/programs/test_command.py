@@ -87,14 +87,14 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
     )
 
     assert (row["status"], row["accuracy"]) == ("done", 91.5)
-    shown = (run_folder() / "output.log").read_text()
-    assert '["a b {x}", "2.0", "--seed=0", "$HOME", "run 0"]' in shown
-    assert shown.startswith("$ python train.py ")
+    log_text = (run_folder() / "output.log").read_text()
+    assert '["a b {x}", "2.0", "--seed=0", "$HOME", "run 0"]' in log_text
+    assert log_text.startswith("$ python train.py ")
     assert not (run_folder() / "files").exists()
 
 
 @pytest.mark.parametrize(
-    ("command", "settings", "said"),
+    ("command", "settings", "message"),
     [
         (
             "train {folder} {lrr}",
@@ -111,15 +111,15 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
         ("train {folder}", {"folder": "x"}, "A setting of train must not be named 'folder'"),
     ],
 )
-def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, settings, said):
-    with pytest.raises(ConfigError, match=re.escape(said)):
+def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, settings, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
         Study(
             "s", program=Command(command), settings=settings, metrics=ACCURACY, variants=[Variant("one", {})]
         )
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"metrics": LastLine(r"f1: \S+")}, "the pattern of LastLine has no group for accuracy"),
         ({"metrics": LastLine("(")}, "The pattern of LastLine is not a valid regular expression"),
@@ -130,8 +130,8 @@ def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, 
         ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, "leave CUDA_VISIBLE_DEVICES out"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_when_the_study_is_made(options, said, study):
-    with pytest.raises(ConfigError, match=re.escape(said)):
+def test_options_that_do_not_fit_are_refused_when_the_study_is_made(options, message, study):
+    with pytest.raises(ConfigError, match=re.escape(message)):
         study("", **options)
 
 
@@ -150,11 +150,11 @@ def test_the_command_and_the_name_decide_the_ids_and_the_folder_does_not(tmp_pat
 
 
 def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_written(study):
-    for options, said in (
+    for options, message in (
         ({"folder": "/nowhere"}, "The folder of train.py does not exist: /nowhere"),
         ({"command": "pythonn train.py {folder}"}, "Program 'pythonn' of the command is not installed"),
     ):
-        with gathering(), pytest.raises(ConfigError, match=said):
+        with gathering(), pytest.raises(ConfigError, match=message):
             ran(study(GOOD, **options))
     assert not Path("results/runs").exists()
 
@@ -164,7 +164,7 @@ def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_w
 
 
 @pytest.mark.parametrize(
-    ("script", "options", "said"),
+    ("script", "options", "message"),
     [
         ("print('boom'); sys.exit(3)", {}, "train.py exited with code 3: boom"),
         ("os.kill(os.getpid(), 11)", {}, "train.py was ended by signal 11 (Segmentation fault)"),
@@ -175,11 +175,11 @@ def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_w
         ("print('f1: 3')", {"metrics": LastLine(r"accuracy: (\S+)")}, r"no line of the output matches accuracy: (\S+)"),
     ],
 )  # fmt: skip
-def test_a_command_without_metrics_is_a_failed_run_with_its_output(script, options, said, study):
+def test_a_command_without_metrics_is_a_failed_run_with_its_output(script, options, message, study):
     row = ran(study("print('before')\n" + script, **options))
 
     assert (row["status"], row["error_class"]) == ("failed", "code")
-    assert said in row["error"]
+    assert message in row["error"]
     assert "before" in row["traceback"]
     assert "Traceback" not in row["traceback"]
 
@@ -239,9 +239,9 @@ def test_binary_output_breaks_nothing(study):
 def test_the_last_megabyte_of_the_output_is_kept(study):
     assert ran(study("for i in range(400_000): print('line', i)\n" + GOOD))["status"] == "done"
 
-    kept = (run_folder() / "output.log").read_bytes()
-    assert 2**20 <= len(kept) <= 2**21
-    assert kept.endswith(b"\nline 399999\n")
+    log_bytes = (run_folder() / "output.log").read_bytes()
+    assert 2**20 <= len(log_bytes) <= 2**21
+    assert log_bytes.endswith(b"\nline 399999\n")
 
 
 def test_lines_of_progress_are_reported_as_steps(study):
@@ -426,14 +426,16 @@ def test_a_command_ends_with_a_lost_worker_of_ray_which_another_one_replaces(stu
 
 
 def test_the_files_of_the_command_are_those_of_the_user(study):
-    made = study("import helper")
+    program_study = study("import helper")
     Path("helper.py").write_text("x = 1")
 
-    before = made.program.user_files()
+    old_files = program_study.program.user_files()
     Path("helper.py").write_text("x = 2")
 
-    assert [*before] == ["helper.py", "train.py"]
-    assert {path for path, sha in made.program.user_files().items() if before[path] != sha} == {"helper.py"}
+    assert [*old_files] == ["helper.py", "train.py"]
+    assert {path for path, sha in program_study.program.user_files().items() if old_files[path] != sha} == {
+        "helper.py"
+    }
 
 
 def test_a_command_without_a_seed_is_pointed_out(study):
@@ -450,6 +452,6 @@ def test_a_bundle_has_the_script_and_its_runs_are_reproduced_from_it(tmp_path, s
     Path("train.py").unlink()
 
     words = ["reproduce", tmp_path / "bundle.zip", "--trust", "--no-ray"]
-    ended = subprocess.run([*recstudy, *words], check=True, capture_output=True, text=True)
+    process = subprocess.run([*recstudy, *words], check=True, capture_output=True, text=True)
 
-    assert "every metric of 1 run is the same to the last digit" in ended.stdout
+    assert "every metric of 1 run is the same to the last digit" in process.stdout

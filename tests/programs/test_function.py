@@ -88,7 +88,7 @@ def test_what_goes_wrong_in_a_function_stands_in_its_record(tmp_path, monkeypatc
 
 def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
     @dataclasses.dataclass
-    class Plain:
+    class PlainSettings:
         depth: int = 2
 
     class Checked(BaseModel):
@@ -97,7 +97,7 @@ def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
     def train(run: RunContext) -> dict[str, float]:
         return {"accuracy": 10.0 * run.settings.depth}
 
-    for number, kind in enumerate((Plain, Checked, Plain(), Checked(depth=3))):
+    for number, kind in enumerate((PlainSettings, Checked, PlainSettings(), Checked(depth=3))):
         study = study_of(Function(train, name=f"typed{number}"), kind)
         assert recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist() == [
             10.0,
@@ -139,8 +139,10 @@ def test_numbers_of_numpy_are_settings_like_pythons_own(tmp_path):
     study = study_of(train, {"depth": np.int64(2), "rate": np.float64(0.1)}, variants=grid(axes))
     runs = recstudy.run(study, results=tmp_path / "r", ray=False).runs
     assert runs["accuracy"].tolist() == [1.0] * 4
-    plain = study_of(train, {"depth": 2, "rate": 0.1}, variants=grid({"depth": [1, 2], "rate": [0.01, 0.1]}))
-    assert [run.id for run in make_plan(plain).runs] == runs["id"].tolist()
+    fixed_study = study_of(
+        train, {"depth": 2, "rate": 0.1}, variants=grid({"depth": [1, 2], "rate": [0.01, 0.1]})
+    )
+    assert [run.id for run in make_plan(fixed_study).runs] == runs["id"].tolist()
 
 
 def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
@@ -153,10 +155,10 @@ def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
     studies = [
         study_of(Function(function, name=function.__name__), {"depth": 1}) for function in (double, triple)
     ]
-    again = dataclasses.replace(studies[0], name="again")  # the same function in another study
+    renamed = dataclasses.replace(studies[0], name="again")  # the same function in another study
     values = [
         recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist()
-        for study in (*studies, again)
+        for study in (*studies, renamed)
     ]
 
     assert values == [[2.0, 4.0], [3.0, 6.0], [2.0, 4.0]]

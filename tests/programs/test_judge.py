@@ -69,14 +69,14 @@ def values(folder: Path) -> dict[str, float]:
 def test_it_gives_estimates_figures_and_verdicts(judge, capsys):
     Path("claims.yaml").write_text(CLAIMS)
     loaded = recstudy.load(judge(ROWS))
-    first, *said = capsys.readouterr().out.splitlines()
+    first, *output_lines = capsys.readouterr().out.splitlines()
     assert first == (
         "runs.csv: 12 runs; settings: lr, depth; seed: seed; metrics: accuracy (%, higher is better, 1,000 test items), "
         "val/loss (lower is better); left out: none. Other columns: --settings A,B --metrics C,D --seed S"
     )
     frame = loaded.table("results").frame
     assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [85.16, 90.16, 85.07, 90.07]
-    assert said[0].startswith("Supported (post hoc): depth 2 is better: ")
+    assert output_lines[0].startswith("Supported (post hoc): depth 2 is better: ")
     assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc)", "undecided (post hoc)"]
     assert set(loaded.parts) == {"claims", "results", "differences"}
 
@@ -93,15 +93,15 @@ def test_every_run_is_marked_with_the_file_that_it_is_from(judge):
 
 def test_the_same_file_changes_nothing_and_a_longer_one_adds_runs(judge, capsys):
     folder = judge(ROWS[:6])
-    before = (folder / "imported.json").read_bytes()
+    old_import = (folder / "imported.json").read_bytes()
     judge(ROWS[:6])
-    assert (folder / "imported.json").read_bytes() == before
+    assert (folder / "imported.json").read_bytes() == old_import
     assert "imported before" not in capsys.readouterr().out
     judge(ROWS)
     assert "6 runs imported before: this file adds 6 and changes 0; it lacks 0" in capsys.readouterr().out
-    after = json.loads((folder / "imported.json").read_text())
-    assert after["runs"].items() >= json.loads(before)["runs"].items()
-    assert len(after["runs"]) == 12
+    new_import = json.loads((folder / "imported.json").read_text())
+    assert new_import["runs"].items() >= json.loads(old_import)["runs"].items()
+    assert len(new_import["runs"]) == 12
     judge(ROWS[6:])  # what was imported stays in the report
     assert len(values(folder)) == 12
 
@@ -129,15 +129,15 @@ def test_a_failed_run_is_replaced_by_its_repetition(judge):
 
 def test_every_reading_command_takes_it(judge, tmp_path):
     folder = judge([*ROWS, "0.01,4,3,,,killed"])
-    out = Console(record=True, width=200)
-    show_report(*studies_at(folder)[0], (), out)
-    show_cell(studies_at(folder), "results:1:1", out)
-    show_audits(studies_at(folder), False, out)
-    said = out.export_text()
-    assert "Imported from runs.csv (sha256 " in said
-    assert "imported/imported.json" in said
-    (found,) = status(Results(tmp_path / "results"))
-    assert (found.done, found.failed, found.planned) == (12, 1, 13)
+    terminal = Console(record=True, width=200)
+    show_report(*studies_at(folder)[0], (), terminal)
+    show_cell(studies_at(folder), "results:1:1", terminal)
+    show_audits(studies_at(folder), False, terminal)
+    output = terminal.export_text()
+    assert "Imported from runs.csv (sha256 " in output
+    assert "imported/imported.json" in output
+    (counts,) = status(Results(tmp_path / "results"))
+    assert (counts.done, counts.failed, counts.planned) == (12, 1, 13)
     board = ResultsFolder(Results(tmp_path / "results"))
     board.poll()
     (study,) = board.studies.values()

@@ -50,7 +50,7 @@ def test_a_script_that_exists_is_left_as_it_is(new):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["mine", "--function", "--model"], "a study has one program: give --function or --model"),
         (["mine", "--command", "python train.py {lr}"], "give the command without its options"),
@@ -66,9 +66,9 @@ def test_a_script_that_exists_is_left_as_it_is(new):
         (["mine", "--command", "python json.py"], "json.py would be imported"),
     ],
 )
-def test_what_cannot_be_written_is_refused(words, said, new):
+def test_what_cannot_be_written_is_refused(words, message, new):
     code, output = new(*words)
 
     assert code == 2
-    assert output.startswith(f"ConfigError: {said}")
+    assert output.startswith(f"ConfigError: {message}")
     assert not list(Path().iterdir())

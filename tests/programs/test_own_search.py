@@ -32,7 +32,7 @@ def log_of(folder: Path) -> TrialLog:
 
 
 def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, capsys):
-    said = command(capsys, "--no-ray", "--results", str(tmp_path))
+    output = command(capsys, "--no-ray", "--results", str(tmp_path))
 
     log = log_of(tmp_path)
     tried = log.tried()
@@ -44,24 +44,24 @@ def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, 
     assert all(max(trial.scores.values()) < best.values[0] for trial in stopped)
     assert read_record(log.results.run(stopped[0].run_id).stopped, Stopped).by == "median"
     assert next(iter(log.fresh.values())).confirms == tried.index(best)
-    assert "Best trial: 0: lr 0.1, depth 2: accuracy 58.0" in said
+    assert "Best trial: 0: lr 0.1, depth 2: accuracy 58.0" in output
     page = (tmp_path / "studies/climbing/default/report/report.html").read_text()
     assert "The search, trial by trial" in page
     assert "nothing is left to run" in command(capsys, "--no-ray", "--results", str(tmp_path))
 
 
 def test_fields_are_set_and_varied_by_their_own_names(tmp_path, capsys):
-    where = ("--results", str(tmp_path), "--dry-run")
+    options = ("--results", str(tmp_path), "--dry-run")
 
-    said = command(capsys, *where, "--vary", "lr=0.1,0.2", "--vary", "epochs=3,9", "--set", "pause=0.1")
+    output = command(capsys, *options, "--vary", "lr=0.1,0.2", "--vary", "epochs=3,9", "--set", "pause=0.1")
 
-    assert [re.sub(" +", " ", line).strip() for line in said.splitlines()[4:7]] == [
+    assert [re.sub(" +", " ", line).strip() for line in output.splitlines()[4:7]] == [
         "climbing.climb lr 0.1, 0.2",
         "climbing.climb depth 1 to 6",
         "climbing.climb epochs 3, 9",
     ]
-    assert "lr=0.1, depth=2, epochs=9" in said
-    assert "Price: 12 runs. Their time and FLOPs are unknown: no run has finished." in said
+    assert "lr=0.1, depth=2, epochs=9" in output
+    assert "Price: 12 runs. Their time and FLOPs are unknown: no run has finished." in output
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_objectives_are_the_metrics_that_the_function_returns():
 def test_a_killed_search_resumes_and_repeats_no_finished_run(tmp_path):
     start = [sys.executable, str(climbing.FILE), "--no-ray", "--results", str(tmp_path), "--stopping", "none"]
     killed = subprocess.run(start, capture_output=True, env={**os.environ, "CLIMBING": "4"}, check=False)
-    before = log_of(tmp_path)
+    old_log = log_of(tmp_path)
 
     resumed = subprocess.run(start, capture_output=True, text=True, check=True)
 
-    after = log_of(tmp_path)
+    new_log = log_of(tmp_path)
     assert killed.returncode == -9
-    assert [run.label for run in after.runs[: len(before.runs)]] == [run.label for run in before.runs]
+    assert [run.label for run in new_log.runs[: len(old_log.runs)]] == [run.label for run in old_log.runs]
     assert "4 runs made before, 1 of them to run" in resumed.stdout
-    assert [after.results.run(run.id).tries for run in after.runs] == [1, 1, 1, 2, *[1] * 6]
+    assert [new_log.results.run(run.id).tries for run in new_log.runs] == [1, 1, 1, 2, *[1] * 6]
 
 
 @pytest.mark.whole
@@ -128,9 +128,9 @@ def test_a_search_of_a_function_on_ray_resumes_after_its_driver_was_killed(tmp_p
         kill_all(driver)
     finished = shell.records()
 
-    said = shell.run("pause=0.2")
+    output = shell.run("pause=0.2")
 
     assert all(shell.records()[run] == result for run, result in finished.items())
     assert len(shell.records()) + len(shell.records("stopped.json")) == 12
     assert {record["by"] for record in shell.records("stopped.json").values()} == {"median"}
-    assert "Best trial: 0: lr 0.1, depth 2: accuracy 58.0" in said
+    assert "Best trial: 0: lr 0.1, depth 2: accuracy 58.0" in output

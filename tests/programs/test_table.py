@@ -54,14 +54,14 @@ def table(tmp_path):
     return read
 
 
-def named(table, **stated) -> tuple[list[str], str, list[str]]:
-    assign(table, **stated)
+def assigned_columns(table, **roles) -> tuple[list[str], str, list[str]]:
+    assign(table, **roles)
     settings, metrics = ([column.name for column in table.with_role(role)] for role in (SETTING, METRIC))
     return settings, table.heads(SEED), metrics
 
 
-def imported(table, **stated):
-    assign(table, **stated)
+def imported(table, **roles):
+    assign(table, **roles)
     return finished_runs(table, PROGRAM + "runs")
 
 
@@ -95,13 +95,13 @@ def imported(table, **stated):
     ],
 )
 def test_roles_follow_from_names_and_cells(table, text, roles):
-    assert named(table(text)) == roles
+    assert assigned_columns(table(text)) == roles
 
 
 def test_states_and_numbers_of_a_tracker_decide_what_a_run_is(table):
     runs, lines = imported(table(WANDB))
-    found = [(run.settings["lr"], run.seed, run.status, run.metrics) for run in runs.values()]
-    assert found == [
+    results = [(run.settings["lr"], run.seed, run.status, run.metrics) for run in runs.values()]
+    assert results == [
         (0.1, 0, "done", {"accuracy": 0.901, "val_loss": 0.31}),
         (0.1, 1, "done", {"accuracy": 0.903, "val_loss": 0.30}),
         (0.01, 0, "done", {"accuracy": 0.871, "val_loss": 0.41}),
@@ -133,12 +133,12 @@ def test_the_ids_are_those_of_own_settings(table):
 
 def test_an_empty_column_and_integers_written_as_floats_change_no_id(table):
     ids = set(imported(table(GRID))[0])
-    wider = (
+    wider_table = (
         GRID.replace("lr,", "dropout,lr,")
         .replace("\n0.1,1,", "\n,0.1,1.0,")
         .replace("\n0.1,2,", "\n,0.1,2.0,")
     )
-    assert set(imported(table(wider), settings=["lr", "depth", "dropout"])[0]) == ids
+    assert set(imported(table(wider_table), settings=["lr", "depth", "dropout"])[0]) == ids
 
 
 def test_without_seeds_runs_are_numbered(table):
@@ -188,7 +188,7 @@ def test_one_line_names_file_line_column_and_fix(table, text):
 
 
 def test_stated_columns_are_taken_in_their_order(table):
-    stated = {"settings": ["lr"], "metrics": ["val/loss", "accuracy"], "seed": "seed"}
-    assert named(table(WANDB), **stated) == (["lr"], "seed", ["val_loss", "accuracy"])
+    roles = {"settings": ["lr"], "metrics": ["val/loss", "accuracy"], "seed": "seed"}
+    assert assigned_columns(table(WANDB), **roles) == (["lr"], "seed", ["val_loss", "accuracy"])
     with pytest.raises(ConfigError, match=r"runs.csv has no column 'acuracy'.* Did you mean 'accuracy'"):
         assign(table(GRID), metrics=["acuracy"])

@@ -48,10 +48,10 @@ def run_file(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_an_error_in_a_training_function_is_shown_with_the_last_lines_of_the_users_files(tmp_path):
-    ended = run_file(write_study(tmp_path, "mine.py"))
+    process = run_file(write_study(tmp_path, "mine.py"))
 
-    assert ended.returncode == 8
-    message, *calls = [line for line in ended.stdout.splitlines() if "mine.py" in line]
+    assert process.returncode == 8
+    message, *calls = [line for line in process.stdout.splitlines() if "mine.py" in line]
     assert "mine.py, line 6: ZeroDivisionError: division by zero" in message
     assert calls == [
         '    mine.py, line 10, in train: return {"accuracy": inverse(run)}',
@@ -63,18 +63,18 @@ def test_an_error_in_a_study_file_shows_its_lines_and_no_frames_of_recstudy(tmp_
     file = write_study(tmp_path, "mine.py")
     file.write_text(file.read_text().replace('grid({"depth"', 'grid({"dept"'))
 
-    ended = run_file(file)
+    process = run_file(file)
 
-    assert ended.returncode == 2
-    assert "dept" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert process.returncode == 2
+    assert "dept" in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_a_training_function_with_other_arguments_is_refused_before_anything_runs(tmp_path):
-    ended = run_file(write_study(tmp_path, "mine.py", arguments="run, epochs"))
+    process = run_file(write_study(tmp_path, "mine.py", arguments="run, epochs"))
 
-    assert ended.returncode == 2
-    assert ended.stderr.splitlines() == [
+    assert process.returncode == 2
+    assert process.stderr.splitlines() == [
         "ConfigError: mine.py, line 9: train(run, epochs) is called as train(run): missing a required argument: 'epochs'"
     ]
 

@@ -12,8 +12,8 @@ from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_o
 
 def sealed(root: Path) -> Path:
     """Write manifest and digest of the records anew, as somebody would who changes a bundle on purpose."""
-    found = Bundle(root)
-    digests = {name: sha256_of(file) for name, file in found.files.items() if name != MANIFEST}
+    bundle = Bundle(root)
+    digests = {name: sha256_of(file) for name, file in bundle.files.items() if name != MANIFEST}
     records = digest_of_records(digests)
     about = json.loads((root / ABOUT).read_text())
     for name in (ABOUT, README, "CITATION.cff"):
@@ -23,12 +23,12 @@ def sealed(root: Path) -> Path:
     return root
 
 
-def changed(root: Path, pattern: str, what: str, to: str | Callable[[re.Match[str]], str]) -> str:
+def changed(root: Path, pattern: str, expression: str, to: str | Callable[[re.Match[str]], str]) -> str:
     """Change what an expression finds first in the first file that a glob finds; return the file's name."""
     for file in sorted(root.glob(pattern)):
         text = file.read_text()
-        again = re.sub(what, to, text, count=1)
-        if again != text:
-            file.write_text(again)
+        replaced = re.sub(expression, to, text, count=1)
+        if replaced != text:
+            file.write_text(replaced)
             return file.relative_to(root).as_posix()
-    raise AssertionError(f"nothing in {pattern} matches {what}")
+    raise AssertionError(f"nothing in {pattern} matches {expression}")

@@ -47,18 +47,18 @@ def published_once(trained_results: Results, tmp_path_factory: pytest.TempPathFa
     """Return its bundle's folder, beside which the zip lies; nobody changes it."""
     folder = tmp_path_factory.mktemp("published")
     (folder / "tiny.py").write_text("study = ...\n")
-    out = folder / "tiny_bundle"
+    bundle_folder = folder / "tiny_bundle"
     study = folder / "tiny.py"
     publish(
         trained_results,
         "tiny",
         "quick",
-        out,
+        bundle_folder,
         study=study,
         authors=("A. Author", "B. Author"),
         licence="CC-BY-4.0",
     )
-    return out
+    return bundle_folder
 
 
 @pytest.fixture

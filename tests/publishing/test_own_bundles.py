@@ -54,7 +54,7 @@ def test_a_bundle_verifies(published):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "what", "to", "said"),
+    ("pattern", "expression", "to", "message"),
     [
         (
             "results/runs/*/config.json",
@@ -70,12 +70,12 @@ def test_a_bundle_verifies(published):
         ),
     ],
 )
-def test_what_was_changed_is_found(published, tmp_path, pattern, what, to, said):
+def test_what_was_changed_is_found(published, tmp_path, pattern, expression, to, message):
     bundle = Path(shutil.copytree(published, tmp_path / "bundle"))
-    changed(bundle, pattern, what, to)
-    found = verify(Bundle(sealed(bundle))).differences
+    changed(bundle, pattern, expression, to)
+    differences = verify(Bundle(sealed(bundle))).differences
 
-    assert any(re.search(said, line) for line in found)
+    assert any(re.search(message, line) for line in differences)
 
 
 STUDY = """from recstudy import Metric, Study, grid, main
@@ -104,6 +104,6 @@ def test_the_runs_of_a_bundle_are_made_again_by_the_program_in_it(tmp_path):
         )
     ]
 
-    assert [one.returncode for one in done] == [0, 0, 2, 0], done
+    assert [process.returncode for process in done] == [0, 0, 2, 0], done
     assert "its runs need modules of the bundle: mine" in done[2].stderr
     assert "Bit-equal: every metric of 4 runs" in done[3].stdout

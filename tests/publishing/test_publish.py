@@ -29,13 +29,13 @@ SECRET = "correct-horse-battery"
 def test_published_twice_gives_the_same_bytes_which_sha256sum_checks(
     trained_results, published_once, tmp_path
 ):
-    again = tmp_path / published_once.name
+    second_bundle = tmp_path / published_once.name
     study = published_once.with_name("tiny.py")
     publish(
         trained_results,
         "tiny",
         "quick",
-        again,
+        second_bundle,
         study=study,
         authors=("A. Author", "B. Author"),
         licence="CC-BY-4.0",
@@ -43,13 +43,13 @@ def test_published_twice_gives_the_same_bytes_which_sha256sum_checks(
 
     assert (
         subprocess.run(
-            ["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=again, check=False
+            ["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=second_bundle, check=False
         ).returncode
         == 0
     )
     assert (
-        again.with_name(f"{again.name}.zip").read_bytes()
-        == published_once.with_name(f"{again.name}.zip").read_bytes()
+        second_bundle.with_name(f"{second_bundle.name}.zip").read_bytes()
+        == published_once.with_name(f"{second_bundle.name}.zip").read_bytes()
     )
 
 
@@ -153,7 +153,7 @@ def test_nothing_private_is_in_it(tmp_path, monkeypatch):
         "/mnt/",
         "4711",
     )
-    for file in (one for one in (tmp_path / "out").rglob("*") if one.is_file()):
+    for file in (path for path in (tmp_path / "out").rglob("*") if path.is_file()):
         text = file.read_bytes().decode(errors="replace") if file.suffix != ".js" else ""
         assert not [word for word in words if word in text], file
     plan = Bundle(tmp_path / "out").plan
@@ -170,13 +170,13 @@ def test_what_an_author_wrote_is_refused_and_not_rewritten(tmp_path, monkeypatch
     with pytest.raises(ConfigError, match=r"plan.json, line \d+, names 'annabel'"):
         publish(results, "told", "quick", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    assert not [one for one in tmp_path.iterdir() if one.name != "results"]
+    assert not [path for path in tmp_path.iterdir() if path.name != "results"]
 
     publish(results, "told", "quick", tmp_path / "out", allowed=("annabel",))
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "redacted"),
     [
         ("open /home/ann/x/y.npz failed", "open .../y.npz failed"),
         ('File "/opt/env/lib/python3.11/site-packages/torch/nn.py", line 3', 'File ".../nn.py", line 3'),
@@ -190,9 +190,9 @@ def test_what_an_author_wrote_is_refused_and_not_rewritten(tmp_path, monkeypatch
         (f"token {TOKEN}", "token (secret)"),
     ],
 )
-def test_what_is_left_of_a_text(text, kept):
-    assert Private().text(text, written=True) == kept
-    assert Private().text(kept, written=True) == kept
+def test_what_is_left_of_a_text(text, redacted):
+    assert Private().text(text, written=True) == redacted
+    assert Private().text(redacted, written=True) == redacted
 
 
 def test_names_that_are_words_are_no_names(monkeypatch):

@@ -17,11 +17,11 @@ def reproduce(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def typed(*words: str, code: int = 0) -> str:
-        with pytest.raises(SystemExit, match=r"^(None|\d)?$") as ended:
+        with pytest.raises(SystemExit, match=r"^(None|\d)?$") as exit_info:
             main(["reproduce", *map(str, words), "--no-ray"])
-        said = capsys.readouterr()
-        assert ended.value.code == code, said.out + said.err
-        return said.out + said.err
+        output = capsys.readouterr()
+        assert exit_info.value.code == code, output.out + output.err
+        return output.out + output.err
 
     return typed
 
@@ -33,9 +33,9 @@ def test_one_cell_is_reproduced_bit_for_bit(published_once, reproduce, tmp_path)
     assert "tiny, preset quick: 2 runs" in priced
     assert not (tmp_path / "reproduced").exists()
 
-    said = reproduce(zipped, "depths:1:1")
-    assert "2 runs to make; 2 published runs took " in said
-    assert "Bit-equal: every metric of 2 runs is the same to the last digit" in said
+    output = reproduce(zipped, "depths:1:1")
+    assert "2 runs to make; 2 published runs took " in output
+    assert "Bit-equal: every metric of 2 runs is the same to the last digit" in output
     assert len(list(tmp_path.glob("reproduced/runs/*/result.json"))) == 2
 
     assert "2 runs: all finished before" in reproduce(zipped, "depths:1:1")  # nothing is run twice
@@ -43,13 +43,13 @@ def test_one_cell_is_reproduced_bit_for_bit(published_once, reproduce, tmp_path)
 
 
 def test_a_claim_is_asked_again_with_other_seeds(published_once, reproduce, tmp_path):
-    said = reproduce(published_once, "two latent", "--fresh-seeds", "2")
+    output = reproduce(published_once, "two latent", "--fresh-seeds", "2")
 
     assert len(list(tmp_path.glob("reproduced/runs/*/result.json"))) == 4
-    assert "Bit-equal" not in said
+    assert "Bit-equal" not in output
     assert (
-        "spread: two latent steps help: here minus theirs " in said
-        or "ifferent: two latent steps help: here minus" in said
+        "spread: two latent steps help: here minus theirs " in output
+        or "ifferent: two latent steps help: here minus" in output
     )
 
 
@@ -61,12 +61,14 @@ def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
         result["provenance"]["threads"] = 7
         file.write_text(json.dumps(result))
 
-    said = reproduce(sealed(bundle), "depths:1:2", code=1)
+    output = reproduce(sealed(bundle), "depths:1:2", code=1)
 
-    assert "Not bit-equal: 0 of 2 runs gave every metric to the last digit" in said
-    assert ", 1 worker of 7 threads, here on " in said
-    assert "The last digits agree for equal workers and threads only, and these differ." in said
-    assert "Different: depths, row '1 latent step', column 'NLL (nats)': here minus theirs -40 [-40." in said
+    assert "Not bit-equal: 0 of 2 runs gave every metric to the last digit" in output
+    assert ", 1 worker of 7 threads, here on " in output
+    assert "The last digits agree for equal workers and threads only, and these differ." in output
+    assert (
+        "Different: depths, row '1 latent step', column 'NLL (nats)': here minus theirs -40 [-40." in output
+    )
 
 
 def test_a_missing_number_or_claim_is_refused(published_once, reproduce, tmp_path):

@@ -21,7 +21,7 @@ from recstudy.publishing.bundle import opened, sha256_of
 from recstudy.publishing.verify import NOT_CHECKED, page_differences, table_differences, verify
 
 
-def told(root: Path) -> str:
+def differences_of(root: Path) -> str:
     return "\n".join(verify(Bundle(root)).differences)
 
 
@@ -29,7 +29,7 @@ def test_a_bundle_as_it_was_published_differs_in_nothing(published_once, capsys)
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["verify", f"{published_once}.zip"])
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in (
         "the ids of 4 runs",
         "metrics of 4 runs by",
@@ -37,12 +37,12 @@ def test_a_bundle_as_it_was_published_differs_in_nothing(published_once, capsys)
         "other files of the report by",
         "Nothing differs",
     ):
-        assert part in said
+        assert part in output
 
 
-def next_digit(found) -> str:
+def next_digit(match) -> str:
     """Another number of as many digits."""
-    return found[1] + str((int(found[2]) + 1) % 10) + found[3]
+    return match[1] + str((int(match[2]) + 1) % 10) + match[3]
 
 
 PRINTED = {
@@ -57,9 +57,9 @@ PRINTED = {
 def test_a_digit_that_is_changed_in_print_is_found_in_every_file(bundle):
     for file, number in PRINTED.items():
         changed(bundle, file, number, next_digit)
-    found = told(sealed(bundle))
+    differences = differences_of(sealed(bundle))
 
-    assert not [file for file in PRINTED if f"{file}, line " not in found]
+    assert not [file for file in PRINTED if f"{file}, line " not in differences]
 
 
 PLAN = "results/studies/tiny/quick/plan.json"
@@ -88,12 +88,12 @@ RECORDED = {
 }
 
 
-@pytest.mark.parametrize("what", RECORDED)
-def test_a_digit_that_is_changed_in_a_record_is_found(what, bundle):
-    pattern, number, where = RECORDED[what]
+@pytest.mark.parametrize("item", RECORDED)
+def test_a_digit_that_is_changed_in_a_record_is_found(item, bundle):
+    pattern, number, location = RECORDED[item]
     changed(bundle, pattern, number, next_digit)
 
-    assert where in told(sealed(bundle))
+    assert location in differences_of(sealed(bundle))
 
 
 LOOKS = "results/studies/looks.jsonl"
@@ -180,20 +180,20 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("what", ATTACKS)
-def test_a_change_with_a_new_manifest_is_found_or_named_as_not_checked(what, bundle, capsys):
-    pattern, text, replacement, line = ATTACKS[what]
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_change_with_a_new_manifest_is_found_or_named_as_not_checked(attack, bundle, capsys):
+    pattern, text, replacement, line = ATTACKS[attack]
     if pattern:
         changed(bundle, pattern, text, replacement)
     else:
         file = next(bundle.glob("results/runs/*/answers.npz"))
         with np.load(file) as arrays:
             np.savez_compressed(file, **arrays, more=np.zeros(len(arrays["labels"])))
-    with pytest.raises(SystemExit, match=r"^[01]$") as ended:
+    with pytest.raises(SystemExit, match=r"^[01]$") as exit_info:
         main(["verify", str(sealed(bundle))])
 
-    said = next(text for text in capsys.readouterr().out.splitlines() if line in text)
-    assert ended.value.code == int(not said.startswith("Not checked"))
+    output_line = next(text for text in capsys.readouterr().out.splitlines() if line in text)
+    assert exit_info.value.code == int(not output_line.startswith("Not checked"))
 
 
 TAMPERED = {  # metric -> task, and a difference that half precision does not explain
@@ -225,7 +225,7 @@ def test_a_metric_differs_by_no_more_than_half_precision_of_its_answers_explains
         result["metrics"][name] += difference
         file.write_text(json.dumps(result))
 
-        assert ("but its answers give" in told(sealed(bundle))) == bool(difference)
+        assert ("but its answers give" in differences_of(sealed(bundle))) == bool(difference)
 
 
 @pytest.mark.parametrize("task", ["multiclass", "multilabel"])
@@ -233,9 +233,9 @@ def test_what_half_precision_does_to_a_metric_stays_within_its_tolerance(task, t
     for seed in range(30):
         answers = make_answers(task, seed, 10 ** (seed / 6 - 3))
         (tmp_path / "answers.npz").write_bytes(packed(answers)[0])
-        kept = unpacked(tmp_path / "answers.npz").answers
-        values = measured(kept).values
-        errors = rounding_errors(kept, values)
+        restored = unpacked(tmp_path / "answers.npz").answers
+        values = measured(restored).values
+        errors = rounding_errors(restored, values)
 
         for name, value in measured(answers).values.items():
             assert values[name] == pytest.approx(value, rel=1e-9, abs=errors.get(name, 0))
@@ -253,28 +253,28 @@ def test_files_that_are_missing_new_or_changed_are_named(bundle):
     (bundle / "code/tiny.py").unlink()
     changed(bundle, "README.md", "verify DIR", "verify  DIR")
 
-    said = told(bundle)
+    differences = differences_of(bundle)
     for line in (
         "code/tiny.py: is missing",
         "report/more.py: is not in",
         "CITATION.cff: is missing",
         "README.md: is not as it was published",
     ):
-        assert line in said
+        assert line in differences
 
 
 def test_of_a_report_that_another_version_has_drawn_the_csv_files_are_compared(bundle):
     """Its pages may differ; their digests in the manifest cover them."""
-    changed(bundle, "bundle.json", r'("drawn_by": ")(\w)', lambda found: found[1] + "x")
+    changed(bundle, "bundle.json", r'("drawn_by": ")(\w)', lambda match: match[1] + "x")
     changed(bundle, "report/report.html", r"<nav aria-label", '<nav class="new" aria-label')
-    found = verify(Bundle(sealed(bundle)))
-    assert not found.differences
-    assert "another version of recstudy or its packages wrote them" in found.unchecked[-1]
+    verification = verify(Bundle(sealed(bundle)))
+    assert not verification.differences
+    assert "another version of recstudy or its packages wrote them" in verification.unchecked[-1]
 
     changed(bundle, file := "report/tables/depths.md", PRINTED[file], next_digit)
-    assert "report/tables/depths.md: is not as it was published" in told(bundle)
+    assert "report/tables/depths.md: is not as it was published" in differences_of(bundle)
     changed(bundle, file := "report/tables/depths.csv", PRINTED[file], next_digit)
-    assert "report/tables/depths.csv, line " in told(sealed(bundle))
+    assert "report/tables/depths.csv, line " in differences_of(sealed(bundle))
 
 
 def test_the_last_line_is_the_digest_that_a_paper_prints(published_once, capsys):
@@ -306,7 +306,7 @@ def test_nothing_of_a_bundle_is_imported_and_nothing_beside_it(bundle, tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
-OWN = """
+OWN_STUDY = """
 import sys
 from recstudy import Study, grid, main
 from recstudy.metrics import METRICS
@@ -334,7 +334,7 @@ def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_che
     """In processes of their own, as it is typed: the file registers a metric, which verifying does not
     import.
     """
-    (tmp_path / "own_study.py").write_text(OWN)
+    (tmp_path / "own_study.py").write_text(OWN_STUDY)
     program = ("-c", "from recstudy.command import main; main()")
 
     def typed(*words: str, code: int = 0) -> str:
@@ -353,14 +353,14 @@ def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_che
 
     changed(tmp_path / "out", "report/tables/own.csv", PRINTED["report/tables/depths.csv"], next_digit)
     changed(tmp_path / "out", "code/own_study.py", "Mine", "Yours")
-    said = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
-    assert "report/tables/own.csv, line " in said
-    assert "code/own_study.py: its SHA-256 is not the one in plan.json" in said
+    output = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
+    assert "report/tables/own.csv, line " in output
+    assert "code/own_study.py: its SHA-256 is not the one in plan.json" in output
 
     digests = [sha256_of(root / "own_study.py") for root in (tmp_path / "published", tmp_path / "out/code")]
     changed(tmp_path / "out", "results/studies/*/*/plan.json", *digests)
-    said = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
-    assert "code/own_study.py: it has its SHA-256 in plan.json, but no run has recorded it" in said
+    output = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
+    assert "code/own_study.py: it has its SHA-256 in plan.json, but no run has recorded it" in output
 
 
 # ---------------------------------------------------------------------------------------------------- zips of
@@ -432,14 +432,14 @@ def test_damage_is_a_difference_and_no_traceback(bundle):
     first, *_, last = sorted(bundle.glob("results/runs/*"))
     for file in (first / "result.json", last / "answers.npz"):
         file.write_bytes(b'{"format": 1, "status": "do' + b"\0" * 10 + b"\n{}\n")
-    found = told(sealed(bundle))
+    differences = differences_of(sealed(bundle))
 
-    assert first.name in found
-    assert last.name in found
+    assert first.name in differences
+    assert last.name in differences
 
 
 @pytest.mark.parametrize(
-    ("compare", "published", "drawn", "differences"),
+    ("compare", "published", "drawn_by", "differences"),
     [
         (table_differences, "row,mean\nx,0.30000000000000004\n", "row,mean\nx,0.3\n", 0),
         (table_differences, "row,mean\nx,0.3001\n", "row,mean\nx,0.3\n", 1),
@@ -460,10 +460,10 @@ def test_damage_is_a_difference_and_no_traceback(bundle):
     ],
 )
 def test_numbers_may_differ_in_their_last_digits_and_in_no_other(
-    tmp_path, compare, published, drawn, differences
+    tmp_path, compare, published, drawn_by, differences
 ):
     """Such as 0.1 + 0.2, which another order of adding makes 0.3."""
     files = [tmp_path / "published", tmp_path / "drawn"]
-    for file, text in zip(files, (published, drawn), strict=True):
+    for file, text in zip(files, (published, drawn_by), strict=True):
         file.write_text(text)
     assert len(list(compare(*files, is_same_version=True))) == differences
