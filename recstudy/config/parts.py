@@ -221,7 +221,7 @@ class DataConfig(Config):
         """Rows x columns of an image."""
         return self.shape[1] * self.shape[2]
 
-    def shown(
+    def transform(
         self, seed: int, images: "Tensor", labels: "Tensor", rows: "Labels", turns: "Labels"
     ) -> "tuple[Tensor, Tensor]":
         """Training images and their labels as they are shown this time: as they are, unless the set has

@@ -130,9 +130,9 @@ class ArcAgi(Puzzles):
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Return pass@1, pass@2, and the attempts as Kaggle has them."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
-        found = ballots(answers, halt, ids, names)
-        scores = {f"pass_at_{count}": pass_at(count, found) for count in range(1, ATTEMPTS + 1)}
-        return scores, {"submission.json": submission(found)}
+        votes = ballots(answers, halt, ids, names)
+        scores = {f"pass_at_{count}": pass_at(count, votes) for count in range(1, ATTEMPTS + 1)}
+        return scores, {"submission.json": submission(votes)}
 
     def reader(self) -> ArcAgiReader:
         return ArcAgiReader(self)
@@ -163,7 +163,7 @@ class Pairs(NamedTuple):
     sizes: Labels  # (E, 2, 2) rows and columns
     tasks: Labels  # (E,)
     places: Labels  # (E,) which of its task's pairs
-    asked: Mask  # (E,) test pairs
+    is_test: Mask  # (E,) test pairs
 
 
 def make_set(folder: Path, config: ArcAgi) -> Arrays:
@@ -191,26 +191,28 @@ def make_set(folder: Path, config: ArcAgi) -> Arrays:
             )
         tasks += small_tasks
         evaluated += [name == names[1]] * len(small_tasks)
-    pairs = in_corner(tasks, side)
-    drawn = [augmentations(task, config) for task in tasks]
-    puzzles = [puzzle for task_puzzles in drawn for puzzle in task_puzzles]
-    tested = pairs.asked & np.array(evaluated)[pairs.tasks]
+    pairs = collect_pairs(tasks, side)
+    puzzles_by_task = [augmentations(task, config) for task in tasks]
+    puzzles = [puzzle for task_puzzles in puzzles_by_task for puzzle in task_puzzles]
+    tested = pairs.is_test & np.array(evaluated)[pairs.tasks]
     columns: dict[str, Any] = {}
     for part, chosen in (("train", ~tested), ("test", tested)):
-        rows, ids = rows_of(pairs, chosen, [len(task_puzzles) for task_puzzles in drawn])
+        rows, ids = augmented_rows(pairs, chosen, [len(task_puzzles) for task_puzzles in puzzles_by_task])
         steps = (
-            moved(pairs, rows, ids, puzzles, config) if part == "train" else np.zeros((len(ids), 2), np.int64)
+            draw_shifts(pairs, rows, ids, puzzles, config)
+            if part == "train"
+            else np.zeros((len(ids), 2), np.int64)
         )
         row_puzzles = [puzzles[puzzle_id - 1] for puzzle_id in ids.tolist()]
-        columns[f"{part}_images"], columns[f"{part}_labels"] = laid_out(pairs, rows, row_puzzles, steps)
-        held = pairs.asked[rows]
+        columns[f"{part}_images"], columns[f"{part}_labels"] = write_canvases(pairs, rows, row_puzzles, steps)
+        is_test = pairs.is_test[rows]
         # Test pairs are puzzles, and groups, of their own.
-        is_apart = held & (not config.whole_tasks or part == "test")
+        is_apart = is_test & (not config.whole_tasks or part == "test")
         columns[f"{part}_groups"] = pairs.tasks[rows] + len(tasks) * is_apart
         columns[f"{part}_puzzles"] = ids + len(puzzles) * is_apart
         columns[f"{part}_ids"] = ids
         if part == "train" and not config.whole_tasks:
-            columns["train_held"] = held
+            columns["train_held"] = is_test
     return Arrays(
         **columns,
         identifiers=["<blank>", *(puzzle.name for puzzle in puzzles)],
@@ -254,33 +256,43 @@ def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
     """
     random = np.random.default_rng([config.drawing_seed, crc32(task.name.encode())])
     has = sorted({colour for grid in task.grids for colour in np.unique(grid).tolist()})
-    found: dict[Any, Augmented] = {}
+    puzzles_by_key: dict[Any, Augmented] = {}
     for _ in range(TRIES * config.augmentations + 1):
-        turn = int(random.integers(len(TURNS))) if found else 0
-        colours = (0, *(1 + random.permutation(COLOURS - 1)).tolist()) if found else tuple(range(COLOURS))
-        found.setdefault((turn, *(colours[own] for own in has)), Augmented(task.name, turn, colours))
-        if len(found) > config.augmentations:
+        turn = int(random.integers(len(TURNS))) if puzzles_by_key else 0
+        colours = (
+            (0, *(1 + random.permutation(COLOURS - 1)).tolist()) if puzzles_by_key else tuple(range(COLOURS))
+        )
+        puzzles_by_key.setdefault(
+            (turn, *(colours[colour] for colour in has)), Augmented(task.name, turn, colours)
+        )
+        if len(puzzles_by_key) > config.augmentations:
             break
-    return list(found.values())
+    return list(puzzles_by_key.values())
 
 
-def in_corner(tasks: Sequence[ArcTask], side: int) -> Pairs:
+def collect_pairs(tasks: Sequence[ArcTask], side: int) -> Pairs:
     """Return all pairs, task by task, shown before asked."""
     members = [
-        (at, place, pair)
-        for at, task in enumerate(tasks)
-        for place, pair in enumerate((*task.shown, *task.asked))
+        (task_number, pair_number, pair)
+        for task_number, task in enumerate(tasks)
+        for pair_number, pair in enumerate((*task.demonstrations, *task.test_pairs))
     ]
     grids = np.zeros((len(members), 2, side, side), np.uint8)
     for row, (_, _, pair) in enumerate(members):
-        for which, grid in enumerate(pair):
-            grids[row, which, : grid.shape[0], : grid.shape[1]] = grid
+        for side_of_pair, grid in enumerate(pair):
+            grids[row, side_of_pair, : grid.shape[0], : grid.shape[1]] = grid
     sizes = np.array([[grid.shape for grid in pair] for _, _, pair in members])
-    of, places = np.array([(at, place) for at, place, _ in members]).T
-    return Pairs(grids, sizes, of, places, places >= np.array([len(task.shown) for task in tasks])[of])
+    task_numbers, pair_numbers = np.array([member[:2] for member in members]).T
+    return Pairs(
+        grids,
+        sizes,
+        task_numbers,
+        pair_numbers,
+        pair_numbers >= np.array([len(task.demonstrations) for task in tasks])[task_numbers],
+    )
 
 
-def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, Labels]:
+def augmented_rows(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, Labels]:
     """Lay the chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,).
 
     Returns:
@@ -298,7 +310,9 @@ def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, 
     return rows, first[pairs.tasks[rows]] + turns[order]
 
 
-def moved(pairs: Pairs, rows: Labels, ids: Labels, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
+def draw_shifts(
+    pairs: Pairs, rows: Labels, ids: Labels, puzzles: Sequence[Augmented], config: ArcAgi
+) -> Labels:
     """Return (N, 2) how far down and to the right each pair goes, where there is room; one of each puzzle
     stays in the corner.
     """
@@ -311,7 +325,7 @@ def moved(pairs: Pairs, rows: Labels, ids: Labels, puzzles: Sequence[Augmented],
     return np.where((places == stays)[:, None], 0, steps)
 
 
-def laid_out(
+def write_canvases(
     pairs: Pairs, rows: Labels, puzzles: Sequence[Augmented], steps: Labels
 ) -> tuple[Pixels, Pixels]:
     """Lay out inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
@@ -325,50 +339,57 @@ def laid_out(
     folder, count, side = cache_folder(), len(rows), pairs.grids.shape[-1]
     with caching(IMAGES, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder) as given, TemporaryFile(dir=folder) as answers:
+        with TemporaryFile(dir=folder) as input_file, TemporaryFile(dir=folder) as answer_file:
             for start in range(0, count, CHUNK):
                 chunk = slice(start, start + CHUNK)
-                for side_of_pair, file in enumerate((given, answers)):
+                for side_of_pair, file in enumerate((input_file, answer_file)):
                     grids, sizes = (
                         pairs.grids[rows[chunk], side_of_pair],
                         pairs.sizes[rows[chunk], side_of_pair],
                     )
                     file.write(canvas(grids, sizes, puzzles[chunk], steps[chunk]).tobytes())
-            given.flush()
-            answers.flush()
-            images = np.memmap(given, np.uint8, "r", shape=(count, 1, side, side))
-            return images, np.memmap(answers, np.uint8, "r", shape=(count, side**2))
+            input_file.flush()
+            answer_file.flush()
+            images = np.memmap(input_file, np.uint8, "r", shape=(count, 1, side, side))
+            return images, np.memmap(answer_file, np.uint8, "r", shape=(count, side**2))
 
 
 def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: Labels) -> Pixels:
     """Lay grids (B, Y, X) of sizes (B, 2) on a canvas of tokens (B, Y, X), augmented, so many steps (B, 2)
     from the corner.
     """
-    across, mirrored, reversed_ = np.array([TURNS[one.turn] for one in puzzles], bool).T[:, :, None]
-    tokens = COLOUR + np.array([one.colours for one in puzzles], np.uint8)
-    height, width = np.where(across, sizes[:, ::-1], sizes).T[:, :, None]
+    is_transposed, is_upside_down, is_mirrored = np.array([TURNS[puzzle.turn] for puzzle in puzzles], bool).T[
+        :, :, None
+    ]
+    tokens = COLOUR + np.array([puzzle.colours for puzzle in puzzles], np.uint8)
+    height, width = np.where(is_transposed, sizes[:, ::-1], sizes).T[:, :, None]
     # (B, Y) and (B, X), counted from the grid's corner
     y, x = np.arange(grids.shape[1]) - steps.T[:, :, None]
     within_y, within_x = (y >= 0) & (y < height), (x >= 0) & (x < width)
     inside = within_y[:, :, None] & within_x[:, None]
     edge = (y == height)[:, :, None] & within_x[:, None] | within_y[:, :, None] & (x == width)[:, None]
-    y, x = np.where(mirrored, height - 1 - y, y)[:, :, None], np.where(reversed_, width - 1 - x, x)[:, None]
-    rows, columns = np.where(across[..., None], x, y), np.where(across[..., None], y, x)
-    puzzle = np.arange(len(grids))[:, None, None]
-    found = tokens[puzzle, grids[puzzle, np.where(inside, rows, 0), np.where(inside, columns, 0)]]
-    return np.where(inside, found, np.where(edge, np.uint8(EOS), np.uint8(PAD)))
+    y, x = (
+        np.where(is_upside_down, height - 1 - y, y)[:, :, None],
+        np.where(is_mirrored, width - 1 - x, x)[:, None],
+    )
+    rows, columns = np.where(is_transposed[..., None], x, y), np.where(is_transposed[..., None], y, x)
+    puzzle_rows = np.arange(len(grids))[:, None, None]
+    grid_tokens = tokens[
+        puzzle_rows, grids[puzzle_rows, np.where(inside, rows, 0), np.where(inside, columns, 0)]
+    ]
+    return np.where(inside, grid_tokens, np.where(edge, np.uint8(EOS), np.uint8(PAD)))
 
 
 class ArcTask(NamedTuple):
     """A rule, by pairs that show it and pairs that ask for it."""
 
     name: str
-    shown: list[Pair]
-    asked: list[Pair]
+    demonstrations: list[Pair]
+    test_pairs: list[Pair]
 
     @property
     def grids(self) -> list[Pixels]:
-        return [grid for pair in (*self.shown, *self.asked) for grid in pair]
+        return [grid for pair in (*self.demonstrations, *self.test_pairs) for grid in pair]
 
     @property
     def side(self) -> int:
@@ -411,18 +432,18 @@ def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) 
         )
     if not pairs or not inputs:
         raise DataError(f"{place}: it has no {'pairs' if not pairs else 'test inputs'}. Mend it.")
-    shown = [
-        (_grid(given, f"{place}, pair {number}, input"), _grid(answer, f"{place}, pair {number}, output"))
-        for number, (given, answer) in enumerate(pairs)
+    demonstrations = [
+        (_grid(grid, f"{place}, pair {number}, input"), _grid(answer, f"{place}, pair {number}, output"))
+        for number, (grid, answer) in enumerate(pairs)
     ]
-    asked = [
+    test_pairs = [
         (
-            _grid(given, f"{place}, test input {number}"),
+            _grid(grid, f"{place}, test input {number}"),
             _grid(answer, f"{solved}, task {name}, solution {number}"),
         )
-        for number, (given, answer) in enumerate(zip(inputs, solutions, strict=True))
+        for number, (grid, answer) in enumerate(zip(inputs, solutions, strict=True))
     ]
-    return ArcTask(name, shown, asked)
+    return ArcTask(name, demonstrations, test_pairs)
 
 
 def _grid(rows: Any, place: str) -> Pixels:

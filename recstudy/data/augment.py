@@ -55,16 +55,16 @@ def augment(images: Tensor, settings: Augment, generator: Generator, labels: Ten
     steps += settings.randaugment_ops * [("randaugment", {"magnitude": settings.randaugment_magnitude})]
     for name, options in [*steps, *((name, {}) for name in settings.more)]:
         function = AUGMENTATIONS[name]
-        told = {"labels": labels} if "labels" in signature(function).parameters else {}
-        given = function(images, generator, **options, **told)
-        if given.shape != images.shape or given.dtype != images.dtype:
-            asked, got = (
-                f"{tuple(some.shape)} {str(some.dtype).removeprefix('torch.')}" for some in (images, given)
+        label_options = {"labels": labels} if "labels" in signature(function).parameters else {}
+        changed = function(images, generator, **options, **label_options)
+        if changed.shape != images.shape or changed.dtype != images.dtype:
+            expected_type, actual_type = (
+                f"{tuple(some.shape)} {str(some.dtype).removeprefix('torch.')}" for some in (images, changed)
             )
             raise ConfigError(
-                f"the augmentation {name!r} must give images {asked}, as it gets them, but gave {got}"
+                f"the augmentation {name!r} must give images {expected_type}, as it gets them, but gave {actual_type}"
             )
-        images = given
+        images = changed
     return images
 
 
@@ -106,19 +106,19 @@ def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
     the CPU.
     """
     order = torch.argsort(codes, stable=True)
-    ends = torch.bincount(codes, minlength=2 * len(OPERATIONS)).cumsum(0).tolist()
-    sent = send(torch.stack([order, codes[order]]), images.device)
-    changed = images.index_select(0, sent[0])
-    moved = slice(ends[1], ends[2 * len(MOVES) + 1])
+    group_ends = torch.bincount(codes, minlength=2 * len(OPERATIONS)).cumsum(0).tolist()
+    order_and_codes = send(torch.stack([order, codes[order]]), images.device)
+    changed = images.index_select(0, order_and_codes[0])
+    moved = slice(group_ends[1], group_ends[2 * len(MOVES) + 1])
     B, C, H, W = changed[moved].shape
-    maps_BP = _source_pixels(H, W, magnitude, images.device).index_select(0, sent[1, moved] - 2)
+    maps_BP = _source_pixels(H, W, magnitude, images.device).index_select(0, order_and_codes[1, moved] - 2)
     padded_BCP = torch.nn.functional.pad(changed[moved].flatten(2), (1, 0))  # pixel 0 is outside the image
     changed[moved] = padded_BCP.gather(2, maps_BP[:, None].expand(B, C, H * W)).view(B, C, H, W)
     for code in range(2 * len(MOVES) + 2, 2 * len(OPERATIONS)):
-        group = slice(ends[code - 1], ends[code])
+        group = slice(group_ends[code - 1], group_ends[code])
         if group.start < group.stop:
             changed[group] = _recolour(changed[group], OPERATIONS[code // 2], magnitude, minus=code % 2 == 1)
-    return torch.empty_like(images).index_copy_(0, sent[0], changed)
+    return torch.empty_like(images).index_copy_(0, order_and_codes[0], changed)
 
 
 def level(name: str, magnitude: int) -> float:
@@ -227,8 +227,8 @@ def mix(
     else:
         share = float(draw.beta(settings.mixup, settings.mixup))
         mixed = torch.lerp(images[partners], images, share)
-    own = torch.zeros(len(images), classes, device=images.device).scatter_(1, labels[:, None], 1.0)
-    return mixed, torch.lerp(own[partners], own, share)
+    one_hot = torch.zeros(len(images), classes, device=images.device).scatter_(1, labels[:, None], 1.0)
+    return mixed, torch.lerp(one_hot[partners], one_hot, share)
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

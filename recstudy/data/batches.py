@@ -108,8 +108,8 @@ class Batches:
 
     def __len__(self) -> int:
         """Return how many batches an epoch has."""
-        whole, rest = divmod(self.size, self.batch_size)
-        return whole + (rest >= self.world)
+        full_batches, rest = divmod(self.size, self.batch_size)
+        return full_batches + (rest >= self.world)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """Yield all images once, in an order of this epoch's own, augmented."""
@@ -119,16 +119,22 @@ class Batches:
             images, labels, context = self._gather(rows)
             if self.data is not None and self._groups is None:  # groups have their symmetries in them
                 turns = np.arange(len(rows)) + number * self.size + chunk * self._chunk(self.batch_size)
-                images, labels = self.data.shown(self.seed, images, labels, rows.numpy(), turns)
+                images, labels = self.data.transform(self.seed, images, labels, rows.numpy(), turns)
             images = self._standardise(augment(images, self.augment, generator, labels))
             for start in range(0, len(rows), self.batch_size):
-                part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
-                mixed, targets = mix(part, own, self.classes, self.augment, generator)
-                beside = None if context is None else context[start : start + self.batch_size]
-                batch, share = Batch(mixed, own, targets, len(own), beside), self._share(len(own))
+                part_images, part_labels = (
+                    images[start : start + self.batch_size],
+                    labels[start : start + self.batch_size],
+                )
+                mixed, targets = mix(part_images, part_labels, self.classes, self.augment, generator)
+                part_context = None if context is None else context[start : start + self.batch_size]
+                batch, share = (
+                    Batch(mixed, part_labels, targets, len(part_labels), part_context),
+                    self._share(len(part_labels)),
+                )
                 yield Batch._make(value[share] if isinstance(value, Tensor) else value for value in batch)
 
-    def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
+    def evaluation_batches(self, batch_size: int | None = None) -> Iterator[Batch]:
         """Yield all images once, in their order and as they are, for evaluation. A share may be empty; none
         is dropped.
         """
@@ -136,7 +142,7 @@ class Batches:
             images, labels, context = self._gather(rows[self._share(len(rows))])
             yield Batch(self._standardise(images), labels, None, len(rows), context)
 
-    def seen(self, batch_size: int) -> Tensor:
+    def evaluation_rows(self, batch_size: int) -> Tensor:
         """Return the rows whose images `plain` gives, in its order."""
         return torch.cat([rows[self._share(len(rows))] for rows in _pieces(self.rows, batch_size)])
 
@@ -173,8 +179,8 @@ class Batches:
 
     def _chunk(self, batch_size: int) -> int:
         """Return how many images a chunk has: whole batches, at least one."""
-        most = min(CHUNK_IMAGES, CHUNK_BYTES // self.images[0].numel())
-        return max(most // batch_size, 1) * batch_size
+        max_images = min(CHUNK_IMAGES, CHUNK_BYTES // self.images[0].numel())
+        return max(max_images // batch_size, 1) * batch_size
 
     def _share(self, count: int) -> slice:
         return slice(count * self.rank // self.world, count * (self.rank + 1) // self.world)
@@ -194,19 +200,21 @@ def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return images and labels on the device, the copy of an earlier run where there is one; images that
     would fill it stay.
     """
-    here = torch.from_numpy(split.images), torch.from_numpy(split.labels)
+    cpu_tensors = torch.from_numpy(split.images), torch.from_numpy(split.labels)
     if device.type == "cpu":
-        return here
+        return cpu_tensors
     key = (split.source, device)
     if key not in _ON_GPU:
         reading = split.source.split("/", 2)[::2]  # of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING
-        for other in [other for other in _ON_GPU if other[0].split("/", 2)[::2] != reading]:
+        for cached_key in [
+            cached_key for cached_key in _ON_GPU if cached_key[0].split("/", 2)[::2] != reading
+        ]:
             # other data, or other features of the same, would only take memory from this run
-            del _ON_GPU[other]
-        free = sys.maxsize  # bytes of the GPU that nobody uses, what torch keeps for later among them
+            del _ON_GPU[cached_key]
+        free_bytes = sys.maxsize  # bytes of the GPU that nobody uses, what torch keeps for later among them
         if device.type == "cuda":
-            kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-            free = torch.cuda.mem_get_info(device)[0] + kept
-        images = here[0].to(device) if here[0].nbytes <= SHARE * free else here[0]
-        _ON_GPU[key] = images, here[1].to(device)
+            reserved_bytes = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            free_bytes = torch.cuda.mem_get_info(device)[0] + reserved_bytes
+        images = cpu_tensors[0].to(device) if cpu_tensors[0].nbytes <= SHARE * free_bytes else cpu_tensors[0]
+        _ON_GPU[key] = images, cpu_tensors[1].to(device)
     return _ON_GPU[key]

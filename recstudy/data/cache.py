@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.config import DataConfig
 from recstudy.data.reader import Labels, Pixels, Reader, Tokens, np
-from recstudy.data.splits import hold_out as held_out
-from recstudy.data.splits import limit
+from recstudy.data.splits import limit_split, split_validation
 from recstudy.data.text import Tokenizer, restore
 from recstudy.errors import DataError, RecstudyError, raised_at
 from recstudy.files import atomic_write, cache_folder, caching, sweep
@@ -123,16 +122,18 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         DataError: sources missing or damaged, or a cache folder that cannot be written.
     """
     entry = _entry(config, folder, download)
-    meta = meta_of(entry)
+    meta = read_meta(entry)
     train, test = (_split(entry, part, meta.checksum) for part in ("train", "test"))
-    held, kept = held_out(train.labels, train.groups, _optional(entry, "train_held"), config, hold_out)
+    validation_rows, train_rows = split_validation(
+        train.labels, train.groups, _optional(entry, "train_held"), config, hold_out
+    )
     numbered = [split.ids if "ids" in TASKS[config.task].takes else split.groups for split in (train, test)]
     mean, std = config.moments or (meta.mean, meta.std)
     tokenizer, names = entry / "tokenizer.json", entry / "identifiers.json"
     return DataSet(
-        train=replace(train, rows=kept),
-        validation=replace(train, rows=held),
-        test=replace(test, rows=limit(test.labels, test.groups, config)),
+        train=replace(train, rows=train_rows),
+        validation=replace(train, rows=validation_rows),
+        test=replace(test, rows=limit_split(test.labels, test.groups, config)),
         mean=mean,
         std=std,
         checksum=meta.checksum,
@@ -147,15 +148,15 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
 def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
     """Return the folder of this set's entry, built first where it is missing or not whole."""
     reader = config.reader()
-    if download and reader.missing(folder):
-        with alone(config.name):
-            if reader.missing(folder):  # another process may have fetched it while this one waited
+    if download and reader.find_missing(folder):
+        with build_lock(config.name):
+            if reader.find_missing(folder):  # another process may have fetched it while this one waited
                 reader.fetch(folder)
-    with listing(config):
+    with listing_errors(config):
         reader.check(folder)
-        entry = entry_of(reader, folder)
+        entry = entry_folder(reader, folder)
 
-    return cached(entry, partial(_build, reader, folder), config.name)
+    return ensure_cached(entry, partial(_build, reader, folder), config.name)
 
 
 def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
@@ -173,7 +174,7 @@ def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
         for name in ("train_captions", "test_captions", "tokenizer", "identifiers")
         if parts[name] is not None
     }
-    with making(entry) as folder:
+    with write_entry(entry) as folder:
         folder.mkdir()
         hashed = hashlib.sha256()
         for name, array in arrays.items():
@@ -214,8 +215,8 @@ def _split(entry: Path, part: str, checksum: str) -> Split:
     """Return all of an official split. Copy-on-write maps: pages are shared, and torch does not warn about
     read-only memory.
     """
-    images, labels = (np.load(entry / f"{part}_{what}.npy", mmap_mode="c") for what in ("images", "labels"))
-    groups, puzzles, ids = (_optional(entry, f"{part}_{what}") for what in ("groups", "puzzles", "ids"))
+    images, labels = (np.load(entry / f"{part}_{name}.npy", mmap_mode="c") for name in ("images", "labels"))
+    groups, puzzles, ids = (_optional(entry, f"{part}_{name}") for name in ("groups", "puzzles", "ids"))
     file = entry / f"{part}_captions.json"
     captions = Texts(file) if file.exists() else None
     return Split(
@@ -250,26 +251,28 @@ def known_checksum(config: DataConfig, folder: Path) -> str:
     """Return the checksum of the set as it lies below `folder` now, if it was decoded before; only the cache
     is read.
     """
-    with suppress(DataError, OSError), listing(config):
-        entry = entry_of(config.reader(), folder)
+    with suppress(DataError, OSError), listing_errors(config):
+        entry = entry_folder(config.reader(), folder)
         if _intact(entry):
-            return meta_of(entry).checksum
+            return read_meta(entry).checksum
     return ""
 
 
-def unread(config: DataConfig, folder: Path) -> bool:
+def needs_decoding(config: DataConfig, folder: Path) -> bool:
     """Return whether the set's files lie below `folder` and have not been decoded here as they are now;
     nothing is decoded.
     """
     reader = config.reader()
-    with suppress(DataError, OSError), listing(config):
+    with suppress(DataError, OSError), listing_errors(config):
         return (
-            not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
+            not reader.find_missing(folder)
+            and bool(reader.sources(folder))
+            and not known_checksum(config, folder)
         )
     return False
 
 
-def entry_of(reader: Reader, folder: Path) -> Path:
+def entry_folder(reader: Reader, folder: Path) -> Path:
     """Return the folder of the set's entry, named by all that decides its bytes."""
     config, files, program = reader.config, reader.sources(folder), reader.program()
     if not files and not program:
@@ -292,7 +295,7 @@ def entry_of(reader: Reader, folder: Path) -> Path:
     return cache_folder() / f"{config.name}-{digest(decides, 16)}"
 
 
-def meta_of(entry: Path) -> Meta:
+def read_meta(entry: Path) -> Meta:
     """Return what an entry tells of its images."""
     meta = read_record(entry / "meta.json", Meta)
     if meta is None:
@@ -301,7 +304,7 @@ def meta_of(entry: Path) -> Meta:
 
 
 @contextmanager
-def listing(config: DataConfig) -> Iterator[None]:
+def listing_errors(config: DataConfig) -> Iterator[None]:
     """Raise DataError for what the file system refuses: a loop of links, a name that is no text, one that is
     too long.
     """
@@ -316,7 +319,7 @@ def listing(config: DataConfig) -> Iterator[None]:
         raise DataError(f"the files of {config.title!r} cannot be listed: {error}") from None
 
 
-def cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
+def ensure_cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
     """Return a file or folder of the cache, made first where it is not there as it was made.
 
     Args:
@@ -328,7 +331,7 @@ def cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
         DataError: the cache folder cannot be written.
     """
     if not _intact(path):
-        with alone(lock or path.stem):
+        with build_lock(lock or path.stem):
             if not _intact(path):  # another process may have made it while this one waited
                 make(path)
                 with caching(IMAGES, path.parent), atomic_write(_stamp_of(path)) as temporary:
@@ -353,7 +356,7 @@ def _stamps(path: Path) -> dict[str, list[int]]:
 
 
 @contextmanager
-def alone(name: str) -> Iterator[None]:
+def build_lock(name: str) -> Iterator[None]:
     """Let no other process fetch or make what is called `name`, as long as the block runs.
 
     Raises:
@@ -368,7 +371,7 @@ def alone(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def making(path: Path) -> Iterator[Path]:
+def write_entry(path: Path) -> Iterator[Path]:
     """Yield where to make a file or folder of the cache, under its lock; it is there whole when the block
     ends (DataError).
     """

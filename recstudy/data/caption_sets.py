@@ -29,7 +29,7 @@ from recstudy.config import DATASETS
 from recstudy.data.captions import Captioned, CaptionFiles, CaptionReader, CaptionRow
 from recstudy.data.phantom_xray import draw_groups, with_noise
 from recstudy.data.reader import Arrays, DrawingReader, Labels, Pixels, np
-from recstudy.data.splits import Rows, as_text, json_object, utf8
+from recstudy.data.splits import Rows, caption_text, json_object, utf8
 from recstudy.data.text import CLEANERS, with_tokens
 from recstudy.errors import DataError
 
@@ -60,7 +60,7 @@ FINDINGS = (
     "on the {side} there {are} {count} {level} {shapes} , {size} in size .",
     "the {side} side : {count} {shapes} , {size} and {level} , {are} seen .",
 )
-NOTHING = (
+EMPTY_FINDINGS = (
     "no shape on either side .",
     "there is nothing on the left or on the right .",
     "both sides : no shape is seen .",
@@ -122,8 +122,10 @@ class CovCtr(OfficialCaptions):
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         file = place / "reports_ZH_EN.csv"
-        for where, image, caption in Rows(file).pairs("image_id", "reports_En"):
-            yield CaptionRow(file, where, (image, f"images/{image}"), caption, group=image.partition("%")[0])
+        for position, image, caption in Rows(file).pairs("image_id", "reports_En"):
+            yield CaptionRow(
+                file, position, (image, f"images/{image}"), caption, group=image.partition("%")[0]
+            )
 
 
 @DATASETS.add("medpix")
@@ -149,14 +151,14 @@ class MedPix(OfficialCaptions):
             file = place / f"splitted_dataset/descriptions_{name}.jsonl"
             for line, text in enumerate(utf8(file).split("\n"), 1):
                 if text.strip():
-                    where, values = f"line {line}", dict(json_object(file, text, line))
+                    position, values = f"line {line}", dict(json_object(file, text, line))
                     for key, kind in (("image", str), ("U_id", str), ("Description", list)):
                         if not isinstance(values.get(key), kind):
                             fix = "Give each image its name, case and description."
-                            raise DataError(f"{file}, {where}: {key!r} is missing. {fix}")
-                    caption = as_text(file, where, dict(values["Description"]).get("Caption"))
+                            raise DataError(f"{file}, {position}: {key!r} is missing. {fix}")
+                    caption = caption_text(file, position, dict(values["Description"]).get("Caption"))
                     yield CaptionRow(
-                        file, where, (f"images/{values['image']}",), caption, split, values["U_id"]
+                        file, position, (f"images/{values['image']}",), caption, split, values["U_id"]
                     )
 
 
@@ -183,9 +185,9 @@ class MmRetinal(OfficialCaptions):
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         for modality in MODALITIES:
             file = place / f"{modality}_translated_v1.csv"
-            for where, key, caption in Rows(file).pairs("Image_ID", "en_caption"):
+            for position, key, caption in Rows(file).pairs("Image_ID", "en_caption"):
                 image = f"{modality}/{key}"
-                yield CaptionRow(file, where, (image,), caption, group=FIGURE_PART.sub("", image))
+                yield CaptionRow(file, position, (image,), caption, group=FIGURE_PART.sub("", image))
 
 
 @DATASETS.add("peir_gross")
@@ -210,7 +212,7 @@ class PeirGross(OfficialCaptions):
         file = place / "peir_gross_captions.json"
         for image, caption in json_object(file, utf8(file)):
             images = (f"peir_gross_images/{image}", f"images/{image}")
-            yield CaptionRow(file, f"key {image!r}", images, as_text(file, image, caption))
+            yield CaptionRow(file, f"key {image!r}", images, caption_text(file, image, caption))
 
 
 @DATASETS.add("roco")
@@ -281,11 +283,11 @@ class RocoV2(OfficialCaptions):
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         for split, name in ROCO_V2_SPLITS.items():
             file = place / f"{name}_captions.csv"
-            for where, key, caption in Rows(file).pairs("ID", "Caption"):
+            for position, key, caption in Rows(file).pairs("ID", "Caption"):
                 images = tuple(
                     f"{folder}/{key}" for folder in (name, f"{name}_images", f"{name}_images/{name}")
                 )
-                yield CaptionRow(file, where, images, caption, split)
+                yield CaptionRow(file, position, images, caption, split)
 
 
 @DATASETS.add("phantom_captions")
@@ -368,7 +370,7 @@ def describe(cases: DrawnShapes, row: int) -> list[str]:
     """
     shape, size, level, side = cases.case[row].tolist()
     count = int(cases.number[row])
-    plural, verb, many = ("s", "are", "multiple ") if count > 1 else ("", "is", "")
+    plural, verb, quantity = ("s", "are", "multiple ") if count > 1 else ("", "is", "")
     words = {
         "shapes": SHAPES[shape] + plural,
         "are": verb,
@@ -376,9 +378,9 @@ def describe(cases: DrawnShapes, row: int) -> list[str]:
         "size": SIZES[size],
         "level": LEVELS[level],
         "side": SIDES[side],
-        "what": f"{many}{TISSUES[level]} {NAMES[SHAPES[shape]][size]}{plural}" if count else "normal",
+        "what": f"{quantity}{TISSUES[level]} {NAMES[SHAPES[shape]][size]}{plural}" if count else "normal",
     }
-    findings = FINDINGS if count else NOTHING
+    findings = FINDINGS if count else EMPTY_FINDINGS
     ways = cases.ways[row, : cases.several[row]].tolist()
     return [f"{findings[way // 3]} {IMPRESSIONS[way % 3]}".format(**words) for way in ways]
 
@@ -399,27 +401,27 @@ def draw(cases: DrawnShapes, size: int) -> Array:
     to 1.
     """
     points = (2 * np.arange(size) + 1) / size - 1
-    at = np.arange(size) * GRID // size
-    bright = 0.1 + 0.15 * cases.mottling[:, at[:, None], at]
+    grid_cells = np.arange(size) * GRID // size
+    bright = 0.1 + 0.15 * cases.mottling[:, grid_cells[:, None], grid_cells]
     shape, big, level, side = cases.case.T
     radius, extra = np.array(RADIUS)[big], np.array(BRIGHTNESS)[level]
     for number in range(3):
         x = (2 * side - 1) * 0.5 + 0.15 * cases.shift[:, number, 0]
         y = 0.6 * (cases.slots[:, number] - 1) + 0.08 * cases.shift[:, number, 1]
-        across, down = points - x[:, None], points - y[:, None]
-        drawn = _shape(across[:, None, :], down[:, :, None], shape, radius)
-        bright = bright + np.where(number < cases.number, extra, 0)[:, None, None] * drawn
+        offset_x, offset_y = points - x[:, None], points - y[:, None]
+        mask = _shape(offset_x[:, None, :], offset_y[:, :, None], shape, radius)
+        bright = bright + np.where(number < cases.number, extra, 0)[:, None, None] * mask
     return bright
 
 
-def _shape(across: Array, down: Array, shape: Labels, radius: Array) -> Array:
+def _shape(offset_x: Array, offset_y: Array, shape: Labels, radius: Array) -> Array:
     """Draw 1 inside a shape, 0 outside, with an edge a tenth of its radius wide; (N, S, S)."""
     radius = radius[:, None, None]
-    round_ = (across**2 + down**2) / radius**2
-    square = np.maximum(abs(across), abs(down)) / (0.9 * radius)
+    round_ = (offset_x**2 + offset_y**2) / radius**2
+    square = np.maximum(abs(offset_x), abs(offset_y)) / (0.9 * radius)
     disc, hole = ((limit - round_) / 0.2 for limit in (1, 0.4))
-    drawn = np.choose(
+    mask = np.choose(
         shape[:, None, None],
         [disc.clip(0, 1), disc.clip(0, 1) - hole.clip(0, 1), ((1 - square) / 0.1).clip(0, 1)],
     )
-    return np.asarray(drawn)
+    return np.asarray(mask)

@@ -34,12 +34,12 @@ from recstudy.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.data.splits import (
     SPLITS,
     Rows,
-    as_text,
+    caption_text,
     check_filled,
     check_whole,
-    draw,
+    draw_splits,
     json_object,
-    numbered,
+    number_groups,
     utf8,
 )
 from recstudy.data.text import (
@@ -50,7 +50,7 @@ from recstudy.data.text import (
     CLIP_VOCABULARY,
     SPECIALS,
     clip_files,
-    plain,
+    collapse_spaces,
     with_tokens,
 )
 from recstudy.errors import DataError, choices
@@ -153,7 +153,7 @@ class CaptionRow(NamedTuple):
     """One caption of one image."""
 
     file: Path
-    where: str  # in the file, for messages
+    position: str  # in the file, for messages
     # paths below PATH where the image may be, the likeliest first, with or without an ending
     images: tuple[str, ...]
     caption: str
@@ -196,8 +196,8 @@ class CaptionReader(Reader):
         ]
         check_captions(config, cleaned, f"nothing is left of the caption with data.clean {config.clean!r}")
         images = [image for image in cleaned if all(image.captions)]
-        if bare := len(cleaned) - len(images):
-            notes.append(f"{images_are(bare)} without a caption once it is cleaned: left out")
+        if empty_count := len(cleaned) - len(images):
+            notes.append(f"{images_are(empty_count)} without a caption once it is cleaned: left out")
 
         def decode(image: CaptionedImage) -> DecodedImage:
             try:
@@ -205,8 +205,8 @@ class CaptionReader(Reader):
             except DataError as error:
                 if config.allow_missing:
                     return DecodedImage(np.zeros(1, np.uint8), ("unreadable",))
-                where = f"{image.row.file.name}, {image.row.where}"
-                raise DataError(f"{error} {where} names it; --allow-missing leaves it out.") from None
+                position = f"{image.row.file.name}, {image.row.position}"
+                raise DataError(f"{error} {position} names it; --allow-missing leaves it out.") from None
 
         pixels, remarks = decode_all(decode, images, config.shape)
         notes += image_notes(remarks)
@@ -215,12 +215,19 @@ class CaptionReader(Reader):
             pixels, images = pixels[readable], list(compress(images, readable))
         check_filled([image.split for image in chosen], [image.split for image in images], place, NONE)
         train = sum(image.split != "test" for image in images)
-        held = np.array([image.split == "val" for image in images[:train]])
+        is_validation = np.array([image.split == "val" for image in images[:train]])
         rows = [image.row for image in images]
         groups = None if all(row.group is None for row in rows) else _numbers(rows)
         captions = [image.captions for image in images]
         return with_tokens(
-            config, folder, pixels, captions, train, groups, held if held.any() else None, tuple(notes)
+            config,
+            folder,
+            pixels,
+            captions,
+            train,
+            groups,
+            is_validation if is_validation.any() else None,
+            tuple(notes),
         )
 
 
@@ -263,10 +270,10 @@ class CaptionFolderReader(CaptionReader):
         column = next((name for name in GROUPS if rows.has(name)), None)
         groups = [cell or None for _, cell in rows.column(column)] if column else [None] * len(rows.rows)
         splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
-        for (where, image, caption), split, group in zip(
+        for (position, image, caption), split, group in zip(
             rows.pairs("image", "caption"), splits, groups, strict=True
         ):
-            yield CaptionRow(rows.file, where, _places(image), caption, split, group)
+            yield CaptionRow(rows.file, position, _places(image), caption, split, group)
 
 
 class CaptionTextReader(CaptionFolderReader):
@@ -291,7 +298,7 @@ class AnnotationReader(CaptionReader):
                     if isinstance(entry, list) and all(isinstance(pair, tuple) for pair in entry)
                     else {}
                 )
-                where = f"{split}[{number}]"
+                position = f"{split}[{number}]"
                 paths = values.get("image_path")
                 paths = [paths] if isinstance(paths, str) else paths
                 if (
@@ -300,13 +307,13 @@ class AnnotationReader(CaptionReader):
                     or not all(isinstance(path, str) for path in paths)
                 ):
                     raise DataError(
-                        f"{file}, {where}: 'image_path' must be a list of paths. Give each report its images."
+                        f"{file}, {position}: 'image_path' must be a list of paths. Give each report its images."
                     )
-                caption = as_text(file, where, values.get("report"))
+                caption = caption_text(file, position, values.get("report"))
                 group = values.get("subject_id", values.get("id"))
                 for path in paths:
                     yield CaptionRow(
-                        file, where, _places(path), caption, split, None if group is None else str(group)
+                        file, position, _places(path), caption, split, None if group is None else str(group)
                     )
 
 
@@ -337,26 +344,26 @@ def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], l
     config, layout = reader.config, _layout(reader, folder)
     place = folder / config.path
     clip = clip_files(config, folder) if config.tokenizer == "clip" else ()
-    named = _by_image(layout, place)
-    firsts = [rows[0] for rows in named]
+    rows_by_image = _by_image(layout, place)
+    firsts = [rows[0] for rows in rows_by_image]
     splits = [row.split for row in firsts if row.split is not None]
     are_drawn = len(splits) < len(firsts)
     if are_drawn:
         groups = _numbers(firsts)
         if groups.max() < len(SPLITS) - 1:
-            few = "has fewer than 3 groups, too few to draw a split from. Add others, or give the split."
-            raise DataError(f"{firsts[0].file} {few}")
-        splits = draw(groups, *layout.shares).tolist()
+            problem = "has fewer than 3 groups, too few to draw a split from. Add others, or give the split."
+            raise DataError(f"{firsts[0].file} {problem}")
+        splits = draw_splits(groups, *layout.shares).tolist()
     check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
-    texts = [[plain(row.caption) for row in rows] for rows in named]
+    texts = [[collapse_spaces(row.caption) for row in rows] for rows in rows_by_image]
     files = _find(config, place, firsts)
     images = [CaptionedImage(*parts) for parts in zip(firsts, files, texts, splits, strict=True)]
     check_captions(config, images, "no caption")
     chosen = [image for image in images if image.file and all(image.captions)]
     check_filled(splits, [image.split for image in chosen], place, NONE)
     notes = []
-    if missing := files.count(""):
-        notes.append(f"{images_are(missing)} named in a table and missing: left out")
+    if missing_count := files.count(""):
+        notes.append(f"{images_are(missing_count)} named in a table and missing: left out")
     if empty := sum(not all(captions) for captions in texts):
         notes.append(f"{images_are(empty)} without a caption: left out")
     if several := sum(len(captions) > 1 for captions in texts):
@@ -382,11 +389,11 @@ def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
             return layout
     if isinstance(reader, CaptionFolderReader):
         _refuse_other_tables(place, [name for layout in layouts[1:] for name in layout.tables])
-    missing = next(name for name in reader.tables if not (place / name).exists())
-    raise reader.not_found(folder, f"{config.path}/{missing}" if place.is_dir() else config.path)
+    missing_table = next(name for name in reader.tables if not (place / name).exists())
+    raise reader.not_found(folder, f"{config.path}/{missing_table}" if place.is_dir() else config.path)
 
 
-def _refuse_other_tables(place: Path, wanted: Sequence[str]) -> None:
+def _refuse_other_tables(place: Path, table_names: Sequence[str]) -> None:
     """Refuse (DataError) a folder that has tables, but none of the wanted ones."""
     files = [file for file in (*place.glob("*"), *place.glob("*/*")) if file.suffix.lower() in TABLES]
     tables = [
@@ -397,7 +404,7 @@ def _refuse_other_tables(place: Path, wanted: Sequence[str]) -> None:
     if tables:
         are = "is" if len(tables) == 1 else "are"
         raise DataError(
-            f"{place} has none of {choices(wanted)}. It has {choices(sorted(tables), limit=3)}, which {are}"
+            f"{place} has none of {choices(table_names)}. It has {choices(sorted(tables), limit=3)}, which {are}"
             " not read. Write captions.csv with the columns image and caption, one row per caption; split"
             " and group are optional."
         )
@@ -405,44 +412,46 @@ def _refuse_other_tables(place: Path, wanted: Sequence[str]) -> None:
 
 def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
     """Return the rows of each image."""
-    named: dict[str, list[CaptionRow]] = {}
+    rows_by_image: dict[str, list[CaptionRow]] = {}
     for row in layout.rows(place):
         for text in (row.caption, row.images[0], row.group or ""):
-            check_encodable(text, f"{row.file}, {row.where}")
-        rows = named.setdefault(row.images[0], [])
+            check_encodable(text, f"{row.file}, {row.position}")
+        rows = rows_by_image.setdefault(row.images[0], [])
         if rows and not layout.several:
-            raise _again(row, rows[0])
+            raise repeated_image_error(row, rows[0])
         if rows and (row.split, row.group) != (rows[0].split, rows[0].group):
             raise DataError(
-                f"{row.file}, {row.where}: {row.images[-1]!r} has another split or group than in"
-                f" {rows[0].where}. Give all captions of an image the same."
+                f"{row.file}, {row.position}: {row.images[-1]!r} has another split or group than in"
+                f" {rows[0].position}. Give all captions of an image the same."
             )
         rows.append(row)
-    if not named:
+    if not rows_by_image:
         raise DataError(f"{place / layout.tables[0]} has no rows.")
-    return list(named.values())
+    return list(rows_by_image.values())
 
 
-def _again(row: CaptionRow, first: CaptionRow) -> DataError:
-    where = first.where if first.file == row.file else f"{first.file.name}, {first.where}"
+def repeated_image_error(row: CaptionRow, first: CaptionRow) -> DataError:
+    first_position = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
     return DataError(
-        f"{row.file}, {row.where}: names {row.images[-1]!r} again, which {where} has. Keep one of the two."
+        f"{row.file}, {row.position}: names {row.images[-1]!r} again, which {first_position} has. Keep one of the two."
     )
 
 
 def _numbers(rows: list[CaptionRow]) -> Labels:
     """Number the groups; an image without a group is one of its own."""
-    return numbered(f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows)
+    return number_groups(
+        f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows
+    )
 
 
-def check_captions(config: CaptionFiles, images: list[CaptionedImage], what: str) -> None:
+def check_captions(config: CaptionFiles, images: list[CaptionedImage], problem: str) -> None:
     """Refuse (DataError) the first image that lacks a caption, unless it may be left out; `what` says why it
     lacks one.
     """
     for image in images:
         if not all(image.captions) and not config.allow_missing:
             raise DataError(
-                f"{image.row.file}, {image.row.where}: {what}. Write one, remove the row, or go on without"
+                f"{image.row.file}, {image.row.position}: {problem}. Write one, remove the row, or go on without"
                 " such images with --allow-missing."
             )
 
@@ -451,17 +460,19 @@ def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str
     """Return the file of each image, below `place`; blank where it is missing, which is refused unless it is
     allowed.
     """
-    found = _files(place)
-    files = [next((found[image] for image in row.images if image in found), "") for row in rows]
+    paths = _files(place)
+    files = [next((paths[image] for image in row.images if image in paths), "") for row in rows]
     first: dict[str, CaptionRow] = {}
     for row, file in zip(rows, files, strict=True):
         if file and first.setdefault(file, row) is not row:  # once with its ending, once without
-            raise _again(row, first[file])
-    missing = [row for row, file in zip(rows, files, strict=True) if not file]
-    if missing and not config.allow_missing:
-        row = missing[0]
-        of = f"{len(missing):,} of {len(rows):,} images"
-        raise images_missing(place, len(missing), of, f"{row.images[0]} ({row.file.name}, {row.where})")
+            raise repeated_image_error(row, first[file])
+    missing_rows = [row for row, file in zip(rows, files, strict=True) if not file]
+    if missing_rows and not config.allow_missing:
+        row = missing_rows[0]
+        of = f"{len(missing_rows):,} of {len(rows):,} images"
+        raise images_missing(
+            place, len(missing_rows), of, f"{row.images[0]} ({row.file.name}, {row.position})"
+        )
     return files
 
 
@@ -469,7 +480,7 @@ def _files(place: Path) -> dict[str, str]:
     """Return every file below `place`, by its path and by its path without the ending; folders may be
     links.
     """
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     inside: dict[str, set[str]] = {}  # of a folder: where it and those that it lies in really are
     for folder, folders, names in os.walk(place, followlinks=True):
         around, real = inside.get(os.path.dirname(folder), set()), os.path.realpath(folder)  # noqa: PTH120
@@ -477,9 +488,9 @@ def _files(place: Path) -> dict[str, str]:
             folders.clear()
             continue
         inside[folder] = around | {real}
-        below = Path(folder).relative_to(place).as_posix()
+        relative_folder = Path(folder).relative_to(place).as_posix()
         for name in sorted(names, key=lambda name: (PurePath(name).suffix.lower() not in ENDINGS, name)):
-            path = name if below == "." else f"{below}/{name}"
-            found[path] = path
-            found.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122  an image before another file of its name
-    return found
+            path = name if relative_folder == "." else f"{relative_folder}/{name}"
+            paths[path] = path
+            paths.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122  an image before another file of its name
+    return paths

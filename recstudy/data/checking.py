@@ -50,7 +50,7 @@ def _checked(decoded: Arrays, config: DataConfig) -> Arrays:
     takes, changed = TASKS[config.task].takes, dict[str, Any]()
     for part in PARTS:
         images, labels, captions = (
-            getattr(decoded, f"{part}_{what}") for what in ("images", "labels", "captions")
+            getattr(decoded, f"{part}_{name}") for name in ("images", "labels", "captions")
         )
         dtypes = IMAGE_TYPES if TASKS[config.task].output == "image" else ("uint8",)
         _array(f"{part}_images", images, dtypes, (None, *config.shape), "N, C, H, W")
@@ -80,18 +80,24 @@ def _checked(decoded: Arrays, config: DataConfig) -> Arrays:
     for name in ("groups", "puzzles", "ids"):
         _numbers(name, decoded, name == "groups" or name in takes)
     if decoded.train_groups is not None and len(
-        both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))
+        divided_groups := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))
     ):
-        raise WrongDataError(f"test_groups must not have groups of train_groups, but both have {both[0]}")
-    if (held := decoded.train_held) is not None:
-        _array("train_held", held, ("bool",), (len(decoded.train_labels),), "N")
-        if held.all() or not held.any():
+        raise WrongDataError(
+            f"test_groups must not have groups of train_groups, but both have {divided_groups[0]}"
+        )
+    if (held_mask := decoded.train_held) is not None:
+        _array("train_held", held_mask, ("bool",), (len(decoded.train_labels),), "N")
+        if held_mask.all() or not held_mask.any():
             raise WrongDataError(
                 "train_held must hold out some images and leave some; None where the set holds out none"
             )
         groups = decoded.train_groups
-        if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
-            raise WrongDataError(f"train_held must hold out whole groups, but divides group {both[0]}")
+        if groups is not None and len(
+            divided_groups := np.intersect1d(groups[held_mask], groups[~held_mask])
+        ):
+            raise WrongDataError(
+                f"train_held must hold out whole groups, but divides group {divided_groups[0]}"
+            )
     if (decoded.tokenizer is not None) != ("captions" in takes):
         raise WrongDataError("tokenizer must be there for captions, and for nothing else")
     for row, name in enumerate(decoded.identifiers or ()):
@@ -120,7 +126,7 @@ def _without_blank_answers(decoded: Arrays) -> Arrays:
     return decoded
 
 
-def check_encodable(text: str, where: str) -> None:
+def check_encodable(text: str, position: str) -> None:
     r"""Refuse (DataError) half of a character, such as `\ud83d` alone, which JSON can name and no UTF-8 file
     can have.
     """
@@ -129,7 +135,7 @@ def check_encodable(text: str, where: str) -> None:
     except UnicodeEncodeError as error:
         half = f"{text[error.start]!a}"
         raise DataError(
-            f"{where}: {half} is half of a surrogate pair and no character. Replace or remove it."
+            f"{position}: {half} is half of a surrogate pair and no character. Replace or remove it."
         ) from None
 
 
@@ -137,34 +143,34 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
     """Return labels in the type of the task, once their shape and range are checked; whole numbers may be of
     any integer type.
     """
-    wanted = TASKS[config.task].labels
-    axes, task = ", ".join(["N", *map(str, wanted.shape)]), f" for the task {config.task!r}"
-    dtypes = INTEGERS if np.dtype(wanted.dtype).kind in "iu" else (wanted.dtype,)
-    _array(name, labels, dtypes, (count, *wanted.sides(config)), axes, task)
+    label_type = TASKS[config.task].labels
+    axes, task = ", ".join(["N", *map(str, label_type.shape)]), f" for the task {config.task!r}"
+    dtypes = INTEGERS if np.dtype(label_type.dtype).kind in "iu" else (label_type.dtype,)
+    _array(name, labels, dtypes, (count, *label_type.sides(config)), axes, task)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise WrongDataError(f"{name} must be finite")
-    least, below = wanted.least, wanted.bound(config)
-    if (least is not None and labels.min() < least) or (below is not None and labels.max() >= below):
-        most = (
-            "" if below is None else f" to {below - 1}" if labels.dtype.kind in "iu" else f" to below {below}"
+    minimum, bound = label_type.least, label_type.bound(config)
+    if (minimum is not None and labels.min() < minimum) or (bound is not None and labels.max() >= bound):
+        upper_limit = (
+            "" if bound is None else f" to {bound - 1}" if labels.dtype.kind in "iu" else f" to below {bound}"
         )
-        lowest = "any" if least is None else str(least)
+        lowest = "any" if minimum is None else str(minimum)
         raise WrongDataError(
-            f"{name} must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}"
+            f"{name} must be from {lowest}{upper_limit}, but are from {labels.min()} to {labels.max()}"
         )
-    return labels.astype(wanted.dtype, copy=False)
+    return labels.astype(label_type.dtype, copy=False)
 
 
 def _numbers(name: str, decoded: Arrays, is_taken: bool) -> None:
     """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take
     them.
     """
-    both: dict[str, Any] = {part: getattr(decoded, f"{part}_{name}") for part in PARTS}
-    if all(numbers is None for numbers in both.values()):
+    numbers_by_part: dict[str, Any] = {part: getattr(decoded, f"{part}_{name}") for part in PARTS}
+    if all(numbers is None for numbers in numbers_by_part.values()):
         return
     if not is_taken:
         raise WrongDataError(f"train_{name} must be there for puzzles, and for nothing else")
-    for part, numbers in both.items():
+    for part, numbers in numbers_by_part.items():
         if numbers is None:
             raise WrongDataError(f"{part}_{name} are missing: give both splits' {name}, or none")
         _array(f"{part}_{name}", numbers, ("int64",), (len(getattr(decoded, f"{part}_labels")),), "N")
@@ -181,13 +187,17 @@ def _array(
     task: str = "",
 ) -> None:
     """Refuse what is no array of one of the types and of this shape, where None is any size."""
-    wanted = f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
+    expected_shape = (
+        f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
+    )
     if not isinstance(array, np.ndarray):
         raise WrongDataError(f"{name} must be a numpy array ({axes}), but is {type(array).__name__}")
     if array.dtype.name not in dtypes:
-        known = "integers" if dtypes == INTEGERS else " or ".join(", ".join(dtypes).rsplit(", ", 1))
-        raise WrongDataError(f"{name} must be {known}{task}, but are {array.dtype}")
+        type_names = "integers" if dtypes == INTEGERS else " or ".join(", ".join(dtypes).rsplit(", ", 1))
+        raise WrongDataError(f"{name} must be {type_names}{task}, but are {array.dtype}")
     if array.ndim != len(shape) or any(
-        side not in (None, given) for side, given in zip(shape, array.shape, strict=True)
+        side not in (None, length) for side, length in zip(shape, array.shape, strict=True)
     ):
-        raise WrongDataError(f"{name} must have the shape {wanted} ({axes}){task}, but have {array.shape}")
+        raise WrongDataError(
+            f"{name} must have the shape {expected_shape} ({axes}){task}, but have {array.shape}"
+        )

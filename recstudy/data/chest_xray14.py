@@ -35,7 +35,7 @@ from recstudy.data.images import (
     images_missing,
 )
 from recstudy.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
-from recstudy.data.splits import Rows, check_filled, check_whole, letters, numbered, utf8, whole_groups
+from recstudy.data.splits import Rows, check_filled, check_whole, letters, number_groups, utf8, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
 # torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown
@@ -165,9 +165,9 @@ class ChestReader(Reader):
             for row in depths if bits < 16 else ():
                 images[row] = decode(paths[row], bits=bits).pixels
         train = len(chosen.splits) - chosen.splits.count("test")
-        held = np.array([split == "val" for split in chosen.splits[:train]])
+        is_validation = np.array([split == "val" for split in chosen.splits[:train]])
         decoded = Arrays.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
-        return decoded._replace(train_held=held if held.any() else None, notes=tuple(notes))
+        return decoded._replace(train_held=is_validation if is_validation.any() else None, notes=tuple(notes))
 
 
 class ChosenXrays(NamedTuple):
@@ -203,13 +203,13 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
     table_name = rows.file.name
     split_files = table_name if table_name == "labels.csv" else " and ".join(LISTS)
     notes = []
-    if missing := [name for name in images if name not in paths]:
+    if missing_images := [name for name in images if name not in paths]:
         if not config.allow_missing:
-            of = f"{len(missing):,} of {len(images):,} images named in {table_name}"
-            raise images_missing(place, len(missing), of, f"images/{missing[0]}")
-        notes.append(f"{images_are(len(missing))} named in {table_name} and missing: left out")
-    groups = numbered(patients)
-    splits = given_splits or _drawn(rows, groups)
+            of = f"{len(missing_images):,} of {len(images):,} images named in {table_name}"
+            raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
+        notes.append(f"{images_are(len(missing_images))} named in {table_name} and missing: left out")
+    groups = number_groups(patients)
+    splits = given_splits or draw_test_split(rows, groups)
     check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
     chosen = np.array([name in paths for name in images])
     single = config.findings == "single"
@@ -232,7 +232,7 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
     return ChosenXrays(
         files=files,
         labels=labels[order].argmax(1) if single else labels[order],
-        groups=numbered(groups[order]),
+        groups=number_groups(groups[order]),
         splits=chosen_splits,
         notes=notes,
         sources=[f"{config.path}/{name}" for name in (table_name, *lists, *files)],
@@ -254,7 +254,7 @@ def _images(place: Path) -> dict[str, str]:
     return paths
 
 
-def _drawn(rows: Rows, groups: Labels) -> list[str]:
+def draw_test_split(rows: Rows, groups: Labels) -> list[str]:
     """Draw a split by patient, where none is given; `load` holds the validation split out of the training
     images.
     """
@@ -276,22 +276,26 @@ def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str]
         given.
     """
     if rows.file.name == "labels.csv":  # one column a finding; those that are missing are unknown
-        named = {PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS}
-        named |= {name: name for name in files}
+        files_by_name = {
+            PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS
+        }
+        files_by_name |= {name: name for name in files}
 
         def file_name(cell: str) -> str:
-            return named.get(cell, cell if PurePath(cell).suffix.lower() in ENDINGS else f"{cell}.png")
+            return files_by_name.get(
+                cell, cell if PurePath(cell).suffix.lower() in ENDINGS else f"{cell}.png"
+            )
 
         images = _unique(rows, "id", file_name)
         return images, [patient for _, patient in rows.keys("patient_id")], _columns(rows), rows.splits()
     # one column of finding names; the findings that NIH does not label are unknown
     images = _unique(rows, "Image Index")
     patients = [patient for _, patient in rows.keys("Patient ID")]
-    known: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
+    labels_by_cell: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
     for line, cell in rows.column("Finding Labels"):
-        if cell not in known:
-            known[cell] = _names(rows, line, cell)
-    labels = np.array([known[cell] for _, cell in rows.column("Finding Labels")], np.int64)
+        if cell not in labels_by_cell:
+            labels_by_cell[cell] = _names(rows, line, cell)
+    labels = np.array([labels_by_cell[cell] for _, cell in rows.column("Finding Labels")], np.int64)
     return images, patients, labels, _listed(rows.file.parent, images)
 
 
@@ -346,20 +350,20 @@ def _names(rows: Rows, line: int, cell: str) -> list[int]:
     names = [] if cell == "No Finding" else cell.split("|")
     for name in names if cell else []:
         if name not in NIH_FINDINGS:
-            known = f"'No Finding' alone or of {', '.join(NIH_FINDINGS)}"
+            allowed = f"'No Finding' alone or of {', '.join(NIH_FINDINGS)}"
             raise rows.error(
-                line, "Finding Labels", f"must be {known}, but got {name!r}", nearest(name, NIH_FINDINGS)
+                line, "Finding Labels", f"must be {allowed}, but got {name!r}", nearest(name, NIH_FINDINGS)
             )
     return [int(name in names) if cell and name in NIH_FINDINGS else UNKNOWN for name in FINDINGS]
 
 
 def _listed(place: Path, images: list[str]) -> list[str] | None:
     """Return the split of each image by the official lists, where they are there."""
-    there = [name for name in LISTS if (place / name).exists()]
-    if not there:
+    existing_lists = [name for name in LISTS if (place / name).exists()]
+    if not existing_lists:
         return None
-    if lacks := [name for name in LISTS if name not in there]:
-        raise DataError(f"{place / lacks[0]} is missing, but {there[0]} is there. Put both or none.")
+    if lacks := [name for name in LISTS if name not in existing_lists]:
+        raise DataError(f"{place / lacks[0]} is missing, but {existing_lists[0]} is there. Put both or none.")
     listed: dict[str, str] = {}
     for name, split in LISTS.items():
         for image in utf8(place / name).split():

@@ -85,11 +85,11 @@ class Arrays(NamedTuple):
         training.
         """
         parts = {"train": slice(train), "test": slice(train, None)}
-        there = {name: column for name, column in columns.items() if column is not None}
+        given_columns = {name: column for name, column in columns.items() if column is not None}
         return cls(
             **{
                 f"{part}_{name}": column[rows]
                 for part, rows in parts.items()
-                for name, column in there.items()
+                for name, column in given_columns.items()
             }
         )

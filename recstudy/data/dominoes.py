@@ -21,7 +21,7 @@ from recstudy.config import DATASETS, DataConfig, Shape
 from recstudy.data.reader import Arrays, DrawingReader, Labels, Mask, Pixels, np
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
-ENDS = len(COLOURS)
+END_COUNT = len(COLOURS)
 DOMINO = 6  # pixels a side
 SEED = 9
 TRAIN_IMAGES, TEST_IMAGES = 10_000, 2000
@@ -58,10 +58,10 @@ class Dominoes(DataConfig):
 
     @model_validator(mode="after")
     def _chains_fit(self) -> Self:
-        most = 2 * self.columns - len(COLOURS) - 1  # one more leads to the other colour
-        if not self.least_steps <= self.most_steps <= most:
+        max_steps = 2 * self.columns - len(COLOURS) - 1  # one more leads to the other colour
+        if not self.least_steps <= self.most_steps <= max_steps:
             raise ValueError(
-                f"least_steps <= most_steps <= {most} must hold on {2 * self.columns} dominoes, but got"
+                f"least_steps <= most_steps <= {max_steps} must hold on {2 * self.columns} dominoes, but got"
                 f" {self.least_steps} and {self.most_steps}"
             )
         return self
@@ -79,12 +79,12 @@ class Dominoes(DataConfig):
 
 def draw_set(config: Dominoes) -> Arrays:
     """Draw a set in which no two images are the same."""
-    own = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
-    random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *own])
+    extra_seed = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
+    random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *extra_seed])
     steps = config.levels(np.concatenate([np.arange(TRAIN_IMAGES), np.arange(TEST_IMAGES)]))
     images, labels = draw(2 * config.columns, steps, random)
-    while len(again := repeated(images)):
-        images[again], labels[again] = draw(2 * config.columns, steps[again], random)
+    while len(repeated_rows := repeated(images)):
+        images[repeated_rows], labels[repeated_rows] = draw(2 * config.columns, steps[repeated_rows], random)
     if config.noise:
         count, _, height, width = images.shape
         images[np.broadcast_to(random.random((count, 1, height, width)) < config.noise, images.shape)] ^= 255
@@ -101,24 +101,26 @@ def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pix
     """Draw images of so many steps each, and the colours that their marked chains end in."""
     count = len(steps)
     leads = chains(dominoes, steps, random)
-    decks = (np.tile(np.arange(cards), (count, 1)) for cards in (dominoes, dominoes, ENDS))
+    decks = (np.tile(np.arange(cards), (count, 1)) for cards in (dominoes, dominoes, END_COUNT))
     # dealt in another order for each image
     signs, order, colours = (random.permuted(deck, axis=1) for deck in decks)
     following = np.take_along_axis(signs, leads, 1)
-    following[:, :ENDS] = -1 - colours
+    following[:, :END_COUNT] = -1 - colours
     # `order`: the domino of each place
     signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))
-    marked = order == np.where(steps > 0, ENDS - 1 + steps, 0)[:, None]
+    marked = order == np.where(steps > 0, END_COUNT - 1 + steps, 0)[:, None]
     return picture(signs, following, marked), colours[:, 0]
 
 
 def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
     """Return which domino comes next, (N, M)."""
     leads = np.zeros((len(steps), dominoes), np.int64)
-    for at in range(ENDS, dominoes):
-        own = 0 if at == ENDS else at - 1
-        beyond = at - ENDS - steps  # below 0: of the marked chain
-        leads[:, at] = np.select([beyond < 0, beyond == 0], [own, 1], random.integers(0, at, len(steps)))
+    for domino in range(END_COUNT, dominoes):
+        next_in_chain = 0 if domino == END_COUNT else domino - 1
+        position = domino - END_COUNT - steps  # below 0: of the marked chain
+        leads[:, domino] = np.select(
+            [position < 0, position == 0], [next_in_chain, 1], random.integers(0, domino, len(steps))
+        )
     return leads
 
 
@@ -132,11 +134,11 @@ def picture(signs: Labels, following: Labels, marked: Mask) -> Pixels:
         marked: (N, M) where the chain begins.
     """
     count, dominoes = signs.shape
-    shown = np.stack([signs, following], 2)
-    dashes = np.arange(HALF) // (HALF // dominoes) == shown[..., None]  # (N, M, 2, HALF)
+    halves_signs = np.stack([signs, following], 2)
+    dashes = np.arange(HALF) // (HALF // dominoes) == halves_signs[..., None]  # (N, M, 2, HALF)
     halves = np.repeat(np.where(dashes, 255, 0).astype(np.uint8)[..., None], 3, axis=-1)
-    ends = following < 0
-    halves[ends, 1] = np.array(list(COLOURS.values()), np.uint8)[-1 - following[ends], None]
+    is_end = following < 0
+    halves[is_end, 1] = np.array(list(COLOURS.values()), np.uint8)[-1 - following[is_end], None]
     halves[marked, 0] ^= 255
     pixels = halves.reshape(count, 2, dominoes // 2, DOMINO, DOMINO, 3)
     return pixels.transpose(0, 5, 1, 3, 2, 4).reshape(count, 3, 2 * DOMINO, dominoes // 2 * DOMINO)

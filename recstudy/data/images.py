@@ -117,17 +117,17 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
                 if bits:
                     raise DataError(f"{file} is no grey image of 8 or 16 bits {depth}. Save it as one.")
                 raise DataError(f"{file} has more than 8 bits a channel {depth}. Save it with 8.")
-            shown, remarks = _as_shown(image)
+            frame, remarks = _as_shown(image)
             if is_wide:
-                shown, depth_remark = _scaled(shown, file, bits)
+                frame, depth_remark = _scaled(frame, file, bits)
                 remarks += (depth_remark,)
             elif (
                 bits
-                and shown.mode not in GREY_MODES
-                and np.ptp(np.asarray(shown.convert("RGB")), axis=2).any()
+                and frame.mode not in GREY_MODES
+                and np.ptp(np.asarray(frame.convert("RGB")), axis=2).any()
             ):
                 remarks += ("colour",)
-            square = F.center_crop(F.resize(shown.convert(mode), [size]), [size])
+            square = F.center_crop(F.resize(frame.convert(mode), [size]), [size])
             return DecodedImage(np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1), remarks)
     except (OSError, EOFError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         refuse_stand_in(file)

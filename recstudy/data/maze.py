@@ -43,29 +43,33 @@ class Mazes(Puzzles):
 
     def symmetry(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         cells = torch.arange(self.cells, device=draws.device).view(self.shape[1:])
-        eight = torch.stack([one.rot90(turns).flatten() for one in (cells, cells.mT) for turns in range(4)])
+        eight = torch.stack(
+            [square.rot90(turns).flatten() for square in (cells, cells.mT) for turns in range(4)]
+        )
         return eight[(8 * draws[:, 0]).long()], torch.arange(self.classes, device=draws.device).expand(
             len(draws), -1
         )
 
-    def lawful(self, given: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels:
-        kept = (np.where(answers == PATH, SPACE, answers) == given).all(1)
-        mazes, marked = given.reshape(-1, *self.shape[1:]), (answers == PATH).reshape(-1, *self.shape[1:])
+    def check_answers(self, inputs: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels:
+        keeps_walls = (np.where(answers == PATH, SPACE, answers) == inputs).all(1)
+        mazes, marked = inputs.reshape(-1, *self.shape[1:]), (answers == PATH).reshape(-1, *self.shape[1:])
         start, goal = mazes == START, mazes == GOAL
-        shortest, along = _steps(mazes > WALL, start, goal), _steps(marked | start | goal, start, goal)
-        return np.asarray(kept & (along == shortest) & (marked.sum((1, 2)) == shortest - 1), np.int64)
+        shortest, marked_steps = _steps(mazes > WALL, start, goal), _steps(marked | start | goal, start, goal)
+        return np.asarray(
+            keeps_walls & (marked_steps == shortest) & (marked.sum((1, 2)) == shortest - 1), np.int64
+        )
 
 
-def _steps(free: Mask, start: Mask, goal: Mask) -> Labels:
+def _steps(is_free: Mask, start: Mask, goal: Mask) -> Labels:
     """Return (N,) the steps from start to goal over free cells, all (N, rows, columns); 0 where there is no
     way.
     """
-    steps, reached, before = np.zeros(len(free), np.int64), start, 0
-    while before < (count := int(reached.sum())):
+    steps, reached, previous_count = np.zeros(len(is_free), np.int64), start, 0
+    while previous_count < (count := int(reached.sum())):
         steps += ~(reached & goal).any((1, 2))
         around = np.pad(reached, ((0, 0), (1, 1), (1, 1)))
         spread = around[:, 2:, 1:-1] | around[:, :-2, 1:-1] | around[:, 1:-1, 2:] | around[:, 1:-1, :-2]
-        reached, before = reached | free & spread, count
+        reached, previous_count = reached | is_free & spread, count
     return np.where((reached & goal).any((1, 2)), steps, 0)
 
 
@@ -89,10 +93,10 @@ class Maze(GeneratedPuzzles, Mazes):
     def _paths_fit(self) -> Self:
         if not self.side % 2:
             raise ValueError(f"side must be odd, but got {self.side}")
-        most = 2 * (self.side - 1)  # from corner to corner with no detour
-        if self.least_steps > most:
+        max_steps = 2 * (self.side - 1)  # from corner to corner with no detour
+        if self.least_steps > max_steps:
             raise ValueError(
-                f"least_steps <= {most} must hold on {self.side}x{self.side} cells, but got"
+                f"least_steps <= {max_steps} must hold on {self.side}x{self.side} cells, but got"
                 f" {self.least_steps}"
             )
         return self
@@ -114,23 +118,23 @@ def make_set(config: Maze) -> Arrays:
     tries = 0
     while len(mazes) < config.puzzles + config.test_puzzles:
         tries += 1
-        free = carved(config, random)
-        walls = canonical(free, config.side)
-        if walls not in mazes and (way := path(free, config, random)):
-            given = np.full(config.cells, WALL, np.uint8)
-            given[list(free)] = SPACE
-            given[way[0]], given[way[-1]] = START, GOAL
-            answer = given.copy()
+        free_cells = carved(config, random)
+        walls = canonical(free_cells, config.side)
+        if walls not in mazes and (way := path(free_cells, config, random)):
+            inputs = np.full(config.cells, WALL, np.uint8)
+            inputs[list(free_cells)] = SPACE
+            inputs[way[0]], inputs[way[-1]] = START, GOAL
+            answer = inputs.copy()
             answer[way[1:-1]] = PATH
-            mazes[walls], tries = (given, answer), 0
+            mazes[walls], tries = (inputs, answer), 0
         if tries == TRIES:
             raise DataError(
                 f"{config.title} has too few mazes: after {len(mazes):,}, {TRIES:,} in a row were known or"
                 " had no single shortest path of least_steps. Lower puzzles, test_puzzles, least_steps or"
                 " openings, or raise side."
             )
-    given, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
-    return Arrays.cut(config.puzzles, images=given.reshape(-1, *config.shape), labels=answers)
+    inputs, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
+    return Arrays.cut(config.puzzles, images=inputs.reshape(-1, *config.shape), labels=answers)
 
 
 def carved(config: Maze, random: np.random.Generator) -> set[int]:
@@ -141,13 +145,13 @@ def carved(config: Maze, random: np.random.Generator) -> set[int]:
 
     walls = between(config.side)
     open_anyway = (random.random(len(walls)) < config.openings).tolist()
-    free = {room for first, _, second in walls for room in (first, second)}
-    parts = DisjointSet(free)
+    free_cells = {room for first, _, second in walls for room in (first, second)}
+    parts = DisjointSet(free_cells)
     for index in random.permutation(len(walls)).tolist():
         first, wall, second = walls[index]
         if parts.merge(first, second) or open_anyway[index]:
-            free.add(wall)
-    return free
+            free_cells.add(wall)
+    return free_cells
 
 
 @cache
@@ -160,41 +164,43 @@ def between(side: int) -> list[tuple[int, int, int]]:
     ]
 
 
-def canonical(free: set[int], side: int) -> bytes:
+def canonical(free_cells: set[int], side: int) -> bytes:
     """Return what is the same for two mazes if and only if a symmetry makes their walls the same."""
-    square = np.isin(np.arange(side**2), list(free)).reshape(side, side)
-    return min(np.rot90(one, turns).tobytes() for one in (square, square.T) for turns in range(4))
+    square = np.isin(np.arange(side**2), list(free_cells)).reshape(side, side)
+    return min(
+        np.rot90(orientation, turns).tobytes() for orientation in (square, square.T) for turns in range(4)
+    )
 
 
-def path(free: set[int], config: Maze, random: np.random.Generator) -> list[int]:
+def path(free_cells: set[int], config: Maze, random: np.random.Generator) -> list[int]:
     """Return the one shortest path from a room drawn to another; empty where no room has one of
     `least_steps`.
     """
     side = config.side
     start = int(2 * random.integers((side + 1) // 2, size=2) @ [side, 1])
-    steps, before, queue = {start: 0}, {start: start}, [start]
+    steps, predecessors, queue = {start: 0}, {start: start}, [start]
     ambiguous: set[int] = set()  # cells with several ways that are as short
-    for here in queue:
-        for cell in beside(side)[here]:
-            if cell in free and cell not in steps:
-                steps[cell], before[cell] = steps[here] + 1, here
+    for current in queue:
+        for cell in neighbours(side)[current]:
+            if cell in free_cells and cell not in steps:
+                steps[cell], predecessors[cell] = steps[current] + 1, current
                 queue.append(cell)
-                if here in ambiguous:
+                if current in ambiguous:
                     ambiguous.add(cell)
-            elif cell in free and steps[cell] == steps[here] + 1:
+            elif cell in free_cells and steps[cell] == steps[current] + 1:
                 ambiguous.add(cell)
     rooms = [cell for cell in queue if cell // side % 2 == cell % side % 2 == 0]
     goals = [cell for cell in rooms if cell not in ambiguous and steps[cell] >= config.least_steps]
     if not goals:
         return []
-    back = [goals[random.integers(len(goals))]]
-    while back[-1] != start:
-        back.append(before[back[-1]])
-    return back[::-1]
+    way_back = [goals[random.integers(len(goals))]]
+    while way_back[-1] != start:
+        way_back.append(predecessors[way_back[-1]])
+    return way_back[::-1]
 
 
 @cache
-def beside(side: int) -> list[list[int]]:
+def neighbours(side: int) -> list[list[int]]:
     """Return the neighbours of each cell: above, below, to the left and to the right."""
     padded = np.pad(np.arange(side**2).reshape(side, side), 1, constant_values=-1)
     sides = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]

@@ -1,6 +1,6 @@
 """The layout in which the authors of HRM and TRM keep puzzles: read-only.
 
-    DIR/{train,test}/dataset.json                           a `Description`
+    DIR/{train,test}/dataset.json                           a `SplitDescription`
     DIR/{train,test}/SET__inputs.npy, SET__labels.npy       (N, S) tokens, for each of its sets
                      SET__puzzle_identifiers.npy            (P,) a row of the table of embeddings, 0 for none
                      SET__puzzle_indices.npy                (P + 1,) examples of puzzle i are [p[i], p[i + 1])
@@ -34,7 +34,7 @@ FIX = "Make the folder anew with what built it."
 PIECE = 2**16  # rows that are looked at together: more would be read whole
 
 
-class Description(BaseModel):
+class SplitDescription(BaseModel):
     """The `dataset.json` of one split."""
 
     pad_id: int
@@ -59,18 +59,18 @@ class PuzzleSet(NamedTuple):
     groups: Labels  # (N,)
 
 
-def description(folder: Path) -> Description:
+def read_description(folder: Path) -> SplitDescription:
     """Read the description of the split in `folder`."""
     file = folder / "dataset.json"
     try:
-        return Description.model_validate_json(utf8(file))
+        return SplitDescription.model_validate_json(utf8(file))
     except ValidationError as error:
-        if missing := [
+        if missing_fields := [
             str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]
         ]:
             raise DataError(
                 f"{file} is in another layout than that of HRM's and TRM's authors, perhaps nano-trm's: it"
-                f" lacks {', '.join(missing)}. Build the folder with the authors' code"
+                f" lacks {', '.join(missing_fields)}. Build the folder with the authors' code"
                 " (dataset/build_*_dataset.py)."
             ) from None
         raise DataError(f"{file} is damaged: {fault(error)}. {FIX}") from None
@@ -87,7 +87,9 @@ def files(folder: Path) -> Iterator[str]:
         yield f"{part}/dataset.json"
         if (folder / part / "dataset.json").exists():
             yield from (
-                f"{part}/{name}__{array}.npy" for name in description(folder / part).sets for array in ARRAYS
+                f"{part}/{name}__{array}.npy"
+                for name in read_description(folder / part).sets
+                for array in ARRAYS
             )
 
 
@@ -99,7 +101,9 @@ def read(folder: Path, config: Puzzles) -> Arrays:
             config says.
     """
     train, test = (_part(folder / part, config) for part in PARTS)
-    alone = all(part.groups.max() + 1 == len(part.groups) for part in (train, test))  # of one example each
+    single_examples = all(
+        part.groups.max() + 1 == len(part.groups) for part in (train, test)
+    )  # of one example each
     return Arrays(
         train.inputs.reshape(-1, *config.shape),
         train.labels,
@@ -107,15 +111,15 @@ def read(folder: Path, config: Puzzles) -> Arrays:
         test.labels,
         train_groups=train.groups,
         test_groups=test.groups + 1 + train.groups.max(),  # each split numbers its own
-        train_puzzles=None if alone else train.puzzles,
-        test_puzzles=None if alone else test.puzzles,
+        train_puzzles=None if single_examples else train.puzzles,
+        test_puzzles=None if single_examples else test.puzzles,
         train_ids=train.ids,
         test_ids=test.ids,
     )
 
 
 def _part(folder: Path, config: Puzzles) -> PuzzleSet:
-    about = description(folder)
+    about = read_description(folder)
     _check(about, folder / "dataset.json", config)
     sets, puzzle_count, group_count = [], 0, 0  # one after another, their puzzles and groups numbered on
     for name in about.sets:
@@ -130,7 +134,7 @@ def _part(folder: Path, config: Puzzles) -> PuzzleSet:
     return PuzzleSet(*(np.concatenate(column) for column in zip(*sets, strict=True)))
 
 
-def _check(about: Description, file: Path, config: Puzzles) -> None:
+def _check(about: SplitDescription, file: Path, config: Puzzles) -> None:
     rows, columns = config.shape[1:]
     if about.vocab_size != config.classes:
         fix = (
@@ -152,9 +156,9 @@ def _check(about: Description, file: Path, config: Puzzles) -> None:
         raise DataError(f"{file} names no sets. {FIX}")
 
 
-def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
+def _set(folder: Path, name: str, about: SplitDescription) -> PuzzleSet:
     paths = {array: folder / f"{name}__{array}.npy" for array in ARRAYS}
-    maps = {array: _opened(path) for array, path in paths.items()}
+    maps = {array: open_array(path) for array, path in paths.items()}
     count = len(maps["inputs"])
     for array in ("inputs", "labels"):
         if maps[array].shape != (count, about.seq_len):
@@ -172,17 +176,17 @@ def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
             f"{file} has {len(identifiers):,} rows, but there are {puzzle_count:,} puzzles. {FIX}"
         )
     if not 0 <= identifiers.min() <= identifiers.max() < about.num_puzzle_identifiers:
-        ends = f"from {identifiers.min()} to {identifiers.max()}"
+        id_range = f"from {identifiers.min()} to {identifiers.max()}"
         raise DataError(
-            f"{file} has ids {ends}, but num_puzzle_identifiers is {about.num_puzzle_identifiers}. {FIX}"
+            f"{file} has ids {id_range}, but num_puzzle_identifiers is {about.num_puzzle_identifiers}. {FIX}"
         )
     groups = _members(paths["group_indices"], maps["group_indices"], puzzle_count, file)
     inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
-    labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)
+    labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, is_answer=True)
     return PuzzleSet(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
 
 
-def _opened(path: Path) -> npt.NDArray[Any]:
+def open_array(path: Path) -> npt.NDArray[Any]:
     refuse_stand_in(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -200,31 +204,31 @@ def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labe
     is_wrong[:1] |= bounds[:1] != 0
     is_wrong[-1:] |= bounds[-1:] != count
     if len(bounds) < 2 or is_wrong.any():
-        given = "has no rows"
+        problem = "has no rows"
         if len(bounds):
             row = int(is_wrong.argmax())
-            given = f"row {row} is {bounds[row]}"
-        raise DataError(f"{path} must rise from 0 to {count:,}, the rows of {of.name}, but {given}. {FIX}")
+            problem = f"row {row} is {bounds[row]}"
+        raise DataError(f"{path} must rise from 0 to {count:,}, the rows of {of.name}, but {problem}. {FIX}")
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 
 def _tokens(
-    path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, asked: bool = False
+    path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, is_answer: bool = False
 ) -> Pixels:
     """Return (N, S) uint8, with 0 for what is `ignored`; the map itself where it is that already."""
-    same = array.dtype == np.uint8 and ignored in (0, None)
-    tokens = array if same else np.empty(array.shape, np.uint8)
-    least = 1 if asked and ignored != 0 else 0
+    is_stored_form = array.dtype == np.uint8 and ignored in (0, None)
+    tokens = array if is_stored_form else np.empty(array.shape, np.uint8)
+    minimum = 1 if is_answer and ignored != 0 else 0
     for start in range(0, len(array), PIECE):
         part = array[start : start + PIECE]
-        wrong = (part < least) | (part >= vocabulary)
+        wrong = (part < minimum) | (part >= vocabulary)
         wrong &= part != ignored if ignored is not None else True
         if wrong.any():
             row, cell = np.argwhere(wrong)[0]
             raise DataError(
-                f"{path}, row {start + row}: the token {part[row, cell]} of cell {cell} must be from {least}"
+                f"{path}, row {start + row}: the token {part[row, cell]} of cell {cell} must be from {minimum}"
                 f" to {vocabulary - 1}. {FIX}"
             )
-        if not same:
+        if not is_stored_form:
             tokens[start : start + PIECE] = part if ignored is None else np.where(part == ignored, 0, part)
     return tokens

@@ -98,11 +98,11 @@ def draw_set(config: PhantomXray) -> Arrays:
     labels = np.full((len(cases.present), len(FINDINGS)), -1, np.int64)
     labels[:, [FINDINGS.index(name) for name in SIGNS]] = cases.present
     single = config.findings == "single"
-    kept = np.flatnonzero(cases.present.sum(1) == 1) if single else np.arange(len(labels))
-    images = draw_images(cases, config.size, config.drawing_seed)[kept]
-    labels = labels.argmax(1)[kept] if single else labels[kept]
-    groups = np.unique(cases.groups[kept], return_inverse=True)[1].astype(np.int64)
-    cut = int(np.searchsorted(kept, TRAIN_IMAGES))
+    chosen_rows = np.flatnonzero(cases.present.sum(1) == 1) if single else np.arange(len(labels))
+    images = draw_images(cases, config.size, config.drawing_seed)[chosen_rows]
+    labels = labels.argmax(1)[chosen_rows] if single else labels[chosen_rows]
+    groups = np.unique(cases.groups[chosen_rows], return_inverse=True)[1].astype(np.int64)
+    cut = int(np.searchsorted(chosen_rows, TRAIN_IMAGES))
     return Arrays.cut(cut, images=images, labels=labels, groups=groups)
 
 
@@ -147,8 +147,8 @@ def draw(cases: DrawnPatients, size: int) -> Array:
     bright = healthy(scene)
     for index, (_, draw_sign) in enumerate(SIGNS.values()):
         side, *numbers = cases.signs[:, index, :, None, None].swapaxes(0, 1)
-        drawn = draw_sign(bright, scene, SignPlace(np.where(side < 0.5, -1.0, 1.0), *numbers))
-        bright = np.where(cases.present[:, index, None, None], drawn, bright)
+        with_sign = draw_sign(bright, scene, SignPlace(np.where(side < 0.5, -1.0, 1.0), *numbers))
+        bright = np.where(cases.present[:, index, None, None], with_sign, bright)
     return np.asarray(bright * (0.85 + 0.3 * cases.image[:, 2, None, None]))
 
 
@@ -203,8 +203,8 @@ def healthy(chest: Chest) -> Array:
 def _atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a plate: a thin, slightly oblique line in the lower lung."""
     x, y = _inside(chest, place, place.x, 0.55 + 0.4 * place.y)
-    across = chest.y - y - (0.5 * place.extent - 0.25) * (chest.x - x)
-    plate = _ramp((0.08 - abs(across)) / 0.05) * _ramp((0.26 - abs(chest.x - x)) / 0.06)
+    line_distance = chest.y - y - (0.5 * place.extent - 0.25) * (chest.x - x)
+    plate = _ramp((0.08 - abs(line_distance)) / 0.05) * _ramp((0.26 - abs(chest.x - x)) / 0.06)
     return bright + (0.24 + 0.2 * place.strength) * plate
 
 
@@ -219,10 +219,10 @@ def _consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 def _pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a black apex without markings, and the edge of the lung below it."""
-    below = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
+    edge_distance = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
     lung = _lung(chest, place.side)
-    dark = _blend(bright, 0.3 * bright * (1 - place.strength / 2), lung * _ramp(-below / 0.05))
-    return dark + 0.12 * lung * _ramp((0.05 - abs(below)) / 0.04)
+    dark = _blend(bright, 0.3 * bright * (1 - place.strength / 2), lung * _ramp(-edge_distance / 0.05))
+    return dark + 0.12 * lung * _ramp((0.05 - abs(edge_distance)) / 0.04)
 
 
 def _effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:

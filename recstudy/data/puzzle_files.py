@@ -142,24 +142,24 @@ class PuzzleReader(Reader):
         config, place = self.config, folder / self.config.path
         if isinstance(config, PuzzleFolder):
             return read(place, config)
-        has_layout, wanted = is_layout(place), config.train_puzzles
+        has_layout, train_puzzles = is_layout(place), config.train_puzzles
         decoded = read(place, config) if has_layout else _read_tables(place, config)
         _check_rules(decoded, config, place, has_layout)
-        if wanted is None:
+        if train_puzzles is None:
             return decoded
         if has_layout:
-            if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != wanted:
+            if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != train_puzzles:
                 raise DataError(
                     f"{place / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is"
-                    f" {wanted:,}. Set it to {groups}, or build the folder with so many."
+                    f" {train_puzzles:,}. Set it to {groups}, or build the folder with so many."
                 )
             return decoded
-        if wanted > (count := len(decoded.train_labels)):
+        if train_puzzles > (count := len(decoded.train_labels)):
             raise DataError(
-                f"{place / 'train.csv'} has {count:,} puzzles, but data.train_puzzles is {wanted:,}. Set it"
+                f"{place / 'train.csv'} has {count:,} puzzles, but data.train_puzzles is {train_puzzles:,}. Set it"
                 " to fewer."
             )
-        rows = np.sort(np.random.default_rng(config.drawing_seed).choice(count, wanted, replace=False))
+        rows = np.sort(np.random.default_rng(config.drawing_seed).choice(count, train_puzzles, replace=False))
         return decoded.taking("train", rows)
 
 
@@ -179,19 +179,19 @@ def _check_rules(decoded: Arrays, config: Puzzles, folder: Path, has_layout: boo
     """
     for part in PARTS:
         answers: Any = getattr(decoded, f"{part}_labels")
-        given = getattr(decoded, f"{part}_images").reshape(answers.shape)
-        for row, fault in _faults(given, answers, config):
+        inputs = getattr(decoded, f"{part}_images").reshape(answers.shape)
+        for row, fault in _faults(inputs, answers, config):
             file = folder / f"{part}.csv"
             place = f"{folder / part}, example {row}" if has_layout else f"{file}, line {line_of(file, row)}"
             raise DataError(f"{place}: {fault}. Mend or remove it.")
 
 
-def _faults(given: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[int, str]]:
+def _faults(inputs: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[int, str]]:
     """Yield rows of puzzles (N, S) that are wrong, and their faults."""
-    for start in range(0, len(given), PIECE):
-        lawful: Any = config.lawful(given[start : start + PIECE], answers[start : start + PIECE])
+    for start in range(0, len(inputs), PIECE):
+        lawful: Any = config.check_answers(inputs[start : start + PIECE], answers[start : start + PIECE])
         for row in (start + np.flatnonzero(lawful == 0)).tolist():
-            contradicts = config.solutions(given[row]) == 0
+            contradicts = config.count_solutions(inputs[row]) == 0
             yield (
                 row,
                 (
@@ -200,8 +200,8 @@ def _faults(given: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[i
                     else "the answer breaks a rule, or changes what is given"
                 ),
             )
-    for row in np.linspace(0, len(given) - 1, SAMPLE).astype(int).tolist():
-        if config.solutions(given[row]) == 2:
+    for row in np.linspace(0, len(inputs) - 1, SAMPLE).astype(int).tolist():
+        if config.count_solutions(inputs[row]) == 2:
             yield row, "the puzzle has more than one solution"
 
 

@@ -78,28 +78,30 @@ class Puzzles(DataConfig):
         (B, S), and what each token becomes, (B, V)."""
         raise ConfigError(f"the data set {self.name!r} states no symmetry")
 
-    def shown(
+    def transform(
         self, seed: int, images: Tensor, labels: Tensor, rows: Labels, turns: Labels
     ) -> tuple[Tensor, Tensor]:
         """Return puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
         if not self.draws or self.augmentations == 0:
             return images, labels
-        draws, same = symmetries(self, seed, rows, turns)
-        given = images.flatten(1).long()
-        new, right = self.turned(given, labels, torch.from_numpy(draws))
-        kept = torch.from_numpy(same).to(images.device)[:, None]
-        return torch.where(kept, given, new).to(images.dtype).view_as(images), torch.where(
-            kept, labels, right
+        draws, is_original = symmetries(self, seed, rows, turns)
+        inputs = images.flatten(1).long()
+        new_inputs, new_labels = self.apply_symmetry(inputs, labels, torch.from_numpy(draws))
+        keep_mask = torch.from_numpy(is_original).to(images.device)[:, None]
+        return torch.where(keep_mask, inputs, new_inputs).to(images.dtype).view_as(images), torch.where(
+            keep_mask, labels, new_labels
         )
 
-    def turned(self, given: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
+    def apply_symmetry(self, inputs: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Return puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
-        source, becomes = self._symmetry(draws, given.device)
-        both = torch.cat([given, answers], 1).long().gather(1, torch.cat([source, source + self.cells], 1))
-        first, second = becomes.gather(1, both).chunk(2, 1)
-        return first.to(given.dtype), second.to(answers.dtype)
+        source, becomes = self._symmetry(draws, inputs.device)
+        pair_tokens = (
+            torch.cat([inputs, answers], 1).long().gather(1, torch.cat([source, source + self.cells], 1))
+        )
+        new_inputs, new_answers = becomes.gather(1, pair_tokens).chunk(2, 1)
+        return new_inputs.to(inputs.dtype), new_answers.to(answers.dtype)
 
-    def turned_back(self, answers: Tensor, draws: Tensor) -> Tensor:
+    def undo_symmetry(self, answers: Tensor, draws: Tensor) -> Tensor:
         """Return answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as
         they were.
         """
@@ -108,17 +110,17 @@ class Puzzles(DataConfig):
 
     def _symmetry(self, draws: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return `symmetry` on a device: made there, or on the CPU for Apple's GPU, which has no float64."""
-        made = torch.device("cpu") if device.type == "mps" else device
-        source, becomes = self.symmetry(draws.to(made))
+        draw_device = torch.device("cpu") if device.type == "mps" else device
+        source, becomes = self.symmetry(draws.to(draw_device))
         return source.to(device), becomes.to(device)
 
-    def lawful(self, given: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
+    def check_answers(self, inputs: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
         """Return (B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where no
         rules are known.
         """
         return None
 
-    def solutions(self, given: npt.NDArray[Any]) -> int | None:
+    def count_solutions(self, inputs: npt.NDArray[Any]) -> int | None:
         """Return how many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody
         counts them.
         """
@@ -193,9 +195,9 @@ def symmetries(
     """
     if config.augmentations is None:
         return numbers(seed, rows, turns, config.draws), np.zeros(len(rows), bool)
-    which = (numbers(seed, rows, turns, 1)[:, 0] * (config.augmentations + 1)).astype(np.int64)
+    symmetry_numbers = (numbers(seed, rows, turns, 1)[:, 0] * (config.augmentations + 1)).astype(np.int64)
     # the same ones for every seed of a study
-    return numbers(config.split_seed, rows, which, config.draws), which == 0
+    return numbers(config.split_seed, rows, symmetry_numbers, config.draws), symmetry_numbers == 0
 
 
 class Groups:
@@ -212,21 +214,21 @@ class Groups:
         _, first, size = np.unique(puzzles[self.order], return_index=True, return_counts=True)
         by_place = np.argsort(first)
         self.first, self.size = first[by_place], size[by_place]
-        _, self.begins, self.count = np.unique(
+        _, self.starts, self.count = np.unique(
             groups[self.order][self.first], return_index=True, return_counts=True
         )
 
     @property
     def examples(self) -> int:
         """Return the examples of one puzzle of each group, on average."""
-        return round(len(self.order) / len(self.first) * len(self.begins))
+        return round(len(self.order) / len(self.first) * len(self.starts))
 
     def one_of_each(self, draws: Any) -> Labels:
         """Return positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy
         Generator.
         """
-        chosen = self.begins + (draws.random(len(self.begins)) * self.count).astype(np.int64)
+        chosen = self.starts + (draws.random(len(self.starts)) * self.count).astype(np.int64)
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.asarray(self.order[np.repeat(self.first[chosen], lengths) + within])
+        example_offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.asarray(self.order[np.repeat(self.first[chosen], lengths) + example_offsets])

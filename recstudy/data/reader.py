@@ -106,16 +106,16 @@ class Reader(ABC):
         """Download what is missing into `folder`; a DataError says why that failed. By default it cannot
         be.
         """
-        raise self.not_found(folder, str(self.missing(folder)))
+        raise self.not_found(folder, str(self.find_missing(folder)))
 
     def check(self, folder: Path) -> None:
         """Refuse (DataError) a set whose files are not below `folder`. Opens no image, and imports no
         decoder.
         """
-        if missing := self.missing(folder):
-            raise self.not_found(folder, missing)
+        if missing_file := self.find_missing(folder):
+            raise self.not_found(folder, missing_file)
 
-    def missing(self, folder: Path) -> str | None:
+    def find_missing(self, folder: Path) -> str | None:
         """Return the first source that is not there, or the folder that it should be in; None where all are
         there.
         """
@@ -126,18 +126,18 @@ class Reader(ABC):
             )
         for name in names:
             if not (folder / name).is_file():
-                above = str(Path(name).parent)
-                return name if above == "." or (folder / above).is_dir() else above
+                parent = str(Path(name).parent)
+                return name if parent == "." or (folder / parent).is_dir() else parent
         return None
 
     @final
-    def not_found(self, folder: Path, missing: str) -> DataError:
+    def not_found(self, folder: Path, missing_file: str) -> DataError:
         can_download = type(self).fetch is not Reader.fetch
         fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if can_download else self.advice
-        for archive in [*(f"{missing}{ending}" for ending in PACKED), *self.archives]:
+        for archive in [*(f"{missing_file}{ending}" for ending in PACKED), *self.archives]:
             if (folder / archive).is_file():
                 fix = f"{archive} is there: unpack it in its folder."
-        return DataError(f"{self.config.title} not found under {folder} ({missing} is missing). {fix}")
+        return DataError(f"{self.config.title} not found under {folder} ({missing_file} is missing). {fix}")
 
     @final
     def read(self, folder: Path) -> Arrays:

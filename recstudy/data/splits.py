@@ -58,10 +58,10 @@ class Rows:
         """Return whether an optional column is there; refuse (DataError) one that differs only in case,
         spaces or `_`.
         """
-        for other in () if name in self.header else self.header:
-            if letters(other) == letters(name):
+        for title in () if name in self.header else self.header:
+            if letters(title) == letters(name):
                 raise DataError(
-                    f"{self.file} has a column {other!r}. Did you mean {name!r}? Rename or remove it."
+                    f"{self.file} has a column {title!r}. Did you mean {name!r}? Rename or remove it."
                 )
         return name in self.header
 
@@ -91,8 +91,8 @@ class Rows:
                 )
         return [cell for _, cell in cells]
 
-    def error(self, line: int, column: str, what: str, hint: str = "") -> DataError:
-        return DataError(f"{self.file}, line {line}, column {column!r} {what}.{hint}")
+    def error(self, line: int, column: str, problem: str, hint: str = "") -> DataError:
+        return DataError(f"{self.file}, line {line}, column {column!r} {problem}.{hint}")
 
 
 def letters(name: str) -> str:
@@ -118,13 +118,15 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
             header = next((content for content in text if content.strip()), "")
             if not header:
                 raise DataError(f"{file} is empty.")
-            stated = re.fullmatch(r'"?sep=(.)"?\s*', header, re.IGNORECASE)
+            separator_line = re.fullmatch(r'"?sep=(.)"?\s*', header, re.IGNORECASE)
             text.seek(0)
             reader = csv.reader(
-                text, delimiter=stated[1] if stated else max(",;\t|", key=header.count), strict=True
+                text,
+                delimiter=separator_line[1] if separator_line else max(",;\t|", key=header.count),
+                strict=True,
             )
             for cells in reader:
-                is_separator = stated and reader.line_num == 1
+                is_separator = separator_line and reader.line_num == 1
                 if any(map(str.strip, cells)) and not is_separator:
                     yield line, cells
                 line = reader.line_num + 1
@@ -183,17 +185,17 @@ def json_object(file: Path, text: str, line: int = 1) -> list[tuple[str, Any]]:
     return pairs
 
 
-def as_text(file: Path, where: str, caption: Any) -> str:
+def caption_text(file: Path, position: str, caption: Any) -> str:
     """Return a caption, where null is one that is missing."""
     if caption is not None and not isinstance(caption, str):
-        raise DataError(f"{file}, {where}: a caption must be a text, but got {str(caption)[:40]!r}.")
+        raise DataError(f"{file}, {position}: a caption must be a text, but got {str(caption)[:40]!r}.")
     return caption or ""
 
 
-def hold_out(
+def split_validation(
     labels: Labels | Tokens,
     groups: Labels | None,
-    given: Mask | None,
+    held_mask: Mask | None,
     config: DataConfig,
     hold_out: bool = True,
 ) -> tuple[Labels, Labels]:
@@ -209,15 +211,15 @@ def hold_out(
     """
     total, seed = len(labels), config.split_seed
     count = min(config.limit or total, total)
-    share = config.validation if given is None else float(given.mean())
-    held = min(max(1, round(share * count)), count - 1) if hold_out else 0
-    if groups is None and given is None and _are_classes(labels):
+    share = config.validation if held_mask is None else float(held_mask.mean())
+    validation_count = min(max(1, round(share * count)), count - 1) if hold_out else 0
+    if groups is None and held_mask is None and _are_classes(labels):
         order = stratified_order(labels, seed)[:count]
-        return np.sort(order[:held]), np.sort(order[held:])
+        return np.sort(order[:validation_count]), np.sort(order[validation_count:])
     groups = np.arange(total) if groups is None else groups
     is_out = np.zeros(total, bool)
-    if held:
-        is_out = whole_groups(groups, held, seed) if given is None else given
+    if validation_count:
+        is_out = whole_groups(groups, validation_count, seed) if held_mask is None else held_mask
     if is_out.all():
         raise DataError(
             f"{config.title} has training images of one patient only: none can be held out for validation."
@@ -225,15 +227,17 @@ def hold_out(
     validation, train = np.flatnonzero(is_out), np.flatnonzero(~is_out)
     if count == total:
         return validation, train
-    return _at_most(validation, groups, held, seed), _at_most(train, groups, count - held, seed)
+    return limit_rows(validation, groups, validation_count, seed), limit_rows(
+        train, groups, count - validation_count, seed
+    )
 
 
-def limit(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) -> Labels:
+def limit_split(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) -> Labels:
     """Return rows of the test split, in file order: all, or `config.limit` of them."""
-    rows, most, seed = np.arange(len(labels)), config.limit or len(labels), config.split_seed
+    rows, max_rows, seed = np.arange(len(labels)), config.limit or len(labels), config.split_seed
     if groups is None and _are_classes(labels):
-        return np.sort(stratified_order(labels, seed)[:most])
-    return _at_most(rows, rows if groups is None else groups, most, seed)
+        return np.sort(stratified_order(labels, seed)[:max_rows])
+    return limit_rows(rows, rows if groups is None else groups, max_rows, seed)
 
 
 def _are_classes(labels: Labels | Tokens) -> bool:
@@ -241,14 +245,14 @@ def _are_classes(labels: Labels | Tokens) -> bool:
     return labels.ndim == 1 and labels.dtype.kind in "iu"
 
 
-def _at_most(rows: Labels, groups: Labels, most: int, seed: int) -> Labels:
+def limit_rows(rows: Labels, groups: Labels, max_rows: int, seed: int) -> Labels:
     """Return `rows`, or those of whole patients that are no more than `most`; a part of one patient where
     none has so few.
     """
-    return rows if len(rows) <= most else rows[whole_groups(groups[rows], most, seed)][:most]
+    return rows if len(rows) <= max_rows else rows[whole_groups(groups[rows], max_rows, seed)][:max_rows]
 
 
-def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts:
+def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts:
     """Draw `train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or
     nearly.
 
@@ -261,13 +265,13 @@ def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts
     return splits
 
 
-def numbered(names: Iterable[str]) -> Labels:
+def number_groups(names: Iterable[str]) -> Labels:
     """Number groups (N,) in the order in which they come."""
-    known: dict[str, int] = {}
-    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+    number_by_name: dict[str, int] = {}
+    return np.array([number_by_name.setdefault(name, len(number_by_name)) for name in names], np.int64)
 
 
-def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
+def whole_groups(groups: Labels, max_rows: int, seed: int) -> Mask:
     """Draw the images (N,) of whole patients, one by one, who are taken while there is room for all of their
     images.
 
@@ -276,40 +280,40 @@ def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
     """
     _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
-    taken = np.zeros(len(sizes), bool)
-    room = most
+    is_chosen = np.zeros(len(sizes), bool)
+    room = max_rows
     for group, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
         if size <= room:
-            taken[group] = True
+            is_chosen[group] = True
             room -= size
-    if not taken.any():
-        taken[order[sizes[order].argmin()]] = True
-    return np.asarray(taken[member])
+    if not is_chosen.any():
+        is_chosen[order[sizes[order].argmin()]] = True
+    return np.asarray(is_chosen[member])
 
 
-def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], where: str) -> None:
+def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], prefix: str) -> None:
     """Refuse (DataError) a patient or group, which `kind` says, whose images (N,) are in more than one
     split.
     """
-    seen: dict[str, set[str]] = {}
+    splits_by_name: dict[str, set[str]] = {}
     for name, split in zip(names, splits, strict=True):
         if name is not None:
-            seen.setdefault(name, set()).add(split)
-    divided = [name for name, parts in seen.items() if len(parts) > 1]
+            splits_by_name.setdefault(name, set()).add(split)
+    divided = [name for name, parts in splits_by_name.items() if len(parts) > 1]
     if divided:
-        parts = " and ".join(split for split in SPLITS if split in seen[divided[0]])
+        parts = " and ".join(split for split in SPLITS if split in splits_by_name[divided[0]])
         count = f"1 {kind} is" if len(divided) == 1 else f"{len(divided):,} {kind}s are"
         raise DataError(
-            f"{where}{kind} {divided[0]} is in {parts}; {count} in more than one split. "
+            f"{prefix}{kind} {divided[0]} is in {parts}; {count} in more than one split. "
             f"Give all images of a {kind} the same split, or give no splits to have them drawn."
         )
 
 
-def check_filled(named: Sequence[str], kept: Sequence[str], place: Path, none: str) -> None:
+def check_filled(named_splits: Sequence[str], kept_splits: Sequence[str], place: Path, none: str) -> None:
     """Refuse (DataError) a split without images: of those that are named, and always of train and test."""
-    for split in dict.fromkeys(["train", "test", *named]):
-        if split not in kept:
-            count = named.count(split)
+    for split in dict.fromkeys(["train", "test", *named_splits]):
+        if split not in kept_splits:
+            count = named_splits.count(split)
             why = f"none of its {count:,} images can be used" if count else none
             raise DataError(f"{place} has no images for the split {split!r}: {why}. Give it some.")
 

@@ -73,25 +73,25 @@ class Sudokus(Puzzles):
 
     def symmetry(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         side, (tall, wide) = self.shape[1], self.boxes
-        bands, rows, stacks, columns, digits, across = draws.split(self._parts, 1)
+        bands, rows, stacks, columns, digits, transposition = draws.split(self._parts, 1)
         source = side * _order(bands, rows)[:, :, None] + _order(stacks, columns)[:, None]
         if tall == wide:
-            source = torch.where(across[:, :, None] < 0.5, source.mT, source)
-        own = torch.arange(DIGITS, device=draws.device).expand(len(draws), -1)
-        return source.flatten(1), torch.cat([own, DIGITS + digits.argsort(1)], 1)
+            source = torch.where(transposition[:, :, None] < 0.5, source.mT, source)
+        unchanged_tokens = torch.arange(DIGITS, device=draws.device).expand(len(draws), -1)
+        return source.flatten(1), torch.cat([unchanged_tokens, DIGITS + digits.argsort(1)], 1)
 
-    def lawful(self, given: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels:
+    def check_answers(self, inputs: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels:
         side, (tall, wide) = self.shape[1], self.boxes
         rows = answers.reshape(-1, side, side)
         boxes = rows.reshape(-1, side // tall, tall, side // wide, wide).swapaxes(2, 3).reshape(rows.shape)
         units = np.sort(np.concatenate([rows, rows.swapaxes(1, 2), boxes], 1), 2)
-        once = (units == np.arange(DIGITS, DIGITS + side)).all((1, 2))
-        return np.asarray(once & ((given == BLANK) | (given == answers)).all(1), np.int64)
+        has_each_digit = (units == np.arange(DIGITS, DIGITS + side)).all((1, 2))
+        return np.asarray(has_each_digit & ((inputs == BLANK) | (inputs == answers)).all(1), np.int64)
 
-    def solutions(self, given: npt.NDArray[Any]) -> int:
+    def count_solutions(self, inputs: npt.NDArray[Any]) -> int:
         side = self.shape[1]
-        free = boards([max(token - DIGITS, -1) for token in given.tolist()], side)
-        return len(list(islice(solutions(free, side), 2)))
+        candidates = boards([max(token - DIGITS, -1) for token in inputs.tolist()], side)
+        return len(list(islice(find_solutions(candidates, side), 2)))
 
 
 def _order(blocks: Tensor, lines: Tensor) -> Tensor:
@@ -99,8 +99,8 @@ def _order(blocks: Tensor, lines: Tensor) -> Tensor:
     in them.
     """
     size = lines.shape[1] // blocks.shape[1]
-    within = lines.unflatten(1, (-1, size)).argsort(2)
-    return (size * blocks.argsort(1)[:, :, None] + within).flatten(1)
+    line_order = lines.unflatten(1, (-1, size)).argsort(2)
+    return (size * blocks.argsort(1)[:, :, None] + line_order).flatten(1)
 
 
 @DATASETS.add("sudoku")
@@ -142,11 +142,11 @@ def make_set(config: Sudoku) -> Arrays:
     """Make puzzles and their solutions of both splits, which share no class."""
     random = np.random.default_rng([config.drawing_seed, config.side])
     grids, groups = (distinct if config.side == 9 else of_classes)(config, random)
-    kept = np.array([thinned(grid, config, random) for grid in grids.tolist()])
+    is_given = np.array([thinned(grid, config, random) for grid in grids.tolist()])
     answers = (grids + DIGITS).astype(np.uint8)
-    given = np.where(kept, answers, np.uint8(BLANK)).reshape(-1, *config.shape)
+    inputs = np.where(is_given, answers, np.uint8(BLANK)).reshape(-1, *config.shape)
     return Arrays.cut(
-        config.puzzles, images=given, labels=answers, groups=groups if config.side == 6 else None
+        config.puzzles, images=inputs, labels=answers, groups=groups if config.side == 6 else None
     )
 
 
@@ -160,24 +160,30 @@ def of_classes(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Lab
     ordered, classes = in_classes(config.side)
     tests = random.permutation(classes.max() + 1) < max(1, round(TESTED * (classes.max() + 1)))
     parts = (~tests, config.puzzles), (tests, config.test_puzzles)
-    rows = np.concatenate([random.choice(np.flatnonzero(own[classes]), count) for own, count in parts])
+    rows = np.concatenate(
+        [random.choice(np.flatnonzero(is_class[classes]), count) for is_class, count in parts]
+    )
     # Each grid is put under a symmetry of its own.
     tokens = torch.from_numpy(ordered[rows] + DIGITS)
-    _, turned = config.turned(tokens, tokens, torch.from_numpy(random.random((len(rows), config.draws))))
+    _, turned = config.apply_symmetry(
+        tokens, tokens, torch.from_numpy(random.random((len(rows), config.draws)))
+    )
     return np.asarray(turned.numpy() - DIGITS, np.uint8), classes[rows]
 
 
 def distinct(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Labels]:
     """Draw grids (N, S), no two of one class, and number them."""
-    found: dict[bytes, list[int]] = {}
+    grids_by_form: dict[bytes, list[int]] = {}
     count = config.puzzles + config.test_puzzles
     blank = boards([-1] * config.cells, config.side)
-    while missing := count - len(found):
+    while missing_count := count - len(grids_by_form):
         grids = np.array(
-            [digits(next(solutions(blank, config.side, random))) for _ in range(missing)], np.uint8
+            [digits(next(find_solutions(blank, config.side, random))) for _ in range(missing_count)], np.uint8
         )
-        found |= {form.tobytes(): grid for form, grid in zip(canonical(grids), grids.tolist(), strict=True)}
-    return np.array(list(found.values()), np.uint8), np.arange(count)
+        grids_by_form |= {
+            form.tobytes(): grid for form, grid in zip(canonical(grids), grids.tolist(), strict=True)
+        }
+    return np.array(list(grids_by_form.values()), np.uint8), np.arange(count)
 
 
 @cache
@@ -186,8 +192,10 @@ def in_classes(side: int) -> tuple[Pixels, Labels]:
     tall, wide = BOXES[side]
     start = [*range(side), *range(wide, side)]  # the first row and the first box
     blank = [-1] * (side * side - len(start))
-    found = np.array([digits(one) for one in solutions(boards([*start, *blank], side), side)], np.uint8)
-    ordered = found[(in_order(found.reshape(-1, side, side), tall, wide) == found).all(1)]
+    grids = np.array(
+        [digits(solution) for solution in find_solutions(boards([*start, *blank], side), side)], np.uint8
+    )
+    ordered = grids[(in_order(grids.reshape(-1, side, side), tall, wide) == grids).all(1)]
     _, classes = np.unique(canonical(ordered), axis=0, return_inverse=True)
     return ordered, classes.reshape(-1).astype(np.int64)
 
@@ -202,16 +210,18 @@ def canonical(grids: Pixels) -> Pixels:
     side = round(grids.shape[1] ** 0.5)
     tall, wide = BOXES[side]
     rows_first = grids.reshape(-1, side, side)
-    least = np.full_like(grids, side)
+    least_form = np.full_like(grids, side)
     for squares in [rows_first, rows_first.swapaxes(1, 2)][: 1 + (tall == wide)]:
-        for rows, columns in product(_begins(side, tall), _begins(side, wide)):
+        for rows, columns in product(leading_orders(side, tall), leading_orders(side, wide)):
             form = in_order(squares[:, rows][:, :, columns], tall, wide)
-            at = np.arange(len(grids)), (form != least).argmax(1)
-            least = np.where((form[at] < least[at])[:, None], form, least)
-    return least
+            first_difference = np.arange(len(grids)), (form != least_form).argmax(1)
+            least_form = np.where(
+                (form[first_difference] < least_form[first_difference])[:, None], form, least_form
+            )
+    return least_form
 
 
-def _begins(side: int, size: int) -> list[list[int]]:
+def leading_orders(side: int, size: int) -> list[list[int]]:
     """Return every order of the lines of every block, the other blocks behind."""
     blocks = [range(start, start + size) for start in range(0, side, size)]
     return [[*first, *sorted({*range(side)} - {*first})] for block in blocks for first in permutations(block)]
@@ -223,36 +233,38 @@ def in_order(squares: Pixels, tall: int, wide: int) -> Pixels:
     """
     count, side = squares.shape[:2]
     names = squares[:, :tall, :wide].reshape(count, side).argsort(1).astype(np.uint8)
-    named = np.take_along_axis(names, squares.reshape(count, -1), 1).reshape(squares.shape)
-    rows, columns = _sorted(named[:, :, 0], tall), _sorted(named[:, 0], wide)
+    renamed = np.take_along_axis(names, squares.reshape(count, -1), 1).reshape(squares.shape)
+    rows, columns = _sorted(renamed[:, :, 0], tall), _sorted(renamed[:, 0], wide)
     return np.asarray(
-        named[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]].reshape(count, -1)
+        renamed[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]].reshape(count, -1)
     )
 
 
 def _sorted(line: Pixels, size: int) -> Labels:
     """Sort (N, side): blocks by their least digit, and lines within them by their own."""
-    least = line.reshape(len(line), -1, size).min(2).repeat(size, 1).astype(np.int64)
-    return np.asarray((line.shape[1] * least + line).argsort(1))
+    block_minimum = line.reshape(len(line), -1, size).min(2).repeat(size, 1).astype(np.int64)
+    return np.asarray((line.shape[1] * block_minimum + line).argsort(1))
 
 
 def thinned(grid: Sequence[int], config: Sudoku, random: np.random.Generator) -> list[bool]:
     """Return which cells of a full grid stay given, for this solution alone."""
-    free, kept = boards(grid, config.side), [True] * len(grid)
+    candidates, is_given = boards(grid, config.side), [True] * len(grid)
     for cell in random.permutation(len(grid)).tolist():
-        if sum(kept) == config.givens:
+        if sum(is_given) == config.givens:
             break
-        emptied = [cells | 1 << cell for cells in free]
-        other = emptied.copy()
-        other[grid[cell]] ^= 1 << cell
-        if next(solutions(other, config.side), None) is None:
-            free, kept[cell] = emptied, False
-    return kept
+        emptied = [cells | 1 << cell for cells in candidates]
+        alternative = emptied.copy()
+        alternative[grid[cell]] ^= 1 << cell
+        if next(find_solutions(alternative, config.side), None) is None:
+            candidates, is_given[cell] = emptied, False
+    return is_given
 
 
 def boards(grid: Sequence[int], side: int) -> list[Bits]:
     """Return for each digit the cells that have it, and those that have none (-1)."""
-    return [sum(1 << cell for cell, digit in enumerate(grid) if digit in (own, -1)) for own in range(side)]
+    return [
+        sum(1 << cell for cell, digit in enumerate(grid) if digit in (number, -1)) for number in range(side)
+    ]
 
 
 def digits(solved: Sequence[Bits]) -> list[int]:
@@ -262,20 +274,20 @@ def digits(solved: Sequence[Bits]) -> list[int]:
 
 
 @cache
-def apart(side: int) -> dict[Bits, Bits]:
+def cells_unseen(side: int) -> dict[Bits, Bits]:
     """Return for each cell those that may have its digit, itself among them."""
     tall, wide = BOXES[side]
     row, column = np.divmod(np.arange(side * side), side)
     units = np.stack([row, column, row // tall * side + column // wide])
     is_free = ~(units[:, :, None] == units[:, None]).any(0) | np.eye(side * side, dtype=bool)
     return {
-        1 << cell: sum(1 << other for other in np.flatnonzero(cells).tolist())
+        1 << cell: sum(1 << unseen for unseen in np.flatnonzero(cells).tolist())
         for cell, cells in enumerate(is_free)
     }
 
 
-def solutions(
-    free: list[Bits], side: int, random: np.random.Generator | None = None, fresh: Bits | None = None
+def find_solutions(
+    candidates: list[Bits], side: int, random: np.random.Generator | None = None, fresh: Bits | None = None
 ) -> Iterator[list[Bits]]:
     """Yield every solution, as the cells of each digit.
 
@@ -284,34 +296,34 @@ def solutions(
         random: tries digits in a random order.
         fresh: the cells whose digit may still stand in cells that they see; by default all.
     """
-    every, far = (1 << side * side) - 1, apart(side)
+    every, far = (1 << side * side) - 1, cells_unseen(side)
     fresh = every if fresh is None else fresh
     while True:
-        once = twice = thrice = 0
-        for cells in free:
-            thrice |= twice & cells
-            twice |= once & cells
-            once |= cells
-        if once != every:
+        one_digit = two_digits = three_digits = 0
+        for cells in candidates:
+            three_digits |= two_digits & cells
+            two_digits |= one_digit & cells
+            one_digit |= cells
+        if one_digit != every:
             return
-        if not (sure := fresh & ~twice):
+        if not (sure := fresh & ~two_digits):
             break
         narrowed = []
-        for cells in free:
-            placed = cells & sure
-            while placed:
-                cells &= far[placed & -placed]
-                placed &= placed - 1
+        for cells in candidates:
+            placed_cells = cells & sure
+            while placed_cells:
+                cells &= far[placed_cells & -placed_cells]
+                placed_cells &= placed_cells - 1
             narrowed.append(cells)
-        free = narrowed
+        candidates = narrowed
         fresh ^= sure
     if not fresh:
-        yield free
+        yield candidates
         return
-    fewest = twice & ~thrice or fresh
+    fewest = two_digits & ~three_digits or fresh
     cell = fewest & -fewest
     for digit in range(side) if random is None else random.permutation(side).tolist():
-        if free[digit] & cell:
-            guess = [cells & ~cell for cells in free]
+        if candidates[digit] & cell:
+            guess = [cells & ~cell for cells in candidates]
             guess[digit] |= cell
-            yield from solutions(guess, side, random, fresh)
+            yield from find_solutions(guess, side, random, fresh)

@@ -224,16 +224,16 @@ class ClipTokenizer(Tokenizer):
 
 def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
     """Return CLIP's two files, below the data folder or in the Hugging Face cache; nothing is downloaded."""
-    given = folder / config.clip_files
-    if all((given / name).exists() for name in FILES):
-        return given / FILES[0], given / FILES[1]
+    clip_folder = folder / config.clip_files
+    if all((clip_folder / name).exists() for name in FILES):
+        return clip_folder / FILES[0], clip_folder / FILES[1]
     from huggingface_hub import try_to_load_from_cache
 
     cached = [try_to_load_from_cache(REPOSITORY, name) for name in FILES]
     if not all(isinstance(file, str) for file in cached):
         raise DataError(
-            f"CLIP's tokenizer not found: neither {given} nor the Hugging Face cache has"
-            f" {' and '.join(FILES)}. Put both, from {REPOSITORY}, into {given}, or set data.clip_files."
+            f"CLIP's tokenizer not found: neither {clip_folder} nor the Hugging Face cache has"
+            f" {' and '.join(FILES)}. Put both, from {REPOSITORY}, into {clip_folder}, or set data.clip_files."
         )
     return Path(str(cached[0])), Path(str(cached[1]))
 
@@ -261,7 +261,7 @@ def read_clip(vocab: Path, merges: Path) -> Tokenizer:
     return tokenizer
 
 
-def plain(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     """Return the text on one line, with one space between words."""
     return " ".join(text.split())
 
@@ -280,7 +280,7 @@ def report(text: str) -> str:
     - Apostrophes go; other punctuation parts words and goes, so `ground-glass` is two words.
     - `.`, `!` and `?` end a sentence, and so does the end. Nothing is left of a text without a word.
     """
-    text = _PLACEHOLDER.sub(" ", plain(text).lower().replace("'", "").replace(_APOSTROPHE, ""))
+    text = _PLACEHOLDER.sub(" ", collapse_spaces(text).lower().replace("'", "").replace(_APOSTROPHE, ""))
     text = _ENUMERATION.sub(r"\1", text)
     words: list[str] = []
     for token in [*_TOKEN.findall(text), "."]:
@@ -291,7 +291,7 @@ def report(text: str) -> str:
     return " ".join(words)
 
 
-CLEANERS = {"none": plain, "report": report}
+CLEANERS = {"none": collapse_spaces, "report": report}
 
 
 def restore(stored: dict[str, Any]) -> Tokenizer:
@@ -346,7 +346,7 @@ def with_tokens(
     captions: Sequence[list[str]],
     train: int,
     groups: Labels | None,
-    held: Mask | None = None,
+    held_mask: Mask | None = None,
     notes: tuple[str, ...] = (),
 ) -> Arrays:
     """Return a decoded set of N images and their captions, of which the first `train` images are for
@@ -358,8 +358,8 @@ def with_tokens(
     firsts = [texts[0] for texts in captions]
     learn = (
         firsts[:train]
-        if held is None
-        else [first for first, out in zip(firsts, held, strict=False) if not out]
+        if held_mask is None
+        else [first for first, is_held in zip(firsts, held_mask, strict=False) if not is_held]
     )
     tokenizer = tokenizer_of(config, learn, folder)
     labels, cut = tokens(firsts, tokenizer, config.length)
@@ -375,4 +375,4 @@ def with_tokens(
             " their own"
         )
     decoded = Arrays.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
-    return decoded._replace(train_held=held, notes=tuple(noted), tokenizer=tokenizer.stored())
+    return decoded._replace(train_held=held_mask, notes=tuple(noted), tokenizer=tokenizer.stored())

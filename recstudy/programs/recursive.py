@@ -17,7 +17,7 @@ import recstudy.data
 import recstudy.models
 import recstudy.tasks  # noqa: F401  these imports fill the registries
 from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
-from recstudy.data.cache import DataSet, known_checksum, load, unread
+from recstudy.data.cache import DataSet, known_checksum, load, needs_decoding
 from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import METRICS, TASKS, measured
 from recstudy.metrics.kept import Kept, rounding_errors, unpacked
@@ -81,7 +81,7 @@ class RecursiveModels(Program):
             data = same_data[0].drawn.data
             if not is_users(type(data)):
                 continue
-            if missing_files := data.reader().missing(folder):
+            if missing_files := data.reader().find_missing(folder):
                 lines.append(f"Not checked: {data.reader().not_found(folder, missing_files)}")
             else:
                 _check_loaded(same_data, load(data, folder))
@@ -144,7 +144,7 @@ class RecursiveModels(Program):
         return [checksums.get(config.data, "") for config in configs]
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        return [data.title for data in _fixed_data(map(_config, settings)) if unread(data, folder)]
+        return [data.title for data in _fixed_data(map(_config, settings)) if needs_decoding(data, folder)]
 
     def deciding(self, values: Json, changes: Json) -> Json:
         return self.read(values).with_changes(changes).deciding

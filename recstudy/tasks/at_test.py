@@ -48,7 +48,7 @@ def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, 
     network.eval()
     batches = spread(batches, config.train.at_test)
     right: dict[str, list[Tensor]] = {}
-    for number, batch in enumerate(batches.plain(own_batch(config))):
+    for number, batch in enumerate(batches.evaluation_batches(own_batch(config))):
         rows = batches.rows[number * own_batch(config) :][: len(batch.images)].numpy()
         for name, solved in (*noisy(network, batch, config, number), *voted(network, batch, config, rows)):
             right.setdefault(name, []).append(solved)
@@ -91,9 +91,9 @@ def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> It
     answers, sure = [], []
     for turn in range(count):
         draws = torch.from_numpy(numbers(config.seed, rows, np.full(len(rows), turn), config.data.draws))
-        turned, _ = config.data.turned(given, given, draws) if turn else (given, given)
+        turned, _ = config.data.apply_symmetry(given, given, draws) if turn else (given, given)
         cells, halt = think(network, turned.to(batch.images.dtype).view_as(batch.images), batch, config)
-        answers.append(config.data.turned_back(cells, draws) if turn else cells)
+        answers.append(config.data.undo_symmetry(cells, draws) if turn else cells)
         sure.append(halt)
     for many in doubling_counts(count):
         answer = elected(torch.stack(answers[:many], 1), torch.stack(sure[:many], 1))

@@ -91,7 +91,9 @@ class Grid(Task):
         for start in range(0, len(rows), PIECE):
             cells = told.cells[start : start + PIECE]
             verdicts.append(
-                data.lawful(np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape), cells)
+                data.check_answers(
+                    np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape), cells
+                )
             )
         known = [one for one in verdicts if one is not None]
         return replace(told, labels=np.asarray(told.labels), lawful=np.concatenate(known) if known else None)

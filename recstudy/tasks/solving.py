@@ -96,12 +96,12 @@ def solve(
     config, last = task.config, task.config.train.evaluation_steps
     segments, size = max(segments, last), own_batch(config) * batches.world
     network.eval()
-    made = partial(torch.empty, len(batches.seen(size)), device=batches.device)
+    made = partial(torch.empty, len(batches.evaluation_rows(size)), device=batches.device)
     # Made before the first batch: small parts that are kept between large ones that are freed took 1 GB of
     # 423,000 puzzles.
     columns = made(config.data.cells, dtype=torch.uint8), made(), made(dtype=torch.bool), made()
     done, seen, sums = 0, 0, Sums()
-    for batch in batches.plain(size):
+    for batch in batches.evaluation_batches(size):
         if most is not None and seen >= most:
             break
         heartbeat()
@@ -150,7 +150,7 @@ def selection_scores(task: "Grid", network: Network, batches: Batches, data: Dat
     """Nats a cell and the score that selects epochs on the selection split, over all workers."""
     found = solve(task, network, batches)
     cells, loss = concatenated(found.cells), concatenated(found.loss)
-    rows = concatenated(batches.seen(own_batch(task.config) * batches.world).to(cells.device))
+    rows = concatenated(batches.evaluation_rows(own_batch(task.config) * batches.world).to(cells.device))
     told = answers(task, {"cells": cells}, batches, rows.cpu().numpy())
     return loss.mean().item(), selection_score(task.config.score, told)
 

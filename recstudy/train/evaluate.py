@@ -65,7 +65,7 @@ def read(network: Network, batches: Batches, config: RunConfig, depths: Sequence
     it.
     """
     network.eval()
-    for whole in batches.plain(own_batch(config) * batches.world):
+    for whole in batches.evaluation_batches(own_batch(config) * batches.world):
         heartbeat()
         batch = filled(whole)
         carry = network.start(batch.images, batch.context)
@@ -115,7 +115,7 @@ def selection_scores(task: "Task", network: Network, batches: Batches, data: Dat
     """
     (kept,), loss = predict(task, network, batches)
     kept = {name: concatenated(part) for name, part in kept.items()}
-    rows = concatenated(batches.seen(own_batch(task.config) * batches.world).to(batches.device))
+    rows = concatenated(batches.evaluation_rows(own_batch(task.config) * batches.world).to(batches.device))
     found = answers(task, kept, batches, rows.cpu().numpy())
     return concatenated(loss).mean().item(), selection_score(task.config.score, found)
 

@@ -24,7 +24,7 @@ from figure import Figure
 from recstudy import RunConfig, TrainConfig
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.data.cache import load
-from recstudy.data.official_layout import PARTS, Description
+from recstudy.data.official_layout import PARTS, SplitDescription
 from recstudy.models import TRM
 from recstudy.train.loop import Training
 
@@ -98,14 +98,14 @@ def write_set(folder: Path, puzzles: int) -> None:
         draws = torch.rand(
             count // GENERATED_PUZZLES, GENERATED_PUZZLES, LARGE.data.draws, dtype=torch.float64
         )
-        turned = zip(*(LARGE.data.turned(boards, answers, draw) for draw in draws), strict=True)
+        turned = zip(*(LARGE.data.apply_symmetry(boards, answers, draw) for draw in draws), strict=True)
         inputs, labels = (torch.cat(copies).numpy() for copies in turned)
         group_ends = np.arange(len(inputs) + 1)
         arrays = {"inputs": inputs, "labels": labels, "puzzle_identifiers": np.zeros(len(inputs), int)}
         (folder / part).mkdir(parents=True)
         for name, array in {**arrays, "puzzle_indices": group_ends, "group_indices": group_ends}.items():
             np.save(folder / part / f"all__{name}.npy", array)
-        about = Description(
+        about = SplitDescription(
             pad_id=0, ignore_label_id=0, blank_identifier_id=0, vocab_size=LARGE.data.classes, seq_len=81,
             num_puzzle_identifiers=1, total_groups=len(inputs), mean_puzzle_examples=1, sets=["all"],
         )  # fmt: skip

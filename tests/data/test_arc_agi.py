@@ -58,7 +58,7 @@ def folder(tmp_path):
 
 def grids(folder, name):
     """By task: all of its pairs."""
-    return {task.name: [(input_grid.tolist(), answer.tolist()) for input_grid, answer in (*task.shown, *task.asked)]
+    return {task.name: [(input_grid.tolist(), answer.tolist()) for input_grid, answer in (*task.demonstrations, *task.test_pairs)]
             for task in read_tasks(folder / "arc_agi", name)}  # fmt: skip
 
 

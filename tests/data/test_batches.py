@@ -58,7 +58,7 @@ def equal_batches(batches_a, batches_b):
 def test_epoch_holds_each_image_of_the_split_once_and_plain_keeps_the_order():
     epoch_batches, plain_batches = (
         list(make(numbered(10)).epoch(0)),
-        list(make(numbered(5), augment=ALL_AUGMENTATIONS).plain(batch_size=3)),
+        list(make(numbered(5), augment=ALL_AUGMENTATIONS).evaluation_batches(batch_size=3)),
     )
     labels = torch.cat([batch.labels for batch in epoch_batches])
 
@@ -70,7 +70,7 @@ def test_epoch_holds_each_image_of_the_split_once_and_plain_keeps_the_order():
     assert [batch.labels.tolist() for batch in plain_batches] == [[1, 3, 5], [7, 9]]
     assert torch.cat([batch.images for batch in plain_batches]).flatten().tolist() == [1, 3, 5, 7, 9]
     empty = make(replace(numbered(4), rows=np.arange(0)))
-    assert (len(empty), list(empty.epoch(0)), list(empty.plain())) == (0, [], [])
+    assert (len(empty), list(empty.epoch(0)), list(empty.evaluation_batches())) == (0, [], [])
 
 
 def test_images_are_standardised_per_channel():
@@ -78,7 +78,7 @@ def test_images_are_standardised_per_channel():
     channel two. A constant channel, of deviation 0, becomes 0."""
     images = np.array([255, 102, 51], np.uint8).reshape(1, 3, 1, 1)
     split = Split(images, np.zeros(1, np.int64), np.arange(1), "hand/train")
-    (batch,) = Batches(split, (0.5, 0.2, 0.2), (0.25, 0.1, 0.0), 2, 1, Augment(), 0, CPU).plain()
+    (batch,) = Batches(split, (0.5, 0.2, 0.2), (0.25, 0.1, 0.0), 2, 1, Augment(), 0, CPU).evaluation_batches()
 
     assert batch.images.flatten().tolist() == pytest.approx([2.0, 2.0, 0.0], abs=1e-6)
 
@@ -90,7 +90,7 @@ def test_patients_and_several_labels_follow_their_images():
     worker_batches = make(
         replace(split, labels=labels, groups=split.labels // 2), batch_size=6, rank=1, world=3
     )
-    for batch in [*worker_batches.epoch(0), *worker_batches.plain()]:
+    for batch in [*worker_batches.epoch(0), *worker_batches.evaluation_batches()]:
         values = batch.images.flatten().long()
         assert batch.labels.tolist() == [[value, -1] for value in values.tolist()]
         assert torch.equal(batch.context, values // 2)

@@ -52,7 +52,7 @@ def test_every_maze_has_the_one_shortest_path_that_is_asked_for(fields):
             assert (ways, steps) == (1, 1 + (answer == 5).sum())
             assert steps >= config.least_steps
             loops.append((grid != 1).sum() - 2 * ((config.side + 1) // 2) ** 2 + 1)
-        assert config.lawful(mazes.reshape(count, -1), answers).all()
+        assert config.check_answers(mazes.reshape(count, -1), answers).all()
     assert (max(loops) > 0) == (config.openings > 0)
 
 
@@ -63,12 +63,12 @@ def test_the_eight_symmetries_keep_paths_and_follow_from_their_numbers():
         for grids in (maze_set.train_images, maze_set.train_labels)
     )
     draws = torch.arange(8, dtype=torch.float64)[:, None] / 8
-    turned, right = config.turned(mazes.long(), answers, draws)
+    turned, right = config.apply_symmetry(mazes.long(), answers, draws)
     square = maze_set.train_images[0, 0]
 
     assert (turned.dtype, right.dtype) == (torch.int64, torch.uint8)
-    assert torch.equal(config.turned_back(right, draws), answers)
-    assert config.lawful(turned.numpy(), right.numpy()).all()
+    assert torch.equal(config.undo_symmetry(right, draws), answers)
+    assert config.check_answers(turned.numpy(), right.numpy()).all()
     expected = {np.rot90(grid, turns).tobytes() for grid in (square, square.T) for turns in range(4)}
     assert {grid.tobytes() for grid in turned.byte().numpy()} == expected
 
@@ -90,7 +90,9 @@ def test_lawful_by_hand():
 
     mazes = tokens(*[maze] * len(answers))
 
-    assert Maze(side=5, least_steps=4).lawful(mazes, tokens(*answers)).tolist() == list(answers.values())
+    assert Maze(side=5, least_steps=4).check_answers(mazes, tokens(*answers)).tolist() == list(
+        answers.values()
+    )
 
 
 def test_the_same_bits_on_every_machine():

@@ -254,7 +254,7 @@ def test_it_is_turned_when_it_trains(tmp_path):
     _, batch = batches_of(SudokuExtreme(), load(SudokuExtreme(), tables(tmp_path), hold_out=False).train, 11)
     puzzles = batch.images.flatten(1).byte().numpy()
 
-    assert SudokuExtreme().lawful(puzzles, batch.labels.numpy()).all()
+    assert SudokuExtreme().check_answers(puzzles, batch.labels.numpy()).all()
     assert not {row.tobytes() for row in puzzles} & {
         row.tobytes() for row in SUDOKU_SET.train_images.reshape(24, 81)
     }

@@ -11,9 +11,9 @@ from recstudy.data.splits import (
     Rows,
     check_filled,
     check_whole,
-    draw,
-    hold_out,
-    limit,
+    draw_splits,
+    limit_split,
+    split_validation,
     stratified_order,
     whole_groups,
 )
@@ -41,7 +41,7 @@ def labels_of(groups):
 )
 def test_no_patient_is_in_train_and_validation(sizes, max_images, share, seed):
     groups = patients(sizes)
-    held_rows, kept_rows = hold_out(
+    held_rows, kept_rows = split_validation(
         labels_of(groups), groups, None, Digits(limit=max_images, validation=share, split_seed=seed)
     )
 
@@ -66,10 +66,16 @@ def test_no_patient_is_in_train_and_validation(sizes, max_images, share, seed):
 def test_so_many_are_held_out(sizes, held_images, fields, counts):
     groups = None if sizes is None else patients(sizes)
     labels = np.zeros((100 if groups is None else len(groups), 18), np.int64)
-    parts = hold_out(labels, groups, None if held_images is None else groups < held_images, Digits(**fields))
+    parts = split_validation(
+        labels, groups, None if held_images is None else groups < held_images, Digits(**fields)
+    )
     assert tuple(map(len, parts)) == counts
-    _, train = hold_out(
-        labels, groups, None if held_images is None else groups < held_images, Digits(), hold_out=False
+    _, train = split_validation(
+        labels,
+        groups,
+        None if held_images is None else groups < held_images,
+        Digits(),
+        hold_out=False,
     )
     assert np.array_equal(train, np.arange(len(labels)))
 
@@ -84,7 +90,7 @@ def test_given_validation_patients_stay_the_validation_patients(sizes, max_image
     held_groups = 1 + held_groups % (len(sizes) - 1)  # at least one patient on either side
     groups = patients(sizes)
     given_rows = groups < held_groups
-    validation, train = hold_out(
+    validation, train = split_validation(
         labels_of(groups), groups, given_rows, Digits(limit=max_images, split_seed=seed)
     )
 
@@ -103,8 +109,8 @@ def test_one_patient_cannot_be_divided():
         DataError,
         match=r"^Digits has training images of one patient only: none can be held out for validation\.$",
     ):
-        hold_out(labels_of(groups), groups, None, Digits())
-    assert len(hold_out(labels_of(groups), groups, None, Digits(), hold_out=False)[1]) == 20
+        split_validation(labels_of(groups), groups, None, Digits())
+    assert len(split_validation(labels_of(groups), groups, None, Digits(), hold_out=False)[1]) == 20
 
 
 def test_patients_are_taken_while_they_fit():
@@ -124,12 +130,12 @@ def test_smallest_patient_is_taken_where_none_fits():
 
 def test_drawn_splits_are_whole_groups_in_their_shares():
     groups = np.repeat(np.arange(100), 3)
-    splits = draw(groups, 0.1, 0.2, seed=4)
+    splits = draw_splits(groups, 0.1, 0.2, seed=4)
 
     assert Counter(splits.tolist()) == {"train": 210, "val": 30, "test": 60}
     assert len(set(zip(groups.tolist(), splits.tolist(), strict=True))) == 100
-    assert np.array_equal(splits == "test", draw(groups, 0.3, 0.2, seed=4) == "test")
-    assert not np.array_equal(splits, draw(groups, 0.1, 0.2, seed=5))
+    assert np.array_equal(splits == "test", draw_splits(groups, 0.3, 0.2, seed=4) == "test")
+    assert not np.array_equal(splits, draw_splits(groups, 0.1, 0.2, seed=5))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +215,7 @@ def test_divided_patients_and_empty_splits_are_refused(tmp_path):
 @given(sizes=PATIENTS, max_images=st.integers(16, 300), seed=st.integers(0, 99))
 def test_limit_of_the_test_split_takes_whole_patients(sizes, max_images, seed):
     groups = patients(sizes)
-    rows = limit(labels_of(groups), groups, Digits(limit=max_images, split_seed=seed))
+    rows = limit_split(labels_of(groups), groups, Digits(limit=max_images, split_seed=seed))
 
     assert 0 < len(rows) <= max_images
     cut = [group for group in set(groups[rows]) if np.sum(groups[rows] == group) < np.sum(groups == group)]

@@ -84,12 +84,12 @@ def test_all_grids_and_classes_are_known(side, classes, kin, grids):
 def test_a_class_has_one_form_which_is_of_the_class_and_no_class_is_in_both_splits(side):
     config, puzzle_set = small(side)
     grids = torch.from_numpy(puzzle_set.train_labels)
-    _, turned = config.turned(grids, grids, torch.rand(16, config.draws, dtype=torch.float64))
+    _, turned = config.apply_symmetry(grids, grids, torch.rand(16, config.draws, dtype=torch.float64))
     forms, test_forms = canonical(puzzle_set.train_labels - 2), canonical(puzzle_set.test_labels - 2)
 
     assert (canonical(turned.numpy() - 2) == forms).all()
     assert (canonical(forms) == forms).all()
-    assert config.lawful(np.ones_like(forms), forms + 2).all()
+    assert config.check_answers(np.ones_like(forms), forms + 2).all()
     assert not {form.tobytes() for form in forms} & {form.tobytes() for form in test_forms}
 
 
@@ -110,17 +110,21 @@ def test_symmetries_keep_solutions_and_follow_from_their_numbers(side):
         torch.from_numpy(puzzle_set.train_labels),
     )
     draws = torch.from_numpy(np.random.default_rng(side).random((16, config.draws)))
-    turned, right = config.turned(puzzles, answers, draws)
+    turned, right = config.apply_symmetry(puzzles, answers, draws)
 
     assert (turned.dtype, right.dtype) == (torch.int64, torch.uint8)
-    assert torch.equal(config.turned_back(right, draws), answers)
-    assert torch.equal(config.turned_back(turned, draws), puzzles)
-    assert config.lawful(turned.numpy(), right.numpy()).all()
+    assert torch.equal(config.undo_symmetry(right, draws), answers)
+    assert torch.equal(config.undo_symmetry(turned, draws), puzzles)
+    assert config.check_answers(turned.numpy(), right.numpy()).all()
     assert torch.equal(
-        config.turned(puzzles, torch.where(puzzles > 1, 0, answers), draws)[1] == 0, turned > 1
+        config.apply_symmetry(puzzles, torch.where(puzzles > 1, 0, answers), draws)[1] == 0, turned > 1
     )
     assert (
-        len(config.turned(puzzles[:1].expand(16, -1), answers[:1].expand(16, -1), draws)[0].unique(dim=0))
+        len(
+            config.apply_symmetry(puzzles[:1].expand(16, -1), answers[:1].expand(16, -1), draws)[0].unique(
+                dim=0
+            )
+        )
         == 16
     )
 
@@ -134,7 +138,7 @@ def test_lawful_by_hand():
     answers = np.stack([right, right[::-1], twice_in_a_box, np.where(right == 5, 1, right), right])
     puzzles = np.stack([blank, blank, blank, blank, np.where(np.arange(16) == 0, 3, 1)])
 
-    assert config.lawful(puzzles, answers).tolist() == [1, 1, 0, 0, 0]
+    assert config.check_answers(puzzles, answers).tolist() == [1, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

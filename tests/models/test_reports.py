@@ -34,7 +34,7 @@ def test_a_frozen_run_reads_cached_features(name, grid):
         fresh = frozen(model)(
             torch.from_numpy(run.data.train.images[np.sort(run.data.train.rows)[:2]]).float()
         )
-    (batch, *_) = run._train.plain(2)
+    (batch, *_) = run._train.evaluation_batches(2)
     (line,) = run.epochs()
 
     assert model.input_shape((3, 32, 32)) == ((grid**2, 64) if grid else (256,)) == batch.images.shape[1:]

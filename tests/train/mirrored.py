@@ -33,7 +33,7 @@ class Mirrored(Puzzles):
         source = torch.where(draws < 0.5, torch.tensor([3, 4, 5, 0, 1, 2]), torch.arange(6))
         return source, torch.arange(5).expand(len(draws), -1)
 
-    def lawful(self, puzzles, answers):
+    def check_answers(self, puzzles, answers):
         return (
             (answers.reshape(-1, 2, 3)[:, 1] == puzzles.reshape(-1, 2, 3)[:, 1, ::-1]).all(1).astype(np.int64)
         )

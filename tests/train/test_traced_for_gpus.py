@@ -159,6 +159,6 @@ def test_symmetries_of_puzzles_arrive_on_the_gpu(gpu):
     with FakeTensorMode(allow_non_fake_inputs=True), Watch() as watch:
         grids = torch.zeros(4, data.cells, dtype=torch.long, device=gpu)
         draws = torch.zeros(4, data.draws, dtype=torch.float64)
-        turned, _ = data.turned(grids, grids, draws)
-        assert turned.device == data.turned_back(turned, draws).device == gpu
+        turned, _ = data.apply_symmetry(grids, grids, draws)
+        assert turned.device == data.undo_symmetry(turned, draws).device == gpu
     assert "mps" not in watch.double

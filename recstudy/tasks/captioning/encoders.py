@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.config import ModelConfig, RunConfig, TrainConfig
-from recstudy.data.cache import DataSet, Split, cached, making
+from recstudy.data.cache import DataSet, Split, ensure_cached, write_entry
 from recstudy.files import cache_folder
 from recstudy.models.captioners import CaptionModel
 from recstudy.models.fuselip import Aligner
@@ -113,7 +113,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
 
     def save(path: Path) -> None:
         """Write a batch after the other: a grid of all images may be larger than memory."""
-        with making(path) as temporary:
+        with write_entry(path) as temporary:
             for start in range(0, len(split.images), BATCH):
                 heartbeat()
                 with torch.inference_mode():
@@ -129,7 +129,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
             file.flush()
 
     file = cache_folder() / f"features-{name}-{digest([FORMAT, split.source, checksum(backbone)], 16)}.npy"
-    return np.asarray(np.load(cached(file, save), mmap_mode="c"))
+    return np.asarray(np.load(ensure_cached(file, save), mmap_mode="c"))
 
 
 def checksum(network: nn.Module) -> str:

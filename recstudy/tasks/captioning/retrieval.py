@@ -54,7 +54,7 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
     assert isinstance(network, AlignerNetwork)
     network.eval()
     parts = []
-    for batch in batches.plain(own_batch(config) * batches.world):
+    for batch in batches.evaluation_batches(own_batch(config) * batches.world):
         heartbeat()
         with autocast(batch.images.device, config.train):
             left, right = network.features(some(batch.images), some(batch.labels))

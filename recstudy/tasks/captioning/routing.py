@@ -55,7 +55,7 @@ def kept(
         config: of the run.
         tokenizer: what the ids are of.
     """
-    images = next(test.plain(CAPTIONS)).images
+    images = next(test.evaluation_batches(CAPTIONS)).images
     own = [ended(ids, tokenizer)[: LONGEST + 1] for ids in written[: len(images)]]
     longest = max(map(len, own)) - 1
     read = torch.tensor([[*ids[:-1], *[PAD] * (longest + 1 - len(ids))] for ids in own], device=images.device)
@@ -96,7 +96,7 @@ def expert_use(
     if not isinstance(network, MicarNetwork) or network.config.experts == 1:
         return {}, {}
     load, entropy, dropped, tokens = [], [], [], 0
-    for batch in test.plain(max(1, min(own_batch(config), PAIRS // test.labels.shape[1] ** 2))):
+    for batch in test.evaluation_batches(max(1, min(own_batch(config), PAIRS // test.labels.shape[1] ** 2))):
         heartbeat()
         read = batch.labels[:, :-1]
         with autocast(read.device, config.train):

@@ -29,7 +29,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from recstudy.config import RunConfig
-from recstudy.data.cache import DataSet, Split, alone, cached
+from recstudy.data.cache import DataSet, Split, build_lock, ensure_cached
 from recstudy.data.reader import Tokens
 from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching, sweep
@@ -195,7 +195,7 @@ def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, di
     """
     with suppress(*DAMAGED):
         return load_tokenizer(file)
-    with alone(file.stem):
+    with build_lock(file.stem):
         with suppress(*DAMAGED):  # another process may have made it while this one waited
             return load_tokenizer(file)
         sweep(file)
@@ -218,7 +218,7 @@ def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, de
         with caching("the images' codes", file.parent):
             write_whole(file, buffer.getvalue())
 
-    file = cached(_file("codes", "npy", [split.source, tokenizer_hash]), compute)
+    file = ensure_cached(_file("codes", "npy", [split.source, tokenizer_hash]), compute)
     return np.asarray(np.load(file, mmap_mode="c"))
 
 
@@ -237,7 +237,7 @@ def encoder_weights(
             write_whole(file, content)
 
     decides = [data.checksum, _rows(data), tokenizer_hash, config.deciding]
-    return load_file(cached(_file("fuselip", "safetensors", decides), keep))
+    return load_file(ensure_cached(_file("fuselip", "safetensors", decides), keep))
 
 
 def _file(kind: str, ending: str, decides: Any) -> Path:

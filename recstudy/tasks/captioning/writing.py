@@ -168,7 +168,7 @@ def captions(
     # 003 writes so many tokens behind BOS
     length = batches.labels.shape[1] + (model.decode == "official_quirk")
     written = [batches.labels.new_empty(0, length, dtype=torch.int64)]
-    for batch in islice(batches.plain(size), count * rank // world, count * (rank + 1) // world):
+    for batch in islice(batches.evaluation_batches(size), count * rank // world, count * (rank + 1) // world):
         heartbeat()
         with autocast(batch.images.device, config.train):
             ids = decode(
