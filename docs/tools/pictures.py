@@ -33,8 +33,9 @@ class Picture(NamedTuple):
     name: str
     part: str
     on_board: bool = False
-    # width and height in pixels of its upper left, where all of it is too much
+    # width and height in pixels of the upper left corner, if the whole part is too large
     corner: tuple[int, int] | None = None
+    preset: str = "quick"
 
     @property
     def path(self) -> Path:
@@ -42,6 +43,7 @@ class Picture(NamedTuple):
 
 
 SCREENSHOTS = (
+    Picture("my_function", "report.png", "body", corner=(1000, 690), preset="default"),  # recstudy new my_function
     Picture("sudoku_depth", "segments.png", FIRST),
     Picture("sudoku_depth", "thinking.gif", "figures/thinking.gif"),
     Picture("puzzle_test_time", "effort.png", FIRST),
@@ -68,7 +70,7 @@ def main() -> int:
     with sync_playwright() as playwright, board() as address, opened(PUBLISHED) as bundle:
         page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)
         for picture in SCREENSHOTS:
-            own_report = RESULTS / f"studies/{picture.study}/quick/report/report.html"
+            own_report = RESULTS / f"studies/{picture.study}/{picture.preset}/report/report.html"
             report = bundle.root / "report/report.html" if picture.study == PUBLISHED.stem else own_report
             source = report.parent / picture.part if picture.part.endswith(".gif") else report
             if not source.exists():
