@@ -36,7 +36,6 @@ WRITTEN = (
     "my_function.py",
     "my_script.py",
     "degree.py",
-    "label_noise.py",
 )  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/report/test_loaded.py runs it in a kernel
 README_FUNCTION, README_COMMAND = re.findall(

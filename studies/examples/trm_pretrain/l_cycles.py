@@ -1,11 +1,25 @@
-"""How many latent steps does TRM need? The training script of its authors, started once for each L_cycles and
-seed.
+"""How many latent steps does TRM need? Start the authors' training script per L_cycles and seed.
 
-`pretrain.py` beside this file is a stand-in with the command line and the output of the real one, so that
-this study runs anywhere. docs/how-to/own-program.md says what to change for the real one. Cost: 8 runs, a
-second each.
+`pretrain.py` in this folder is a stand-in with the command line and the output of the real script, so that
+the study runs in seconds. Cost: 8 runs, a second each.
 
     python studies/examples/trm_pretrain/l_cycles.py
+
+For the real script (https://github.com/SamsungSAILMontreal/TinyRecursiveModels):
+
+1. Set folder="~/TinyRecursiveModels" and the options of its README, such as
+   data_paths=[data/sudoku-extreme-1k-aug-1000] epochs=50000 eval_interval=5000 lr=1e-4 puzzle_emb_lr=1e-4
+   weight_decay=1.0 puzzle_emb_weight_decay=1.0 arch.mlp_t=True arch.pos_encodings=none. Keep seed={seed} and
+   +checkpoint_path={folder}.
+2. The script sends its metrics to W&B only. After `wandb.log(metrics, ...)` in pretrain.py, print
+   f"step {train_state.step}: exact_accuracy {metrics['all']['exact_accuracy']:.4f}".
+3. Use settings={"epochs": 50000, "arch": {"H_cycles": 3, "L_cycles": 6}} and Metric(items=422_786), the
+   number of test puzzles of Sudoku-Extreme, without is_synthetic.
+4. Set minutes=2400 and add --gpus 1, or --gpus 4 with torchrun --nproc-per-node 4. The README says up to 20
+   hours of an L40S for a run.
+5. Name the Python of its environment by its full path, such as ~/trm/bin/python.
+6. `checkpoint_path` is removed when a run has ended; use another path to keep the weights. The script does
+   not resume by itself, so an interrupted run starts again.
 """
 
 from recstudy import Claim, Command, LastLine, Metric, Study, grid, main
