@@ -43,7 +43,9 @@ class Picture(NamedTuple):
 
 
 SCREENSHOTS = (
-    Picture("my_function", "report.png", "body", corner=(1000, 690), preset="default"),  # recstudy new my_function
+    Picture(
+        "my_function", "report.png", "body", corner=(1000, 690), preset="default"
+    ),  # recstudy new my_function
     Picture("sudoku_depth", "segments.png", FIRST),
     Picture("sudoku_depth", "thinking.gif", "figures/thinking.gif"),
     Picture("puzzle_test_time", "effort.png", FIRST),

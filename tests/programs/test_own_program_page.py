@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "studies/examples/trm_pretrain"
 PAGE = (ROOT / "docs/how-to/own-program.md").read_text()
