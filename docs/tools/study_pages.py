@@ -36,7 +36,7 @@ from recstudy.report.family import family, published_answers
 from recstudy.report.figures.forest import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
 from recstudy.report.kinds import make_table, render_part
-from recstudy.report.names import DASH
+from recstudy.report.names import DASH, study_title
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.question_table import verdict_words
@@ -257,7 +257,8 @@ def index(studies: list[Study | Search], tables: dict[str, Any]) -> str:
         results = ", ".join(f"{preset}: {date}" for preset, date in dates.items() if date)
         question = by_name(study.question.splitlines()[0])
         lines.append(
-            f"| [{study.name}]({study.name}.md) | {question} | {presets(study)} | {results or 'none'} |"
+            f"| [{study_title(study.name)}]({study.name}.md) | {question} | {presets(study)}"
+            f" | {results or 'none'} |"
         )
     lines += ["", "## Published values and recorded results", "", COUNTED, ""]
     lines += [*reproduced(studies, tables), "", "## Papers", "", *papers()]
@@ -327,7 +328,8 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
                     raise ConfigError(
                         f"coverage.yaml, {item['item']!r}: {study} has no {kind} {name!r} {preset_text}"
                     )
-                link, answer = f"[{study}]({study}.md)", f"{kind} `{name}` ({', '.join(presets)})"
+                link = f"[{study_title(study)}]({study}.md)"
+                answer = f"{kind} `{name}` ({', '.join(presets)})"
             words = (writers.md(item["item"]), status, link, answer, writers.md(why) or DASH)
             lines.append(f"| {' | '.join(map(by_name, words))} |")
     return "\n".join(["# What the studies cover", "", COVERAGE, "", *counts, *lines]) + "\n"
@@ -350,7 +352,7 @@ def page(study: Study | Search, tables: dict[str, Any]) -> str:
     """Return the text of docs/studies/NAME.md: question, claims, results and deviations from the paper."""
     question = by_name(re.sub(r"\n(?=Published:|Cost:)", "\n\n", study.question.strip()))
     lines = [
-        f"# {study.name}",
+        f"# {study_title(study.name)}",
         "",
         question,
         "",
@@ -560,7 +562,8 @@ def reproduced(studies: list[Study | Search], tables: dict[str, Any]) -> list[st
                 for preset in ("quick", "standard", "paper")
             ]
             lines.append(
-                f"| {named(item)} | {count} | [{study.name}]({study.name}.md) | {' | '.join(states)} |"
+                f"| {named(item)} | {count} | [{study_title(study.name)}]({study.name}.md)"
+                f" | {' | '.join(states)} |"
             )
     return lines
 

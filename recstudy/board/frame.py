@@ -7,6 +7,7 @@ from flask import url_for
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from recstudy.board.folder import Study
+from recstudy.report.names import page_title
 from recstudy.report.page import FIGURE, ICON, Html, PageContent, page_values, templates
 
 
@@ -14,7 +15,7 @@ from recstudy.report.page import FIGURE, ICON, Html, PageContent, page_values, t
 def environment() -> Environment:
     loaders = [PackageLoader("recstudy.board"), PackageLoader("recstudy.report")]
     made = templates().overlay(loader=ChoiceLoader(loaders))
-    made.globals |= {"url_for": url_for, "icon": ICON}
+    made.globals |= {"url_for": url_for, "icon": ICON, "page_title": page_title}
     return made
 
 

@@ -18,7 +18,17 @@ from recstudy.records.schema import Values
 from recstudy.records.study_schema import PlannedRun
 from recstudy.report import LearningCurves
 from recstudy.report.figures.learning_curves import NO_METRICS
-from recstudy.report.names import DASH, axis_title, inline, metric, number, quantity, setting_name, value_text
+from recstudy.report.names import (
+    DASH,
+    axis_title,
+    inline,
+    metric,
+    number,
+    page_title,
+    quantity,
+    setting_name,
+    value_text,
+)
 from recstudy.report.page import PageContent, Section, escape, table, words_table
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.writing import section
@@ -33,7 +43,7 @@ NO_CURVES = (*NO_METRICS, "learning_rate", "images_per_second")
 def runs_page(study: Study, query: Mapping[str, str]) -> str:
     """Return the page with the table of runs, which a script draws."""
     plan = study.records.plan
-    title = f"Runs of {plan.study} ({plan.folder})"
+    title = f"Runs of {page_title(plan)}"
     return fill(
         "runs", title=title, study=study, query=query, most=MOST, has_figures=False, **run_table(study)
     )
@@ -99,14 +109,14 @@ def compare_page(study: Study, run_ids: Sequence[str]) -> str:
         [escape(heading), *(escape(DASH if value is None else number(name, value)) for value in row)]
         for heading, row, name in values
     ]
-    plan = records.plan
-    head = [Markup("<h1>{} runs of {} ({})</h1>").format(count, plan.study, plan.folder), "", ""]
+    title = f"{count} runs of {page_title(records.plan)}"
+    head = [Markup("<h1>{}</h1>").format(title), "", ""]
     sections = [
         curves(records),
         Section("Settings that differ", settings_table(heads, records.configs)),
         Section("Metrics", table("Metrics", heads, rows)),
     ]
-    return framed(PageContent(f"{count} runs of {plan.study}", head, sections), study)
+    return framed(PageContent(title, head, sections), study)
 
 
 def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> str:

@@ -9,6 +9,7 @@ from recstudy.papers import by_name
 from recstudy.publishing.bundle import CODE, MANIFEST, REPORT, RESULTS
 from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
+from recstudy.report.names import page_title
 from recstudy.report.shown import MANIFEST as WRITTEN
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.venues import ARTICLE
@@ -40,7 +41,7 @@ def readme(records: StudyRecords, about: About) -> str:
     code = [f"`{CODE}/{name}`: {words}" for name, words in sorted(about.code.items())]
     lists = {"Data:": checksums.values(), "Code:": code, "Left out:": about.left_out}
     contents = "".join(f"{title}\n\n{_list([*items])}\n" for title, items in lists.items() if items)
-    return f"""# {md(plan.study)} ({md(plan.folder)})
+    return f"""# {md(page_title(plan))}
 
 {md(by_name(plan.question))}
 
@@ -74,7 +75,7 @@ def citation(records: StudyRecords, about: About, authors: Sequence[str], licenc
     plan = records.plan
     fields = {
         "cff-version": "1.2.0",
-        "title": f"{plan.study} ({plan.folder}): {by_name(plan.question)}",
+        "title": f"{page_title(plan)}: {by_name(plan.question)}",
         "message": "If you use these results, please cite them as below.",
         "type": "dataset",
         "authors": [{"name": author} for author in authors or ["not named"]],

@@ -2,6 +2,7 @@
 selector names.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
-from recstudy.records.study_schema import VariantRecord
+from recstudy.records.study_schema import PlanRecord, VariantRecord
 from recstudy.terminal import flops
 
 DASH = "\N{EN DASH}"  # stands where there is no number
@@ -18,6 +19,30 @@ SPLITS = {"selection_": "selection", "train_": "training"}
 # What a published unit is worth in the unit above: papers print millions and fractions, records hold counts
 # and percents.
 SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
+
+# How page titles spell the acronyms and names in the name of a study file.
+SPELLINGS = {
+    "arc_agi": "ARC-AGI",
+    "arc": "ARC",
+    "cifar": "CIFAR",
+    "cnn": "CNN",
+    "cpu": "CPU",
+    "ema": "EMA",
+    "fuselip": "FuseLIP",
+    "gpu": "GPU",
+    "hrm": "HRM",
+    "imagehrm": "ImageHRM",
+    "imagetrm": "ImageTRM",
+    "micar": "MicarVLMoE",
+    "micarvlmoe": "MicarVLMoE",
+    "mlp": "MLP",
+    "mnist": "MNIST",
+    "resnet": "ResNet",
+    "trm": "TRM",
+    "vit": "ViT",
+    "vitrm": "ViTRM",
+    "xray": "X-ray",
+}
 
 NAMING = ("model", "data", "variant")  # axes whose levels are names
 
@@ -116,6 +141,27 @@ def value_text(value: Any) -> str:
 
 def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def study_title(name: str) -> str:
+    """Return the name of a study as words.
+
+    Examples:
+        >>> study_title("vitrm_depth_sweep"), study_title("hrm_chest_xray"), study_title("arc_agi")
+        ('ViTRM depth sweep', 'HRM chest X-ray', 'ARC-AGI')
+    """
+    # The longest spelling comes first, so that `arc_agi` is not read as `arc`.
+    spellings = "|".join(sorted(SPELLINGS, key=len, reverse=True))
+    known_words = rf"(?<![^\W_])({spellings})(?![^\W_])"
+    words = re.sub(known_words, lambda match: SPELLINGS[match[1]], name).replace("_", " ")
+    first_word = words.partition(" ")[0]
+    return words[:1].upper() + words[1:] if first_word.islower() else words
+
+
+def page_title(plan: PlanRecord) -> str:
+    """Return the title of a study's pages: `ViTRM depth sweep (quick preset)`."""
+    smoke = ", smoke test" * plan.smoke
+    return f"{study_title(plan.study)} ({plan.preset} preset{smoke})"
 
 
 def axis_title(name: str | None) -> str:

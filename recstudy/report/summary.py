@@ -21,7 +21,7 @@ from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
-from recstudy.report.names import metric, plural, quantity, setting_name, value_text
+from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import Html, escape, fold, markup, words_table
 from recstudy.report.registration import registration_words
 from recstudy.report.study_records import StudyRecords
@@ -127,9 +127,8 @@ PROVENANCE = {
 
 def question(records: StudyRecords) -> str:
     """Return the title, the question, and what a reader must know before any number."""
-    return markup(
-        "question", records.plan, by_name(records.plan.question), warnings(records), template="study"
-    )
+    title, words = page_title(records.plan), by_name(records.plan.question)
+    return markup("question", title, words, warnings(records), template="study")
 
 
 def answer(records: StudyRecords) -> str:

@@ -22,6 +22,7 @@ from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, render_part, report_problem
+from recstudy.report.names import page_title
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
 from recstudy.report.shown import RenderedPart, ReportFiles, check_export
@@ -158,7 +159,11 @@ def write_files(
         for file in files
         if (table := f"tables/{file}.md") in out.checksums
     ]
-    words = {"plan": records.plan, "question": by_name(records.plan.question), "findings": findings(records)}
+    words = {
+        "title": page_title(records.plan),
+        "question": by_name(records.plan.question),
+        "findings": findings(records),
+    }
     write_whole(folder / "report.md", render("report.md.jinja", **words, tables=tables, md=md))
     write_whole(folder / "paper.tex", _latex(records, out.checksums, files, paper))
     pages = [
@@ -196,9 +201,7 @@ def page_content(
     }
     last_sections = [Section(title, content) for title, content in last.items() if content]
     head = [question(records), answer(records), overview(records)]
-    return PageContent(
-        f"{records.plan.study} ({records.plan.folder})", head, [*sections, *last_sections], picture
-    )
+    return PageContent(page_title(records.plan), head, [*sections, *last_sections], picture)
 
 
 def section(
@@ -248,7 +251,7 @@ def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str]
         "paper.tex.jinja",
         paper=paper,
         packages=PACKAGES,
-        title=breakable(f"{plan.study} ({plan.folder})".replace("_", " ")),
+        title=breakable(page_title(plan)),
         question=breakable(by_name(plan.question)),
         findings=[
             (breakable(finding.verdict), breakable(sentence(finding.text))) for finding in findings(records)

@@ -87,7 +87,7 @@ def tab(browser: Any, results: Results) -> Iterator[Tab]:
 def test_the_way_from_the_studies_to_a_run(tab, results):
     write_mistakes(results, run_id(0, 0), np.zeros((3, 1, 8, 8)))
     page = tab.open("/")
-    page.click("text=made_up (paper)")
+    page.click("text=Made up (paper preset)")
     tab.has("Table 1: models by batch size")
     page.locator(".figure").first.scroll_into_view_if_needed()
     page.wait_for_selector(".figure .main-svg", timeout=60_000)
@@ -96,10 +96,10 @@ def test_the_way_from_the_studies_to_a_run(tab, results):
     page.click("#runs >> text=ViTRM, batch size 64 >> nth=0")
     tab.has("Misclassified test images")
 
-    assert title.startswith("made_up (paper)")
+    assert title.startswith("Made up (paper preset)")
     assert page.url.endswith(f"/run/{run_id(0, 0)}")
     page.go_back()
-    tab.has("Runs of made_up (paper)")
+    tab.has("Runs of Made up (paper preset)")
 
 
 def test_an_update_leaves_a_reader_where_they_were(tab, results):

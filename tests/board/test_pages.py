@@ -41,7 +41,7 @@ STUDY, RUNS = "/study/made_up/paper", "/runs/made_up/paper"
 def test_the_index_has_each_study_with_its_finding_cost_and_time_left(results):
     studies = words(page(results.root, "/"))
 
-    assert "made_up (paper)" in studies
+    assert "Made up (paper preset)" in studies
     assert "6 of 12 done" in studies  # one more has diverged
     assert "ViT-Small, batch size 128, seed 2: epoch 3 of 1000" in studies
     # five runs of 90 s, one of which has done 3 of 1000 epochs
@@ -153,7 +153,7 @@ def test_two_runs_are_overlaid(results):
     query = f"run={run_id(0, 0)}&run={run_id(1, 0)}"
     shown = sections(page(results.root, f"/compare/made_up/paper?{query}"))
 
-    assert words(shown["head"]) == "2 runs of made_up (paper)"
+    assert words(shown["head"]) == "2 runs of Made up (paper preset)"
     assert "Top-1 accuracy (%) 93.0 92.9" in words(shown["Metrics"])
     assert "train.batch_size 64 128" in words(shown["Settings that differ"])
     assert 'class="figure"' in shown["Learning curves"]

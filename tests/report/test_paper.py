@@ -97,7 +97,7 @@ def test_a_paper_of_all_parts_compiles_and_a_command_makes_it(tmp_path):
     folder = results.study("made_up", "paper") / "report"
     text = (folder / "paper.tex").read_text()
     assert "textwidth=3.2500in" in text
-    assert r"\section*{\raggedright made up (paper)}" in text
+    assert r"\section*{\raggedright Made up (paper preset)}" in text
     assert [
         part in text for part in ("{tables/scores.tex}", "{tables/table1.tex}", "{tables/drops.tex}")
     ] == [True] * 3

@@ -122,7 +122,7 @@ def test_the_table_of_what_is_covered_counts_by_paper_and_names_the_presets():
 
     assert "| TRM | 2 | 1 | 0 | 1 |" in page
     assert (
-        f"| Table 1 | exact | [sudoku_depth](sudoku_depth.md) | part `segments` (quick, standard, paper, fast) | {INDEX.DASH} |"
+        f"| Table 1 | exact | [Sudoku depth](sudoku_depth.md) | part `segments` (quick, standard, paper, fast) | {INDEX.DASH} |"
         in page
     )
     assert f"| Table 2 | missing | {INDEX.DASH} | {INDEX.DASH} | not published |" in page
