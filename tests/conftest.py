@@ -41,9 +41,9 @@ def clusters() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def ray_mode() -> Iterator[None]:
     """A command that joins a cluster presents the user's token from then on; the next test starts without."""
-    before = os.environ.get("RAY_AUTH_MODE")
+    auth_mode = os.environ.get("RAY_AUTH_MODE")
     yield
-    if before is None:
+    if auth_mode is None:
         os.environ.pop("RAY_AUTH_MODE", None)
 
 

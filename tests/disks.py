@@ -37,5 +37,5 @@ class Disk:
             while True:
                 file.write(b"x" * 4096)
 
-    def free(self) -> None:
+    def free_space(self) -> None:
         (self.path / "filler").unlink()

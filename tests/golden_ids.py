@@ -18,7 +18,7 @@ from recstudy.study.study import Study
 
 FILE = Path(__file__).with_suffix(".json")
 STUDIES = Path(__file__).parents[1] / "studies"
-NEEDED = {  # fields without a default
+REQUIRED_FIELDS = {  # fields without a default
     "data.folder": {"path": "birds", "class_count": 3},
     "data.captions": {"path": "films"},
     "data.puzzle_folder": {"path": "puzzles", "vocabulary": 11, "rows": 9, "columns": 9},
@@ -31,18 +31,18 @@ def of_parts() -> dict[str, str]:
     for part, registry in (("model", FAMILIES), ("data", DATASETS)):
         for name, kind in registry.items():
             if kind.__module__.startswith("recstudy."):
-                given = {
+                parts = {
                     "data": recstudy.data.Digits(),
                     "model": recstudy.models.ViTRM(),
                     "train": TrainConfig(ema_decay=0.999),
                     "seed": 0,
                 }
-                given[part] = kind(**NEEDED.get(f"{part}.{name}", {}))
-                ids[f"{part}.{name}"] = RunConfig.model_construct(**given).run_id
+                parts[part] = kind(**REQUIRED_FIELDS.get(f"{part}.{name}", {}))
+                ids[f"{part}.{name}"] = RunConfig.model_construct(**parts).run_id
     eyes = recstudy.models.ImageTRM(backbone="fuselip", fuselip=recstudy.models.FuseLIPBackboneConfig())
     return ids | {
         "FuseEyes": RunConfig.model_construct(
-            **given | {"model": eyes, "data": recstudy.data.Digits()}
+            **parts | {"model": eyes, "data": recstudy.data.Digits()}
         ).run_id
     }
 
@@ -74,10 +74,10 @@ def _of_study(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 if __name__ == "__main__":
-    kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+    old_ids = json.loads(FILE.read_text()) if FILE.exists() else {}
     FILE.write_text(
         json.dumps(
-            kept | {"parts": of_parts(), "studies": of_studies()},
+            old_ids | {"parts": of_parts(), "studies": of_studies()},
             indent=1,
             sort_keys=True,
             ensure_ascii=False,

@@ -46,12 +46,12 @@ class ObjectStore:
 @contextmanager
 def serving() -> Iterator[ObjectStore]:
     """The store, as long as the block runs, with what this process and its children need to write to it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     server = subprocess.Popen(
         [sys.executable, "-c", SERVE.format(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    before = {name: os.environ.get(name) for name in CREDENTIALS}
+    old_credentials = {name: os.environ.get(name) for name in CREDENTIALS}
     os.environ.update(CREDENTIALS)
     try:
         _until_it_answers(f"http://127.0.0.1:{port}/")
@@ -59,12 +59,12 @@ def serving() -> Iterator[ObjectStore]:
     finally:
         server.kill()
         server.wait()
-        for name, value in before.items():
+        for name, value in old_credentials.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @contextmanager
-def proxied(store: ObjectStore, before: Callable[[str], None]) -> Iterator[ObjectStore]:
+def proxied(store: ObjectStore, on_request: Callable[[str], None]) -> Iterator[ObjectStore]:
     """The same store behind a proxy that calls `before` with a request's first line, such as "PUT /...", and
     then sends it on.
     """
@@ -74,13 +74,13 @@ def proxied(store: ObjectStore, before: Callable[[str], None]) -> Iterator[Objec
             threading.Thread(target=forward, args=(server, client), daemon=True).start()
             forward(client, server)
 
-    def forward(one: socket.socket, other: socket.socket) -> None:
+    def forward(source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
-            while content := one.recv(1 << 16):
+            while content := source.recv(1 << 16):
                 if content.startswith((b"PUT ", b"GET ", b"HEAD ")):
-                    before(content.split(b"\n")[0].decode())
-                other.sendall(content)
-            other.shutdown(socket.SHUT_WR)
+                    on_request(content.split(b"\n")[0].decode())
+                target.sendall(content)
+            target.shutdown(socket.SHUT_WR)
 
     def accept() -> None:
         with suppress(OSError):

@@ -29,7 +29,7 @@ TINY = {
 ARCH = {"H_cycles": 2, "L_cycles": 2, "hidden_size": 8, "num_heads": 2, "expansion": 1, "puzzle_emb_len": 3}
 
 
-def drawn(model, data):
+def random_network(model, data):
     """A network whose every weight, the puzzle rows and q_head among them, is a number of its own."""
     torch.manual_seed(0)
     network = build(model, data).eval()
@@ -41,37 +41,37 @@ def drawn(model, data):
 
 def theirs(network, wrapped="_orig_mod.model.inner."):
     """The network's weights as the authors' trainer saves them."""
-    own, found = network.state_dict(), {}
+    state, tensors = network.state_dict(), {}
     for name in ("lm_head.weight", "q_head.weight", "q_head.bias"):
-        found[name] = own[name.replace("lm_head", "answer")]
-    found |= {
-        "embed_tokens.embedding_weight": own["embed.weight"],
-        "puzzle_emb.weights": own["puzzle.weight"],
+        tensors[name] = state[name.replace("lm_head", "answer")]
+    tensors |= {
+        "embed_tokens.embedding_weight": state["embed.weight"],
+        "puzzle_emb.weights": state["puzzle.weight"],
     }
     states = getattr(network.config, "states", "")
     if states == "single":
-        found |= {"L_init": own["core.z_high"]}
+        tensors |= {"L_init": state["core.z_high"]}
     elif states == "multi-scale":
-        found |= {
-            "H_init": own["core.z_high"],
-            "L1_init": own["core.z_low"][:8],
-            "L2_init": own["core.z_low"][8:],
+        tensors |= {
+            "H_init": state["core.z_high"],
+            "L1_init": state["core.z_low"][:8],
+            "L2_init": state["core.z_low"][8:],
         }
     else:
-        found |= {"H_init": own["core.z_high"], "L_init": own["core.z_low"]}
-    if "places" in own:
-        found["embed_pos.embedding_weight"] = own["places"]
+        tensors |= {"H_init": state["core.z_high"], "L_init": state["core.z_low"]}
+    if "places" in state:
+        tensors["embed_pos.embedding_weight"] = state["places"]
     levels = {"f_high": "H_level", "f_low": "L_level", "f": "L_level"}
     for level, stack in ((level, getattr(network.core, level, None)) for level in levels):
-        for at, layer in enumerate(stack or ()):
-            place = f"{levels[level]}.layers.{at}"
+        for index, layer in enumerate(stack or ()):
+            place = f"{levels[level]}.layers.{index}"
             for gated, part in (("mlp", layer.ffn), ("mlp_t", layer.mix)):
                 if hasattr(part, "up"):
                     hidden = part.down.in_features
-                    up, gate = part.up.weight[:hidden], part.up.weight[hidden:]
-                    found[f"{place}.{gated}.gate_up_proj.weight"] = torch.cat([gate, up])
-                    found[f"{place}.{gated}.down_proj.weight"] = part.down.weight
+                    up_weight, gate = part.up.weight[:hidden], part.up.weight[hidden:]
+                    tensors[f"{place}.{gated}.gate_up_proj.weight"] = torch.cat([gate, up_weight])
+                    tensors[f"{place}.{gated}.down_proj.weight"] = part.down.weight
             if hasattr(layer.mix, "qkv"):
-                found[f"{place}.self_attn.qkv_proj.weight"] = layer.mix.qkv.weight
-                found[f"{place}.self_attn.o_proj.weight"] = layer.mix.out.weight
-    return {f"{wrapped}{name}": weight.detach().clone() for name, weight in found.items()}
+                tensors[f"{place}.self_attn.qkv_proj.weight"] = layer.mix.qkv.weight
+                tensors[f"{place}.self_attn.o_proj.weight"] = layer.mix.out.weight
+    return {f"{wrapped}{name}": weight.detach().clone() for name, weight in tensors.items()}

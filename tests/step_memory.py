@@ -35,7 +35,7 @@ def step_peak(config: RunConfig) -> int:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     network, task = build(config.model, config.data).train(), TASKS[config.task](config)
-    optimizers, held = make_optimizers(network, config.train), 0
+    optimizers, base_memory = make_optimizers(network, config.train), 0
     for number in (1, config.train.batch_size):
         pixels, labels = (
             torch.randn(number, *config.data.shape),
@@ -45,12 +45,12 @@ def step_peak(config: RunConfig) -> int:
             torch.randint_like(pixels, 256) if config.model.reads_pixels else pixels, labels, None, number
         )
         network.zero_grad(set_to_none=True)
-        held = status("VmRSS")
+        base_memory = status("VmRSS")
         output, _ = network(batch.images, network.start(batch.images))
         (step_loss(output, batch, task).sum() / number).backward()
         for optimizer in optimizers:
             optimizer.step()
-    return status("VmHWM") - held
+    return status("VmHWM") - base_memory
 
 
 def status(field: str) -> int:

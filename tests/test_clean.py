@@ -53,8 +53,8 @@ def results(tmp_path) -> Results:
         (folder.path / "checkpoint-000001.pt").write_bytes(b"x" * 1000)
         (folder.path / ".epochs.jsonl.7.tmp").write_bytes(b"x" * 10)
     results.run("done").finish(make_result())
-    for kept in (results.run("done").weights, results.run("done").answers, results.run("done").measured):
-        kept.write_bytes(b"kept")
+    for kept_file in (results.run("done").weights, results.run("done").answers, results.run("done").measured):
+        kept_file.write_bytes(b"kept")
     results.run("failed").fail(make_failure())
     results.run("failed").hang_log(0).write_text("stack")
     write_json(results.run("stopped").stopped, {"epoch": 1})
@@ -81,7 +81,7 @@ def planned(study: Path, *names: str) -> None:
     write_record(study / "plan.json", record)
 
 
-def found(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]:
+def reclaimable_files(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]:
     return {
         str(path.relative_to(results.root)): (size, why)
         for path, size, why, _ in reclaimable(results, orphans)[0]
@@ -91,8 +91,8 @@ def found(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]
 def cleaned(results: Results, capsys, *arguments: str, code: str = "0") -> str:
     with pytest.raises(SystemExit, match=code):
         main(["clean", str(results.root), *arguments])
-    told = capsys.readouterr()
-    return told.out + told.err
+    captured = capsys.readouterr()
+    return captured.out + captured.err
 
 
 def remove_orphans(results: Results, capsys, code: str = "0") -> str:
@@ -119,8 +119,8 @@ CAN_GO = {
 def test_what_can_go_is_what_no_report_and_no_run_under_way_needs(results):
     """A run that no study names goes only when that is asked for."""
     with locked(results.run("busy").lock):
-        assert dict(sorted(found(results).items())) == CAN_GO
-    assert found(results, orphans=True)["runs/orphan"] == (1012, "no study names this run")
+        assert dict(sorted(reclaimable_files(results).items())) == CAN_GO
+    assert reclaimable_files(results, orphans=True)["runs/orphan"] == (1012, "no study names this run")
 
 
 def test_what_a_living_writer_has_half_written_is_not_listed(results):
@@ -128,29 +128,29 @@ def test_what_a_living_writer_has_half_written_is_not_listed(results):
     report = results.study("depths", "quick") / "report/.report.html.7.tmp"
     report.parent.mkdir()
     report.write_text("half")
-    assert not any("report" in name for name in found(results))
+    assert not any("report" in name for name in reclaimable_files(results))
 
     grown_old(report)
     with locked(results.study("depths", "quick") / "lock"):
         # nor its scratch
-        assert not any(name.startswith(("studies/", "recstudy-")) for name in found(results))
-    assert found(results)["studies/depths/quick/report/.report.html.7.tmp"] == (
+        assert not any(name.startswith(("studies/", "recstudy-")) for name in reclaimable_files(results))
+    assert reclaimable_files(results)["studies/depths/quick/report/.report.html.7.tmp"] == (
         4,
         "left half-written by a killed process",
     )
 
 
 def test_the_command_shows_first_and_removes_with_yes(results, capsys):
-    before = sorted(results.root.rglob("*"))
+    old_files = sorted(results.root.rglob("*"))
     with locked(results.run("busy").lock):
-        shown = cleaned(results, capsys, "--orphans")
-        assert "no study names this run" in shown
-        assert "0.0 MB in all. Nothing was removed; --yes removes it." in shown
-        assert sorted(path for path in results.root.rglob("*") if path.name != "lock") == before
+        output = cleaned(results, capsys, "--orphans")
+        assert "no study names this run" in output
+        assert "0.0 MB in all. Nothing was removed; --yes removes it." in output
+        assert sorted(path for path in results.root.rglob("*") if path.name != "lock") == old_files
 
         assert "Removed 12 files and folders" in remove_orphans(results, capsys)
 
-    assert found(results) == {"runs/busy/.epochs.jsonl.7.tmp": TEMPORARY}  # no longer busy
+    assert reclaimable_files(results) == {"runs/busy/.epochs.jsonl.7.tmp": TEMPORARY}  # no longer busy
     assert results.states() == {"done": "done", "failed": "failed", "stopped": "stopped"}
     assert results.run("done").weights.exists()
     assert sorted(os.listdir(results.root / "runs/cut")) == ["checkpoint-000001.pt", "config.json", "lock"]
@@ -172,14 +172,14 @@ with locked(run.lock, wait=True):
 
 
 def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, monkeypatch):
-    named = clean.named_runs
+    named_runs = clean.named_runs
 
     def late(path: Path) -> set[str]:
         if not results.run("meanwhile").path.exists():
             results.run("meanwhile").path.mkdir()
             results.run("meanwhile").finish(make_result())
             planned(results.study("meanwhile", "quick"), "meanwhile")
-        return named(path)
+        return named_runs(path)
 
     monkeypatch.setattr(clean, "named_runs", late)
     remove_orphans(results, capsys)
@@ -198,11 +198,11 @@ def test_no_orphan_is_removed_while_a_driver_holds_a_study(results, capsys):
 
 
 def test_a_driver_that_begins_while_runs_are_removed_waits_and_does_not_count_on_them(results):
-    seen: list[bool] = []
+    states: list[bool] = []
 
     def drive() -> None:
         with results.holding("another", "quick"):
-            seen.append(results.run("orphan").path.exists())
+            states.append(results.run("orphan").path.exists())
 
     driver = threading.Thread(target=drive)
     with results.cleaning():
@@ -211,10 +211,10 @@ def test_a_driver_that_begins_while_runs_are_removed_waits_and_does_not_count_on
             time.sleep(0.01)
         time.sleep(0.5)
         shutil.rmtree(results.run("orphan").path)
-        assert seen == []
+        assert states == []
     driver.join()
 
-    assert seen == [False]
+    assert states == [False]
 
 
 def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, capsys, monkeypatch):
@@ -245,10 +245,10 @@ def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, c
 def test_a_checkpoint_that_a_run_goes_on_from_by_now_stays(results):
     """The failed run was begun again after it had been listed, and interrupted."""
     run = results.run("failed")
-    found, _ = clean.reclaimable(results)
+    listed_files, _ = clean.reclaimable(results)
     run.failure.unlink()
 
-    (checkpoint,) = (item for item in found if item.path == run.path / "checkpoint-000001.pt")
+    (checkpoint,) = (item for item in listed_files if item.path == run.path / "checkpoint-000001.pt")
     assert not clean._remove(results, checkpoint)
     assert checkpoint.path.exists()
 
@@ -279,7 +279,10 @@ def test_what_a_killed_cleaning_left_goes_with_the_next(results, capsys):
     done = subprocess.run([sys.executable, "-c", code, str(results.root)], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL
     (left,) = results.root.glob("runs/.orphan.*.tmp")
-    assert found(results)[str(left.relative_to(results.root))][1] == "left half-removed by a killed process"
+    assert (
+        reclaimable_files(results)[str(left.relative_to(results.root))][1]
+        == "left half-removed by a killed process"
+    )
 
     remove_orphans(results, capsys)
 
@@ -289,16 +292,16 @@ def test_what_a_killed_cleaning_left_goes_with_the_next(results, capsys):
 def test_what_damaged_records_name_is_not_taken_for_an_orphan(results, capsys):
     """Neither the runs of a plan nor a trial behind a damaged line."""
     log, plan = (results.study("depths", "quick") / name for name in ("trials-abc.jsonl", "plan.json"))
-    log.write_bytes(b'{"number": 0, "id\n' + (whole := log.read_bytes()))
+    log.write_bytes(b'{"number": 0, "id\n' + (log_bytes := log.read_bytes()))
 
     assert "line 1 of" in remove_orphans(results, capsys, "2")
     assert results.run("trial").path.exists()
 
-    log.write_bytes(whole)
+    log.write_bytes(log_bytes)
     plan.write_text('{"runs": [[0')
-    told = remove_orphans(results, capsys, "2")
-    assert "plan.json is damaged" in told
-    assert "Until then no run counts as an orphan." in told
+    output = remove_orphans(results, capsys, "2")
+    assert "plan.json is damaged" in output
+    assert "Until then no run counts as an orphan." in output
     assert results.run("orphan").path.exists()
     assert not (results.root / "runs/done/checkpoint-000001.pt").exists()
 

@@ -28,10 +28,10 @@ configs = st.builds(
 
 @given(configs)
 def test_a_config_survives_json(config):
-    again = configure(RunConfig, json.loads(json.dumps(config.values)))
+    restored = configure(RunConfig, json.loads(json.dumps(config.values)))
 
-    assert again == config
-    assert again.run_id == config.run_id
+    assert restored == config
+    assert restored.run_id == config.run_id
 
 
 def shuffled(values, random):
@@ -52,8 +52,8 @@ def test_the_id_ignores_place_and_field_order(config, random):
 
 
 @given(configs, configs)
-def test_other_values_have_other_ids(one, other):
-    assert (one.run_id == other.run_id) == (one.values == other.values)
+def test_other_values_have_other_ids(config_a, config_b):
+    assert (config_a.run_id == config_b.run_id) == (config_a.values == config_b.values)
 
 
 def test_younger_fields_leave_ids_as_they_were():
@@ -73,10 +73,10 @@ def test_younger_fields_leave_ids_as_they_were():
 
 
 def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_own_defaults():
-    before = RUN.run_id
+    old_id = RUN.run_id
     changed = RUN.with_changes({"train.augment.crop": 2, "model.width": 32, "data.limit": 100})
 
-    assert RUN.run_id == before != changed.run_id
+    assert RUN.run_id == old_id != changed.run_id
     assert RUN.with_changes({"model": ResNet(depth=34)}).model == ResNet(depth=34)
     assert RUN.with_changes({"model.family": "vit", "model.patch": 2}).model == ViT(patch=2)
     moved = RUN.with_changes({"data": Cifar10(), "model.patch": 4, "data.statistics": "cifar10"})

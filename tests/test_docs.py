@@ -26,11 +26,11 @@ PAGES = sorted(
         *(ROOT / "docs/how-to").glob("*.md"),
     ]
 )
-OTHERS = {  # programs that are not ours; files of this repository that they are given must be there
+OTHER_PROGRAMS = {  # programs that are not ours; files of this repository that they are given must be there
     "cp", "git", "grafana-server", "kubectl", "optuna-dashboard", "pip", "prometheus", "ray", "sbatch", "scancel", "sky", "source", "ssh",
     "tensorboard",
 }  # fmt: skip
-WRITTEN = (
+WRITTEN_FILES = (
     "my_study.py",
     "own_model.py",
     "my_function.py",
@@ -49,7 +49,7 @@ def fences(page: Path) -> list[tuple[str, str]]:
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [text for known, text in fences(page) if known == language]
+    return [text for fence_language, text in fences(page) if fence_language == language]
 
 
 def commands(page: Path) -> list[str]:
@@ -57,7 +57,7 @@ def commands(page: Path) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
-def typed_in(folder: Path, line: str, *more: str) -> str:
+def typed_in(folder: Path, line: str, *options: str) -> str:
     """What a line of README says in that folder."""
     program, *words = shlex.split(line, comments=True)
     start = {
@@ -65,7 +65,7 @@ def typed_in(folder: Path, line: str, *more: str) -> str:
         "recstudy": [sys.executable, "-c", "from recstudy.command import main; main()"],
     }[program]
     run = subprocess.run(
-        [*start, *words, *more], cwd=folder, capture_output=True, text=True, check=False, timeout=900
+        [*start, *words, *options], cwd=folder, capture_output=True, text=True, check=False, timeout=900
     )
     assert run.returncode == 0, run.stderr
     return run.stdout
@@ -125,16 +125,16 @@ def test_the_starter_of_a_model_trains(tmp_path):
 
 
 def test_what_readme_says_of_the_claims_of_follow_up_work_is_as_it_was_judged():
-    said = (
+    pattern = (
         r"Of (\d+) claims on TRM, (\d+) is supported, (\d+) are contradicted, (\d+) are smaller than claimed "
         r"and (\d+) are undecided"
     )
-    found = re.search(said, " ".join((ROOT / "README.md").read_text().split())).groups()
+    counts = re.search(pattern, " ".join((ROOT / "README.md").read_text().split())).groups()
     claims = json.loads((ROOT / "studies/tables/field_claims.quick.json").read_text())["claims"].values()
     verdicts = [claim["verdict"] for claim in claims]
 
     words = ("supported", "contradicted", "smaller than claimed", "undecided")
-    assert list(map(int, found)) == [len(verdicts), *map(verdicts.count, words)]
+    assert list(map(int, counts)) == [len(verdicts), *map(verdicts.count, words)]
 
 
 def test_the_cells_on_real_data_that_readme_names_are_as_they_were_taken():
@@ -182,7 +182,7 @@ def understood(words: list[str]) -> None:
     while re.match(r"[A-Z_]+=", words[0]) or words[:1] == ["timeout"]:
         words = words[1 + (words[0] == "timeout") :]
     program, arguments = words[0].removeprefix(".venv/bin/"), words[1:]
-    if program == "python" and arguments[0] not in WRITTEN:
+    if program == "python" and arguments[0] not in WRITTEN_FILES:
         cli.main(runpy.run_path(str(ROOT / arguments[0]))["study"], arguments[1:])
     elif program == "recstudy":
         command.main(arguments)
@@ -195,26 +195,26 @@ def understood(words: list[str]) -> None:
         understood(arguments[arguments.index("--") + 1 :])
     elif program == "sbatch":
         understood(["python", *arguments[1:]])
-    named = [word.partition("=")[2] or word for word in arguments]
-    missing = [
-        word for word in named if word.startswith(("studies/", "dashboards/")) and not (ROOT / word).exists()
+    paths = [word.partition("=")[2] or word for word in arguments]
+    missing_files = [
+        word for word in paths if word.startswith(("studies/", "dashboards/")) and not (ROOT / word).exists()
     ]
-    sys.exit(1 if missing or program not in {*OTHERS, "python"} else 0)
+    sys.exit(1 if missing_files or program not in {*OTHER_PROGRAMS, "python"} else 0)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
 def test_commands_are_understood(page, typed):
     for line in commands(page):
-        code, said = typed(line)
+        code, output = typed(line)
         if "# refused" in line:
             assert code == 2
             start, _, end = next(
-                shown for shown in page.read_text().splitlines() if shown[:40] == said[:40]
+                page_line for page_line in page.read_text().splitlines() if page_line[:40] == output[:40]
             ).partition("...")
-            assert said.startswith(start)
-            assert said.endswith(end)
+            assert output.startswith(start)
+            assert output.endswith(end)
         else:
-            assert code == 0, f"{line}: {said}"
+            assert code == 0, f"{line}: {output}"
 
 
 def test_every_exit_code_is_documented():

@@ -31,15 +31,15 @@ def test_a_log_torn_anywhere_keeps_its_whole_lines_and_takes_more(tmp_path_facto
         append_line(path, line)
     atomic_write = path.read_bytes() if lines else b""
     cut = data.draw(st.integers(0, len(atomic_write)))
-    kept = atomic_write[:cut].count(b"\n")
+    line_count = atomic_write[:cut].count(b"\n")
     # a torn tail longer than a page, too
     path.write_bytes(atomic_write[:cut] + b"x" * data.draw(st.sampled_from([0, 10_000])))
 
-    assert read_lines(path) == lines[:kept]
+    assert read_lines(path) == lines[:line_count]
 
     append_line(path, {"more": 1})
 
-    assert read_lines(path) == [*lines[:kept], {"more": 1}]
+    assert read_lines(path) == [*lines[:line_count], {"more": 1}]
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -203,7 +203,7 @@ def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
 
 def by_locale(file: Path) -> list[str]:
     """The calls of a file that read or write text in whatever encoding the locale names."""
-    found = []
+    calls = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
@@ -211,8 +211,8 @@ def by_locale(file: Path) -> list[str]:
         binary = re.search(r", '[rwax+]*b[rwax+]*'|buffering=0", call)
         reads = name.endswith((".read_text", ".write_text")) or (name in ("open", "os.fdopen") and not binary)
         if (reads or re.search(r"\btext=True", call)) and "utf-8" not in call:
-            found.append(f"{file.name}:{node.lineno}: {call}")
-    return found
+            calls.append(f"{file.name}:{node.lineno}: {call}")
+    return calls
 
 
 def test_files_are_of_utf_8_whatever_the_locale():

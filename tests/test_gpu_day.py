@@ -15,9 +15,9 @@ STEPS = ["contract", "resume", "trm", "fast", "hrm", "vitrm", "small-images", "s
 
 
 def day(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    given = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": "", **environment}
+    variables = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": "", **environment}
     return subprocess.run(
-        [str(BENCH / "gpu_day.sh"), *words], env=given, capture_output=True, text=True, timeout=120
+        [str(BENCH / "gpu_day.sh"), *words], env=variables, capture_output=True, text=True, timeout=120
     )
 
 

@@ -31,40 +31,42 @@ RECORDS = sorted(Path(__file__).parent.glob("records/*/runs/*/config.json"))
 
 def parts() -> dict[str, type[Config]]:
     """Every config class of recstudy's that is part of a run, by its name in the frozen table."""
-    found: dict[str, type[Config]] = {"RunConfig": RunConfig}
+    config_classes: dict[str, type[Config]] = {"RunConfig": RunConfig}
     for part, registry in (("model", FAMILIES), ("data", DATASETS)):
-        found |= {
+        config_classes |= {
             f"{part}.{name}": kind
             for name, kind in registry.items()
             if kind.__module__.startswith("recstudy.")
         }
-    for kind in list(found.values()):
-        _nested(kind, found)
-    return found
+    for kind in list(config_classes.values()):
+        _nested(kind, config_classes)
+    return config_classes
 
 
-def _nested(kind: type[Config], found: dict[str, type[Config]]) -> None:
-    within = [
+def _nested(kind: type[Config], config_classes: dict[str, type[Config]]) -> None:
+    annotations = [
         inner
         for about in kind.model_fields.values()
         for inner in (about.annotation, *get_args(about.annotation))
     ]
     for inner in (
-        one
-        for one in within
-        if isinstance(one, type) and issubclass(one, Config) and one not in found.values()
+        annotation
+        for annotation in annotations
+        if isinstance(annotation, type)
+        and issubclass(annotation, Config)
+        and annotation not in config_classes.values()
     ):
         if inner.__name__ not in ("ModelConfig", "DataConfig", "Resources"):
-            found[inner.__name__] = inner
-            _nested(inner, found)
+            config_classes[inner.__name__] = inner
+            _nested(inner, config_classes)
 
 
-def unlisted(found: dict[str, type[Config]]) -> dict[str, set[str]]:
+def unlisted(config_classes: dict[str, type[Config]]) -> dict[str, set[str]]:
     """By part, the fields that are new to the frozen table, and those of the table that are gone."""
     differences = {}
-    for part, kind in found.items():
-        known = {*ids.FIELDS.get(part, "").split(), *ids.YOUNGER.get(part, {})}
-        differences[part] = known ^ {
+    for part, kind in config_classes.items():
+        frozen_fields = {*ids.FIELDS.get(part, "").split(), *ids.YOUNGER.get(part, {})}
+        differences[part] = frozen_fields ^ {
             ids.RENAMED.get(name, name)
             for name in kind.model_fields
             if (part, name) != ("RunConfig", "resources")
@@ -74,24 +76,24 @@ def unlisted(found: dict[str, type[Config]]) -> dict[str, set[str]]:
 
 def test_ids_are_those_of_the_code_before():
     """Of every family and data set: as commit 17de08b wrote them, or the commit that raised its revision."""
-    now = of_parts()
+    current_ids = of_parts()
 
-    assert {name: now.get(name) for name in GOLDEN["parts"]} == GOLDEN["parts"]
+    assert {name: current_ids.get(name) for name in GOLDEN["parts"]} == GOLDEN["parts"]
 
 
 def test_ids_of_the_studies_are_those_of_the_code_before():
     """Where a study itself was changed, `python tests/golden_ids.py` writes its new ids."""
-    now = of_studies()
+    current_ids = of_studies()
 
-    for name, known in GOLDEN["studies"].items():
-        assert now[name] == known, f"{name}: finished runs and trials would not be found again"
+    for name, golden_ids in GOLDEN["studies"].items():
+        assert current_ids[name] == golden_ids, f"{name}: finished runs and trials would not be found again"
 
 
 def test_results_of_the_first_commit_are_found_again():
     """The ids that commit 9086471 gave the runs of its studies are those of the same settings today."""
-    now = {name: set(of.values()) for name, of in of_studies().items()}
+    current_ids = {name: set(of.values()) for name, of in of_studies().items()}
 
-    assert {name: set(known) - now[name] for name, known in GOLDEN["9086471"].items()} == {
+    assert {name: set(golden_ids) - current_ids[name] for name, golden_ids in GOLDEN["9086471"].items()} == {
         name: set() for name in GOLDEN["9086471"]
     }
 
@@ -157,27 +159,31 @@ def test_a_family_from_outside_contributes_what_differs_from_its_defaults():
 
 
 def test_a_revision_of_a_registered_function_gives_new_ids_to_the_runs_that_use_it(monkeypatch):
-    other, cropped = (
+    other_optimizer, cropped = (
         RUN.with_changes({"train.optimizer": "adam_atan2"}),
         RUN.with_changes({"train.augment.crop": 2}),
     )
-    before = RUN.run_id, other.run_id, cropped.run_id
+    old_ids = RUN.run_id, other_optimizer.run_id, cropped.run_id
 
     monkeypatch.setattr(OPTIMIZERS["adam_atan2"], "revision", 2, raising=False)
     monkeypatch.setattr(AUGMENTATIONS["crop"], "revision", 2, raising=False)
 
-    assert [RUN.run_id, other.run_id == before[1], cropped.run_id == before[2]] == [before[0], False, False]
+    assert [RUN.run_id, other_optimizer.run_id == old_ids[1], cropped.run_id == old_ids[2]] == [
+        old_ids[0],
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("kind", [ViTRM, Digits, TrainConfig, Augment, ModelConfig])
 def test_a_revision_gives_new_ids(kind, monkeypatch):
-    before = RUN.run_id
+    old_id = RUN.run_id
     monkeypatch.setattr(kind, "revision", 2)
 
     second = RUN.run_id
     monkeypatch.setattr(kind, "revision", 3)
 
-    assert len({before, second, RUN.run_id}) == 3
+    assert len({old_id, second, RUN.run_id}) == 3
 
 
 def test_a_revision_of_some_values_leaves_the_ids_of_the_others():

@@ -21,11 +21,17 @@ def test_no_module_imports_itself_by_way_of_others():
     graph = grimp.build_graph("recstudy", exclude_type_checking_imports=True)
 
     try:
-        found = order({module: graph.find_modules_directly_imported_by(module) for module in graph.modules})
+        import_order = order(
+            {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+        )
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
-    assert found.index("recstudy.errors") < found.index("recstudy.config.run") < found.index("recstudy.cli")
+    assert (
+        import_order.index("recstudy.errors")
+        < import_order.index("recstudy.config.run")
+        < import_order.index("recstudy.cli")
+    )
 
 
 def test_every_public_name_is_imported_when_it_is_used():

@@ -54,15 +54,15 @@ def test_a_lock_says_who_holds_it_and_is_freed_by_a_kill(tmp_path):
 
 
 def test_a_lock_is_waited_for_and_its_holder_named_once(tmp_path):
-    told = []
+    holders = []
     with holding(tmp_path / "lock") as holder:
 
-        def hear(other: str) -> None:
-            told.append(other)
+        def hear(holder_name: str) -> None:
+            holders.append(holder_name)
             holder.kill()
 
         with locked(tmp_path / "lock", wait=True, on_wait=hear):
-            assert told == [name(holder.pid)]
+            assert holders == [name(holder.pid)]
 
 
 def test_a_lock_file_of_version_0_1_names_its_holder(tmp_path):
@@ -94,13 +94,13 @@ def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
     """The holder removes the folder, as cleaning does; who waited makes it anew, and whoever comes next waits
     for it.
     """
-    lock, has, ends = tmp_path / "run/lock", threading.Event(), threading.Event()
+    lock, has, end_event = tmp_path / "run/lock", threading.Event(), threading.Event()
 
     def second() -> None:
         with locked(lock, wait=True):
             (lock.parent / "mine").touch()
             has.set()
-            ends.wait()
+            end_event.wait()
 
     waiting = threading.Thread(target=second)
     with locked(lock):
@@ -112,7 +112,7 @@ def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
     with pytest.raises(StorageError, match=f"in use by {name(os.getpid())}"), locked(lock):
         pass
     assert sorted(os.listdir(lock.parent)) == ["lock", "mine"]
-    ends.set()
+    end_event.set()
     waiting.join()
     assert os.listdir(tmp_path) == ["run"]
 
@@ -130,7 +130,7 @@ def test_one_of_many_that_make_and_remove_it_holds_it(tmp_path):
                     missed.append(thread)
                 discard(folder)
 
-    threads = [threading.Thread(target=work, args=(str(at),)) for at in range(8)]
+    threads = [threading.Thread(target=work, args=(str(index),)) for index in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -41,18 +41,18 @@ def fill(root: Path, **contents: str) -> None:
 
 
 def test_what_one_machine_sends_another_fetches(two, tmp_path):
-    here, there = two
-    fill(here.root, result_json="{}", epochs_jsonl="1\n", lock="l", weights_safetensors="w")
-    (here.root / "runs/x/hang-0.log").write_text("stack")
-    here.push(here.root)
+    first_mirror, second_mirror = two
+    fill(first_mirror.root, result_json="{}", epochs_jsonl="1\n", lock="l", weights_safetensors="w")
+    (first_mirror.root / "runs/x/hang-0.log").write_text("stack")
+    first_mirror.push(first_mirror.root)
 
-    there.pull(("*",))
-    assert files(there.root) == {f"runs/x/{name}": text for name, text in
+    second_mirror.pull(("*",))
+    assert files(second_mirror.root) == {f"runs/x/{name}": text for name, text in
                                  {"result.json": "{}", "epochs.jsonl": "1\n", "weights.safetensors": "w"}.items()}  # fmt: skip
 
-    other = Mirror(there.uri, tmp_path / "c")
-    other.pull()
-    assert set(files(other.root)) == {"runs/x/result.json", "runs/x/epochs.jsonl"}
+    third_mirror = Mirror(second_mirror.uri, tmp_path / "c")
+    third_mirror.pull()
+    assert set(files(third_mirror.root)) == {"runs/x/result.json", "runs/x/epochs.jsonl"}
 
 
 def test_answers_are_fetched_when_they_are_asked_for(uri, tmp_path, monkeypatch):
@@ -70,11 +70,11 @@ def test_answers_are_fetched_when_they_are_asked_for(uri, tmp_path, monkeypatch)
 
 
 def test_weights_are_as_large_as_they_are_and_records_are_not(uri, tmp_path):
-    sender, here = Mirror(uri, tmp_path / "sender"), Mirror(uri, tmp_path / "here")
+    sender, receiver = Mirror(uri, tmp_path / "sender"), Mirror(uri, tmp_path / "here")
     fill(sender.root, weights_safetensors="w" * 5_000_000)
     sender.push(sender.root)
-    here.pull(("*",))
-    assert (here.root / "runs/x/weights.safetensors").stat().st_size == 5_000_000
+    receiver.pull(("*",))
+    assert (receiver.root / "runs/x/weights.safetensors").stat().st_size == 5_000_000
 
     fill(sender.root, result_json="0" * 5_000_000)
     sender.push(sender.root)
@@ -82,18 +82,18 @@ def test_weights_are_as_large_as_they_are_and_records_are_not(uri, tmp_path):
         StorageError,
         match=r"runs/x/result\.json is damaged: it has 5\.0 MB, and a file of its kind 4 MB at most\.",
     ):
-        here.pull()
-    assert not (here.root / "runs/x/result.json").exists()
+        receiver.pull()
+    assert not (receiver.root / "runs/x/result.json").exists()
 
 
 def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
-    here, there = two
-    fill(here.root, result_json="whole", epochs_jsonl="1\n", config_json="c")
-    here.push(here.root)
-    fill(there.root, result_json="who", epochs_jsonl="1\n2\n", failure_json="never sent", lock="l")
-    (there.root / "runs/x/hang-0.log").write_text("stack")
+    first_mirror, second_mirror = two
+    fill(first_mirror.root, result_json="whole", epochs_jsonl="1\n", config_json="c")
+    first_mirror.push(first_mirror.root)
+    fill(second_mirror.root, result_json="who", epochs_jsonl="1\n2\n", failure_json="never sent", lock="l")
+    (second_mirror.root / "runs/x/hang-0.log").write_text("stack")
 
-    there.pull(("*",), under="runs")
+    second_mirror.pull(("*",), under="runs")
 
     records = {
         "result.json": "whole",
@@ -102,101 +102,101 @@ def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
         "lock": "l",
         "hang-0.log": "stack",
     }
-    assert files(there.root / "runs/x") == records
+    assert files(second_mirror.root / "runs/x") == records
 
 
 def test_what_did_not_change_is_neither_fetched_nor_sent_again(s3, monkeypatch):
-    here, _ = s3
-    fill(here.root, config_json="c", epochs_jsonl="1\n")
-    here.push(here.root)
-    moved, read = [], here.read
-    monkeypatch.setattr(here, "read", lambda key: moved.append(Path(key).name) or read(key))
+    first_mirror, _ = s3
+    fill(first_mirror.root, config_json="c", epochs_jsonl="1\n")
+    first_mirror.push(first_mirror.root)
+    moved, read = [], first_mirror.read
+    monkeypatch.setattr(first_mirror, "read", lambda key: moved.append(Path(key).name) or read(key))
     monkeypatch.setattr(
         mirror,
         "write_object",
         lambda fs, key, content: moved.append(Path(key).name) or write_object(fs, key, content),
     )
 
-    here.push(here.root)
-    here.pull()
+    first_mirror.push(first_mirror.root)
+    first_mirror.pull()
     assert moved == []
 
-    append_line(here.root / "runs/x/epochs.jsonl", {"epoch": 1})
-    here.push(here.root)
+    append_line(first_mirror.root / "runs/x/epochs.jsonl", {"epoch": 1})
+    first_mirror.push(first_mirror.root)
     assert moved == ["epochs.jsonl"]
 
 
 def test_another_process_here_fetches_only_what_is_not_the_same(s3):
-    before, _ = s3
-    fill(before.root, config_json="c", result_json="{}")
-    before.push(before.root)
-    kept, torn = (before.root / "runs/x" / name for name in ("config.json", "result.json"))
+    old_mirror, _ = s3
+    fill(old_mirror.root, config_json="c", result_json="{}")
+    old_mirror.push(old_mirror.root)
+    intact, torn = (old_mirror.root / "runs/x" / name for name in ("config.json", "result.json"))
     torn.write_text("{ ")
-    inode = kept.stat().st_ino
+    inode = intact.stat().st_ino
 
-    after = Mirror(before.uri, before.root)
-    after.pull()
+    new_mirror = Mirror(old_mirror.uri, old_mirror.root)
+    new_mirror.pull()
 
-    assert (kept.stat().st_ino, torn.read_text()) == (inode, "{}")  # a file that is fetched is a new one
+    assert (intact.stat().st_ino, torn.read_text()) == (inode, "{}")  # a file that is fetched is a new one
 
 
 def twice_within_a_second(store: Mirror, key: str, between: Callable[[], None]) -> bool:
     """Whether an object was written two times with something between, all within one second."""
     time.sleep(1 - time.time() % 1)
     write_object(store.fs, key, b"old")
-    before = store.fs.get_file_info(key).mtime_ns
+    old_time = store.fs.get_file_info(key).mtime_ns
     between()
     write_object(store.fs, key, b"new")
-    return bool(before == store.fs.get_file_info(key).mtime_ns)
+    return bool(old_time == store.fs.get_file_info(key).mtime_ns)
 
 
 def test_what_changes_within_the_second_in_which_it_was_fetched_is_fetched_again(s3):
     """A store's times are whole seconds, and both have the same size."""
-    here, there = s3
-    key = here.key(here.root / "runs/x/config.json")
+    first_mirror, second_mirror = s3
+    key = first_mirror.key(first_mirror.root / "runs/x/config.json")
 
-    assert any(twice_within_a_second(here, key, there.pull) for _ in range(20))
-    there.pull()
+    assert any(twice_within_a_second(first_mirror, key, second_mirror.pull) for _ in range(20))
+    second_mirror.pull()
 
-    assert (there.root / "runs/x/config.json").read_text() == "new"
+    assert (second_mirror.root / "runs/x/config.json").read_text() == "new"
 
 
 def test_what_is_sent_again_has_another_time(s3, monkeypatch):
     """So that a reader sees it whose clock is ahead of the store's, and who takes for settled what is not."""
     monkeypatch.setattr(mirror, "YOUNG_S", -60.0)
-    here, there = s3
-    fill(here.root, config_json="old")
-    here.push(here.root)
-    there.pull()
-    fill(here.root, config_json="new")
-    here.push(here.root)
-    there.pull()
+    first_mirror, second_mirror = s3
+    fill(first_mirror.root, config_json="old")
+    first_mirror.push(first_mirror.root)
+    second_mirror.pull()
+    fill(first_mirror.root, config_json="new")
+    first_mirror.push(first_mirror.root)
+    second_mirror.pull()
 
-    assert (there.root / "runs/x/config.json").read_text() == "new"
+    assert (second_mirror.root / "runs/x/config.json").read_text() == "new"
 
 
 def test_what_was_fetched_long_after_its_time_is_not_fetched_again(s3, monkeypatch):
     monkeypatch.setattr(mirror, "YOUNG_S", 0.5)
-    here, there = s3
-    fill(here.root, config_json="c")
-    here.push(here.root)
+    first_mirror, second_mirror = s3
+    fill(first_mirror.root, config_json="c")
+    first_mirror.push(first_mirror.root)
     time.sleep(2)
-    there.pull()
-    inode = (there.root / "runs/x/config.json").stat().st_ino
+    second_mirror.pull()
+    inode = (second_mirror.root / "runs/x/config.json").stat().st_ino
 
-    Mirror(there.uri, there.root).pull()
+    Mirror(second_mirror.uri, second_mirror.root).pull()
 
-    assert (there.root / "runs/x/config.json").stat().st_ino == inode
+    assert (second_mirror.root / "runs/x/config.json").stat().st_ino == inode
 
 
 def test_what_grows_while_it_is_fetched_is_fetched_whole(object_store, tmp_path):
-    own, longer = Mirror(object_store.uri(tmp_path.name), tmp_path / "own"), [b'{"beat": 10}']
-    key = f"{own.base}/claim"
-    write_object(own.fs, key, b'{"beat": 9}')
+    slow_mirror, longer = Mirror(object_store.uri(tmp_path.name), tmp_path / "own"), [b'{"beat": 10}']
+    key = f"{slow_mirror.base}/claim"
+    write_object(slow_mirror.fs, key, b'{"beat": 9}')
 
     def grow(request: str) -> None:  # after its size was asked for
         if request.startswith("GET ") and "/claim" in request and longer:
-            write_object(own.fs, key, longer.pop())
+            write_object(slow_mirror.fs, key, longer.pop())
 
     with proxied(object_store, grow) as slow:
         assert Mirror(slow.uri(tmp_path.name), tmp_path / "other").read(key) == b'{"beat": 10}'
@@ -205,46 +205,46 @@ def test_what_grows_while_it_is_fetched_is_fetched_whole(object_store, tmp_path)
 def test_a_result_is_never_there_without_its_files(tmp_path, monkeypatch):
     """The store takes no checkpoint: a folder is in its place."""
     monkeypatch.setattr("recstudy.records.files.PAUSES", (0.1,))
-    here = Mirror(f"local://{tmp_path}/store", tmp_path / "a")
+    first_mirror = Mirror(f"local://{tmp_path}/store", tmp_path / "a")
     (tmp_path / "store/runs/x/a.pt").mkdir(parents=True)
-    fill(here.root, a_pt="checkpoint", result_json="{}", zz_jsonl="1\n", weights_safetensors="w")
+    fill(first_mirror.root, a_pt="checkpoint", result_json="{}", zz_jsonl="1\n", weights_safetensors="w")
 
     with pytest.raises(StorageError, match=r"the results' store fails at .*/store/runs/x/a.pt: .*irectory"):
-        here.push(here.root)
+        first_mirror.push(first_mirror.root)
 
     assert set(files(tmp_path / "store")) == {"runs/x/zz.jsonl", "runs/x/weights.safetensors"}
 
 
 def test_what_is_removed_here_is_forgotten_there(two):
-    here, there = two
-    fill(here.root, a_pt="old", b_pt="new")
-    here.push(here.root)
-    (here.root / "runs/x/a.pt").unlink()
-    here.forget()
+    first_mirror, second_mirror = two
+    fill(first_mirror.root, a_pt="old", b_pt="new")
+    first_mirror.push(first_mirror.root)
+    (first_mirror.root / "runs/x/a.pt").unlink()
+    first_mirror.forget()
 
-    there.pull(("*",))
-    assert set(files(there.root)) == {"runs/x/b.pt"}
+    second_mirror.pull(("*",))
+    assert set(files(second_mirror.root)) == {"runs/x/b.pt"}
 
 
 def test_an_object_that_a_kill_left_half_sent_is_not_there(s3):
-    here, _ = s3
-    key = here.key(here.root / "result.json")
-    stream = here.fs.open_output_stream(key)
+    first_mirror, _ = s3
+    key = first_mirror.key(first_mirror.root / "result.json")
+    stream = first_mirror.fs.open_output_stream(key)
     stream.write(b"{")
-    assert here.read(key) is None
-    assert here.empty
+    assert first_mirror.read(key) is None
+    assert first_mirror.empty
     stream.close()
-    assert here.read(key) == b"{"
+    assert first_mirror.read(key) == b"{"
 
 
 def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
-    here = Mirror(f"local://{tmp_path}/store", tmp_path / "a")
-    fill(here.root, config_json="c")
+    first_mirror = Mirror(f"local://{tmp_path}/store", tmp_path / "a")
+    fill(first_mirror.root, config_json="c")
     (tmp_path / "store").write_text("in the way")
 
     started = time.monotonic()
     threading.Timer(1.0, (tmp_path / "store").unlink).start()
-    here.push(here.root)
+    first_mirror.push(first_mirror.root)
 
     assert time.monotonic() - started > 1.0
     assert files(tmp_path / "store") == {"runs/x/config.json": "c"}
@@ -281,9 +281,9 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize(("word", "shown"), [*SECRETS.items(), *((word, word) for word in HARMLESS)])
-def test_a_uri_is_shown_without_what_may_be_a_secret(word, shown):
-    assert without_secrets(word) == shown
+@pytest.mark.parametrize(("word", "expected"), [*SECRETS.items(), *((word, word) for word in HARMLESS)])
+def test_a_uri_is_shown_without_what_may_be_a_secret(word, expected):
+    assert without_secrets(word) == expected
 
 
 def test_a_bucket_that_is_not_there_is_refused(object_store):
@@ -323,10 +323,10 @@ def test_results_on_a_store_are_the_same_wherever_they_travel(object_store, tmp_
     packed = pickle.dumps(results)
 
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "there"))
-    there = pickle.loads(packed)
-    assert there.root.is_relative_to(tmp_path / "there")
-    assert there.pull().states() == {"x": "done"}
-    assert there.create().root == scratch(uri)
+    unpickled = pickle.loads(packed)
+    assert unpickled.root.is_relative_to(tmp_path / "there")
+    assert unpickled.pull().states() == {"x": "done"}
+    assert unpickled.create().root == scratch(uri)
 
 
 def test_a_change_sends_what_was_changed_and_nothing_older(object_store, tmp_path, monkeypatch):

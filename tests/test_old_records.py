@@ -57,9 +57,9 @@ def test_runs_of_an_earlier_definition_stay(results):
     plan = load_study(results, "sample", "quick").plan
 
     assert len(plan.runs) == 2
-    earlier = earlier_runs(
+    old_runs = earlier_runs(
         results, results.study("sample", "quick"), plan.definition, {run.id for run in plan.runs}
     )
-    assert earlier == ({"ba6d184998e3489947a0"} if len(definitions) > 1 else set())
-    if earlier:
+    assert old_runs == ({"ba6d184998e3489947a0"} if len(definitions) > 1 else set())
+    if old_runs:
         assert reclaimable(results, orphans=True) == ([], [])

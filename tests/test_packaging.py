@@ -9,11 +9,11 @@ import pytest
 from recstudy.command import main
 
 ROOT = Path(__file__).parents[1]
-STATED = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+PROJECT_TEXT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_the_version_is_the_one_that_the_changelog_dates(capsys):
-    version = tomllib.loads(STATED)["project"]["version"]
+    version = tomllib.loads(PROJECT_TEXT)["project"]["version"]
     dated = re.findall(
         r"^## (\d[\d.]*) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
     )

@@ -83,8 +83,10 @@ def test_other_numbers_stay(text):
 def test_a_published_item_is_called_by_its_paper():
     assert (named("002 Figure 2"), named("ptrm abstract")) == ("ViTRM, Figure 2", "PTRM, abstract")
     assert published("002_table1_cifar10")[2].cited == "ViTRM Table 1 (002_table1_cifar10#3)"
-    own = {file.name.partition("_")[0] for file in PAPERS.iterdir() if ".csv" in file.name}
-    assert own - {"solved", "replications.csv"} == set(papers())  # found here, and of several papers
+    paper_numbers = {file.name.partition("_")[0] for file in PAPERS.iterdir() if ".csv" in file.name}
+    assert paper_numbers - {"solved", "replications.csv"} == set(
+        papers()
+    )  # found here, and of several papers
 
 
 def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blank():
@@ -100,7 +102,7 @@ def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blan
 
 
 @pytest.mark.parametrize(
-    ("of", "name", "said"),
+    ("of", "name", "message"),
     [
         (published, "002_tabel1_cifar10", r"Did you mean '002_table1_cifar10'\?"),
         (published, "bundle:theirs.zip", r"bundles are no targets\. Write their values to a CSV"),
@@ -112,8 +114,8 @@ def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blan
         ),
     ],
 )
-def test_an_unknown_table_or_list_names_the_nearest(of, name, said):
-    with pytest.raises(ConfigError, match=said):
+def test_an_unknown_table_or_list_names_the_nearest(of, name, message):
+    with pytest.raises(ConfigError, match=message):
         of(name)
 
 
@@ -168,22 +170,22 @@ def test_only_some_metrics_of_a_table():
 
 
 def test_a_margin_is_in_percentage_points_of_a_fraction():
-    stated = published("004_author_repo_curves", margin=0.5, why="a reason", only=("test_accuracy_final",))
-    (mnist,) = [target for target in stated if target.value == 0.9802]
+    targets = published("004_author_repo_curves", margin=0.5, why="a reason", only=("test_accuracy_final",))
+    (mnist,) = [target for target in targets if target.value == 0.9802]
 
     assert (mnist.margin, mnist.margin_reason) == (pytest.approx(0.005), "a reason")
     assert mnist.where["train.supervision_steps"] == 2
 
 
 @pytest.mark.parametrize(
-    ("stated", "said"),
+    ("fields", "message"),
     [({"margin": 0.5}, "margin=0.5 has no reason"), ({"why": "so"}, "why='so' has no margin")],
 )
-def test_a_margin_and_its_reason_go_together(stated, said):
+def test_a_margin_and_its_reason_go_together(fields, message):
     with pytest.raises(
-        ConfigError, match=rf"published\('002_table1_cifar10'\): {said}\. Write margin=0\.3, why="
+        ConfigError, match=rf"published\('002_table1_cifar10'\): {message}\. Write margin=0\.3, why="
     ):
-        published("002_table1_cifar10", **stated)
+        published("002_table1_cifar10", **fields)
 
 
 def test_captioners_of_000_are_told_by_their_fields():
@@ -230,17 +232,19 @@ def test_fields_of_a_table_are_there(table):
     """
     for target in published(table):
         model = FAMILIES[target.where["model.family"]]
-        given = {
+        model_fields = {
             path.removeprefix("model."): value
             for path, value in target.where.items()
             if path.startswith("model.")
         }
         fuselip = {
-            path.removeprefix("fuselip."): given.pop(path) for path in [*given] if path.startswith("fuselip.")
+            path.removeprefix("fuselip."): model_fields.pop(path)
+            for path in [*model_fields]
+            if path.startswith("fuselip.")
         }
         assert FuseLIPBackboneConfig(**fuselip).model_dump().items() >= fuselip.items()
-        assert model.model_construct(**given).model_dump().items() >= given.items()
-        assert given.keys() <= model.model_fields.keys()
+        assert model.model_construct(**model_fields).model_dump().items() >= model_fields.items()
+        assert model_fields.keys() <= model.model_fields.keys()
 
 
 def test_rows_of_the_trm_paper_are_told_by_their_fields():
@@ -256,15 +260,15 @@ def test_rows_of_the_trm_paper_are_told_by_their_fields():
 
 def test_every_cell_is_that_of_a_published_row():
     tables = {cell.row.partition("#")[0] for cell in CELLS.values()}
-    known = {target.row for table in tables for target in published(table)}
+    rows = {target.row for table in tables for target in published(table)}
 
-    assert {cell.row for cell in CELLS.values()} <= known
-    assert {one.cell for one in replications()} <= {"", *CELLS}
+    assert {cell.row for cell in CELLS.values()} <= rows
+    assert {row.cell for row in replications()} <= {"", *CELLS}
     assert len(replications()) == 182
 
 
 def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
-    counting = {one.id: one.value for one in replications("trm_mlp_sudoku_extreme") if one.counts}
+    counting = {row.id: row.value for row in replications("trm_mlp_sudoku_extreme") if row.counts}
 
     assert counting == {
         "r001": 84.8,
@@ -275,25 +279,25 @@ def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
         "r035": 87.0,
         "r096": 84.0,
     }
-    why = {one.id: one.why_not for one in replications("trm_mlp_sudoku_extreme")}
+    why = {row.id: row.why_not for row in replications("trm_mlp_sudoku_extreme")}
     assert why["r002"] == "weights re-evaluated"
     assert why["r028"] == "trained without halting"
 
 
 def test_models_of_another_protocol_are_shown_beside_trm_and_not_averaged():
     """RSM and Sotaku train on millions of puzzles, where TRM has 1,000."""
-    apart = {
+    reasons = {
         row.model.split()[0]: row.why_not
         for row in replications("trm_mlp_sudoku_extreme")
         if "million" in row.apart
     }
 
-    assert apart.keys() == {"RSM", "Sotaku"}
-    assert apart["RSM"] == "trained on all 3.83 million puzzles, not 1,000"
+    assert reasons.keys() == {"RSM", "Sotaku"}
+    assert reasons["RSM"] == "trained on all 3.83 million puzzles, not 1,000"
 
 
 def test_the_error_of_a_row_is_of_its_items_and_its_digits():
-    by_id = {one.id: one for one in replications()}
+    by_id = {row.id: row for row in replications()}
 
     # 1,000 mazes
     assert by_id["r119"].error == pytest.approx(
@@ -309,22 +313,25 @@ def test_where_text_and_code_differ_a_deviation_of_micar_states_the_text_and_our
     settings_of_row = papers_settings(published("003_table1_sota", only=("avg_bleu",))[-1])
     differing = {path: value for path, value in settings_of_row.items() if isinstance(value, dict)}
     ours = {f"model.{name}": value for name, value in MicarVLMoE().model_dump().items()}
-    stated = {one.field: one for one in deviations("003_code")}
+    stated_deviations = {deviation.field: deviation for deviation in deviations("003_code")}
 
     assert {"model.decode", "model.combine", "model.scale"} < {*differing}
     assert {path for path, value in differing.items() if ours[path] != value["text"]} == {*differing} & {
-        *stated
+        *stated_deviations
     }
-    for path in {*differing} & {*stated}:
-        assert (stated[path].paper, stated[path].ours) == (differing[path]["text"], ours[path])
-    assert (stated["images, in the code"].paper, "images" in stated) == (
+    for path in {*differing} & {*stated_deviations}:
+        assert (stated_deviations[path].paper, stated_deviations[path].ours) == (
+            differing[path]["text"],
+            ours[path],
+        )
+    assert (stated_deviations["images, in the code"].paper, "images" in stated_deviations) == (
         "resized to 232, cropped to 224",
         False,
     )
 
 
 def test_a_list_is_of_deviations_in_the_order_of_the_file():
-    first, *others = deviations("trm_code")
+    first, *other_deviations = deviations("trm_code")
 
     assert first == Deviation(
         field="train.optimizer",
@@ -332,7 +339,7 @@ def test_a_list_is_of_deviations_in_the_order_of_the_file():
         ours="adam_atan2",
         why="AdamW in the text of TRM, Adam-atan2 in its code",
     )
-    assert [(other.field, other.paper, other.ours) for other in others] == [
+    assert [(deviation.field, deviation.paper, deviation.ours) for deviation in other_deviations] == [
         ("train.halt_weight", 1.0, 0.5),
         ("model.prefix", 1, 16),
     ]

@@ -46,14 +46,14 @@ def test_a_result_that_changes_is_read_again(results):
     assert [run_id for run_id, _ in results.finished(["a"])] == []
 
 
-@pytest.mark.parametrize("ended", ["failure", "stopped"])
-def test_what_ended_a_run_is_gone_once_it_has_a_result_and_a_stop_once_it_begins_again(tmp_path, ended):
+@pytest.mark.parametrize("ending", ["failure", "stopped"])
+def test_what_ended_a_run_is_gone_once_it_has_a_result_and_a_stop_once_it_begins_again(tmp_path, ending):
     folder = RunFolder(tmp_path)
-    file: Path = getattr(folder, ended)
+    file: Path = getattr(folder, ending)
     write_json(file, {"class": "code", "epoch": 3})
     folder.begin(Attempt(started="now"))
 
-    assert file.exists() == (ended == "failure")
+    assert file.exists() == (ending == "failure")
     write_json(file, {"class": "code", "epoch": 3})
     folder.finish(make_result())
     assert (folder.finished, file.exists()) == (True, False)
@@ -262,9 +262,9 @@ def test_a_start_beside_one_that_is_refused_finds_its_folder_whole(tmp_path):
         with results.holding("sweep", "quick", on_wait=lambda holder: waits.set()) as folder:
             (folder / "plan.json").write_text("{}")
 
-    waits, other = Event(), Thread(target=begin)
-    refused(results, meanwhile=lambda: (other.start(), waits.wait()))
-    other.join()
+    waits, other_thread = Event(), Thread(target=begin)
+    refused(results, meanwhile=lambda: (other_thread.start(), waits.wait()))
+    other_thread.join()
 
     assert (results.study("sweep", "quick") / "plan.json").exists()
     assert (results.root / "recstudy.json").exists()

@@ -18,6 +18,6 @@ def test_both_command_lines_refuse_removed_options(module):
     option = next(iter(OPTIONS))
     argument = "" if module == "recstudy.command" else "recstudy.testing.tiny_study(), "
     code = f"import recstudy.testing, {module} as cli; cli.main({argument}['{option}'])"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert ended.returncode == 2, ended.stderr
-    assert "was removed" in ended.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.returncode == 2, process.stderr
+    assert "was removed" in process.stderr

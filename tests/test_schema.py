@@ -125,10 +125,10 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, kind, content, words):
 
     with pytest.raises(
         StorageError, match=rf"^\S+/file\.json is damaged: {words}.*\. (Remove it and|Its run will be) run"
-    ) as told:
+    ) as error_info:
         read_record(tmp_path / "file.json", kind)
 
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(

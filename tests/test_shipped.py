@@ -15,7 +15,7 @@ from recstudy.study.plan import make_plan
 STUDIES = Path(__file__).parents[1] / "studies"
 
 
-def said(capsys, code: int, *words: str) -> str:
+def run_command(capsys, code: int, *words: str) -> str:
     with pytest.raises(SystemExit, match=rf"^{code}$"):
         main(words)
     output = capsys.readouterr()
@@ -23,7 +23,7 @@ def said(capsys, code: int, *words: str) -> str:
 
 
 def test_every_study_is_listed_with_what_it_asks(capsys):
-    text = said(capsys, 0, "studies")
+    text = run_command(capsys, 0, "studies")
 
     assert set(shipped()) == {file.stem for file in STUDIES.glob("*_*.py")}
     assert all(name in text for name in shipped())
@@ -31,18 +31,18 @@ def test_every_study_is_listed_with_what_it_asks(capsys):
 
 
 def test_a_study_that_there_is_not_is_named_with_the_nearest(capsys):
-    assert said(capsys, 2, "run", "vitrm_depth") == (
+    assert run_command(capsys, 2, "run", "vitrm_depth") == (
         "ConfigError: no study 'vitrm_depth'. Did you mean 'vitrm_depth_sweep'? `recstudy studies` lists them"
     )
 
 
 def test_a_new_study_is_written_once_under_the_name_of_a_module(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert said(capsys, 0, "new", "mine") == "mine.py: run it with python mine.py\n"
+    assert run_command(capsys, 0, "new", "mine") == "mine.py: run it with python mine.py\n"
 
     assert "own_model" not in Path("mine.py").read_text()
-    assert said(capsys, 2, "new", "mine").startswith("ConfigError: mine.py is there already")
-    assert said(capsys, 2, "new", "My study").startswith(
+    assert run_command(capsys, 2, "new", "mine").startswith("ConfigError: mine.py is there already")
+    assert run_command(capsys, 2, "new", "My study").startswith(
         "ConfigError: a study's name is that of a Python module"
     )
 
@@ -53,8 +53,8 @@ def test_every_field_of_every_part_is_described(capsys):
     rows = {field.path: field for field in described(TrainConfig, "train.")}
     assert rows["train.batch_size"][1:4] == ("int from 1", "128", "16, 32, 64, 128, 256, 512")
     assert (rows["train.halting"].kind, rows["train.augment.flip"].default) == ("batch, sample", "false")
-    assert "model.latent_steps" in said(capsys, 0, "fields", "vitrm")
-    assert "Did you mean 'vitrm'?" in said(capsys, 2, "fields", "vitrmm")
+    assert "model.latent_steps" in run_command(capsys, 0, "fields", "vitrm")
+    assert "Did you mean 'vitrm'?" in run_command(capsys, 2, "fields", "vitrmm")
 
 
 def test_the_fast_recipe_for_sudokus_stands_beside_no_published_value(monkeypatch):

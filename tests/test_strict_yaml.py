@@ -41,9 +41,9 @@ def test_scalars_are_those_of_yaml_1_2(text, value):
     "text", ["1e-4", "0o10", "010", "off", "null", "1_000", "12:30", "<<", "~", "true", "", "2026-11-28"]
 )
 def test_a_text_that_looks_like_a_number_is_written_with_quotes_for_readers_of_both_versions(text):
-    written = write_yaml({"value": text})
+    yaml_text = write_yaml({"value": text})
 
-    assert read_yaml(written) == yaml.safe_load(written) == {"value": text}
+    assert read_yaml(yaml_text) == yaml.safe_load(yaml_text) == {"value": text}
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,12 @@ def test_one_more_stop_while_it_cleans_up_ends_it_without_a_traceback(number):
     with a_program("time.sleep(60)") as program:
         program.stdout.readline()
         program.send_signal(signal.SIGINT)
-        said = program.stderr.readline()
+        error_line = program.stderr.readline()
         time.sleep(0.5)
         program.send_signal(number)
 
         assert program.wait(20) == -number
-        assert (said + program.stderr.read()).startswith("Stopped. What was finished is kept")
+        assert (error_line + program.stderr.read()).startswith("Stopped. What was finished is kept")
         assert not program.stderr.read()
 
 
@@ -90,19 +90,19 @@ SHOWS = "from recstudy.terminal import finish, say; finish(lambda: say('\u00b1' 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
 
 
-def said_to(where: str, program: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+def run_redirected(redirection: str, program: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
     """Exit code and errors of a program whose output a shell sends there."""
-    command = ["sh", "-c", f'"$0" -c "$1" {where}', sys.executable, program]
+    command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, program]
     done = subprocess.run(command, capture_output=True, env=os.environ | (environment or {}), check=False)
     return done.returncode, done.stderr.decode()
 
 
 @pytest.mark.parametrize(
-    ("where", "environment"), [(">/dev/full", {}), ("<&- >&-", ASCII), ("1</dev/null", ASCII)]
+    ("redirection", "environment"), [(">/dev/full", {}), ("<&- >&-", ASCII), ("1</dev/null", ASCII)]
 )
-def test_a_line_that_cannot_be_printed_ends_no_study(where, environment):
+def test_a_line_that_cannot_be_printed_ends_no_study(redirection, environment):
     """On a full disk, and where standard output is closed or only to be read; its exit code is its own."""
-    assert said_to(where, LASTS, environment) == (3, "done\n")
+    assert run_redirected(redirection, LASTS, environment) == (3, "done\n")
 
 
 def test_letters_that_a_terminal_has_not_are_escaped():
@@ -119,14 +119,14 @@ def test_letters_that_a_terminal_has_not_are_escaped():
 
 def test_a_reader_who_is_gone_ends_no_study_and_a_full_disk_is_named():
     """A pipe without a reader; a command that only shows something says that it cannot."""
-    assert said_to(">/dev/full", SHOWS) == (1, "Standard output cannot be written: No space left on device\n")
+    assert run_redirected(">/dev/full", SHOWS) == (1, "Standard output cannot be written: No space left on device\n")
     reads, writes = os.pipe()
     os.close(reads)
-    for program, code, said in ((LASTS, 3, b"done\n"), (SHOWS, 1, b"")):
+    for program, code, error_text in ((LASTS, 3, b"done\n"), (SHOWS, 1, b"")):
         done = subprocess.run(
             [sys.executable, "-c", program], stdout=writes, stderr=subprocess.PIPE, check=False
         )
-        assert (done.returncode, done.stderr) == (code, said)
+        assert (done.returncode, done.stderr) == (code, error_text)
     os.close(writes)
 
 

@@ -70,18 +70,18 @@ def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
 @pytest.mark.whole
 def test_its_studies_and_one_that_it_writes_run_in_an_empty_folder(programs, tmp_path):
     """A study says how it goes on by its name, because nobody has its file."""
-    where = run(programs, tmp_path, "python", "-c", "import recstudy; print(recstudy.__file__)")
-    assert Path(where).is_relative_to(programs.parent)
+    module_path = run(programs, tmp_path, "python", "-c", "import recstudy; print(recstudy.__file__)")
+    assert Path(module_path).is_relative_to(programs.parent)
     listed = run(programs, tmp_path, "recstudy", "studies")
     assert all(name in listed for name in shipped())
 
-    few = ("--smoke", "--no-ray", "--only", "latent_steps=1*", "--seeds", "1")
-    run(programs, tmp_path, "recstudy", "run", "vitrm_depth_sweep", *few)
+    options = ("--smoke", "--no-ray", "--only", "latent_steps=1*", "--seeds", "1")
+    run(programs, tmp_path, "recstudy", "run", "vitrm_depth_sweep", *options)
     (page,) = tmp_path.glob("results/studies/vitrm_depth_sweep/*/report/report.html")
     assert "recstudy run vitrm_depth_sweep --smoke" in page.read_text()
 
     run(programs, tmp_path, "recstudy", "new", "mine", "--model")
-    run(programs, tmp_path, "python", "mine.py", *few[:2])
+    run(programs, tmp_path, "python", "mine.py", *options[:2])
     assert list(tmp_path.glob("results/studies/mine/*/report/tables/*.md"))
 
 
@@ -111,9 +111,9 @@ def size(packages: Path) -> int:
     """Bytes of the installed packages, without pip and without the bytecode that Python writes of them."""
     files = [
         file
-        for one in distributions(path=[str(packages)])
-        if one.name not in ("pip", "setuptools")
-        for file in one.files
+        for distribution in distributions(path=[str(packages)])
+        if distribution.name not in ("pip", "setuptools")
+        for file in distribution.files
     ]
     return sum(Path(file.locate()).stat().st_size for file in files if file.suffix != ".pyc")
 
@@ -158,6 +158,6 @@ def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray
         (["depth.py", "--seeds", "4"], "ray"),
         (["tiny.py", "--no-ray", "--seeds", "3"], "scikit-learn"),
     ):
-        ended = subprocess.run([base / "bin/python", *words], cwd=tmp_path, capture_output=True, text=True)
+        process = subprocess.run([base / "bin/python", *words], cwd=tmp_path, capture_output=True, text=True)
         line = f'{package} is not installed. Install it with: pip install "recstudy[train]"\n'
-        assert (ended.returncode, ended.stderr) == (2, line)
+        assert (process.returncode, process.stderr) == (2, line)

@@ -29,7 +29,7 @@ def uploaded(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Results
     return results
 
 
-def looked(root: Path, trust: bool = False) -> ResultsFolder:
+def poll_folder(root: Path, trust: bool = False) -> ResultsFolder:
     """The folder, polled once."""
     folder = ResultsFolder(Results(root), trust)
     folder.poll()
@@ -45,11 +45,11 @@ def page(root: Path, address: str, status: int = 200) -> str:
 
 def sections(html: str) -> dict[str, str]:
     """The HTML of a page's header and sections by their headings, without findings."""
-    found = {"head": re.search(r"<header>(.*?)</header>", html, re.S)[1]}
+    contents = {"head": re.search(r"<header>(.*?)</header>", html, re.S)[1]}
     for content in re.findall(r"<section[^>]*>(.*?)</section>", html, re.S):
         title = re.search(r"<h2[^>]*>([^:<]*)", content)
-        found[unescape(title[1]) if title else ""] = content
-    return found
+        contents[unescape(title[1]) if title else ""] = content
+    return contents
 
 
 def words(html: str) -> str:

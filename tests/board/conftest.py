@@ -10,6 +10,6 @@ from recstudy.records import Results
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     """The made-up study; its last run is under way."""
-    made = write_study(tmp_path / "results")
-    write_epochs(made, run_id(3, 2), 70.0, epochs=3)
-    return made
+    board_results = write_study(tmp_path / "results")
+    write_epochs(board_results, run_id(3, 2), 70.0, epochs=3)
+    return board_results

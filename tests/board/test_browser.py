@@ -46,11 +46,14 @@ class Tab:
         self.page, self.url, self.complaints = browser.new_page(), url, list[str]()
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on(
-            "console", lambda said: self.complaints.append(said.text) if said.type == "error" else None
+            "console",
+            lambda message: self.complaints.append(message.text) if message.type == "error" else None,
         )
         self.page.on(
             "request",
-            lambda asked: None if asked.url.startswith((url, "data:")) else self.complaints.append(asked.url),
+            lambda request: (
+                None if request.url.startswith((url, "data:")) else self.complaints.append(request.url)
+            ),
         )
         self.page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
 
@@ -111,14 +114,14 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
     page.evaluate("window.loaded = 'once'")
     page.locator("summary", has_text="Base settings").click()
     page.evaluate("document.querySelector('#reproducibility').scrollIntoView()")
-    above = page.evaluate(top)
+    top_before = page.evaluate(top)
     page.evaluate("document.querySelector('#reproducibility ~ details summary').focus({preventScroll: true})")
     focused = page.evaluate("document.activeElement.textContent")
     results.run(run_id(3, 2)).finish(as_result(result(97.77, "ViT-Small")))
 
     tab.has("4 runs to do")
     tab.has("97.8 [")
-    assert page.evaluate(top) == pytest.approx(above, abs=2)
+    assert page.evaluate(top) == pytest.approx(top_before, abs=2)
     assert page.evaluate("window.loaded") == "once"
     assert page.evaluate("document.activeElement.textContent").split()[0] == focused.split()[0]
     assert page.locator("details[open] >> text=train.batch_size").count() == 1
@@ -128,11 +131,11 @@ def test_puzzles_are_stepped_through_by_the_keyboard(tab, results):
     write_thinking(results, run_id(0, 0), symbols=np.array([" ", HOSTILE, "1", "2"]))
     page = tab.open(f"/run/{run_id(0, 0)}")
     box = page.locator(".thinking")
-    first, slider, seen = box.locator(".now svg").first, box.locator("input"), []
+    first, slider, slider_texts = box.locator(".now svg").first, box.locator("input"), []
     slider.focus()
     for key in ("Home", "ArrowRight", "End", "ArrowLeft"):
         page.keyboard.press(key)
-        seen.append(
+        slider_texts.append(
             (
                 slider.get_attribute("aria-valuetext"),
                 first.locator("text.wrong").count(),
@@ -140,7 +143,7 @@ def test_puzzles_are_stepped_through_by_the_keyboard(tab, results):
             )
         )
 
-    assert seen == [
+    assert slider_texts == [
         ("as given", 0, f"1{HOSTILE}{HOSTILE}1"),
         ("segment 1 of 3", 2, "1111"),
         ("segment 3 of 3", 0, "1221"),
@@ -157,14 +160,14 @@ def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, resul
         tab = Tab(browser, url)
         tab.open("/study/made_up/paper")
     tab.has("The board does not answer. This page shows the state at")
-    kept = tab.page.inner_text("main")
+    page_text = tab.page.inner_text("main")
     results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
     with serving(results.root, port=int(url.rpartition(":")[2])):
         tab.has("97.8 [")
         tab.until("!document.body.innerText.includes('does not answer')")
     tab.page.close()
 
-    assert "Table 1" in kept
+    assert "Table 1" in page_text
 
 
 def test_runs_are_searched_and_overlaid(tab):

@@ -20,11 +20,11 @@ def test_a_cluster_that_a_study_starts_shows_our_dashboard():
 @pytest.mark.parametrize("file", sorted((DASHBOARDS / "cluster").iterdir()), ids=lambda file: file.name)
 def test_the_example_clusters_show_it_too(file):
     """It must be set for the head's `ray start`, whose child the Ray dashboard is."""
-    before, starts_ray, _ = file.read_text().partition("ray start --head")
+    commands_before, starts_ray, _ = file.read_text().partition("ray start --head")
     setting = rf"{NAME}(=|: |, value: ){PANELS['uid']}\b"
 
     # array jobs are without Ray
-    assert re.search(setting, before) or (file.name == "slurm_array.sh" and not starts_ray)
+    assert re.search(setting, commands_before) or (file.name == "slurm_array.sh" and not starts_ray)
 
 
 def test_the_metrics_tab_finds_the_variables_that_it_sets():

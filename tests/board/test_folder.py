@@ -3,7 +3,7 @@ import os
 import time
 
 import pytest
-from boards import looked
+from boards import poll_folder
 from made_up import (
     as_failure,
     as_result,
@@ -33,21 +33,21 @@ def row_of(folder: ResultsFolder, run: str) -> Row:
 def test_the_board_reads_the_rows_that_the_report_reads(tmp_path):
     results = write_search(tmp_path / "results")
 
-    assert looked(results.root).studies[STUDY].records.rows == load_study(results, *STUDY).rows
+    assert poll_folder(results.root).studies[STUDY].records.rows == load_study(results, *STUDY).rows
 
 
 def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
-    folder = looked(results.root)
-    before = folder.studies[STUDY].records
+    folder = poll_folder(results.root)
+    old_records = folder.studies[STUDY].records
     results.run(run_id(3, 0)).finish(as_result(result(94.0, "ViT-Small")))  # was not run
     results.run(run_id(1, 2)).finish(as_result(result(93.3)))  # had failed
     results.run(run_id(3, 2)).fail(as_failure(failure()))  # was under way
 
     folder.poll()
-    after = folder.studies[STUDY].records
+    new_records = folder.studies[STUDY].records
 
-    assert after.rows == load_study(results, *STUDY).rows
-    changed = {row.id for old, row in zip(before.rows, after.rows, strict=True) if old != row}
+    assert new_records.rows == load_study(results, *STUDY).rows
+    changed = {row.id for old, row in zip(old_records.rows, new_records.rows, strict=True) if old != row}
     assert changed == {run_id(3, 0), run_id(1, 2), run_id(3, 2)}
 
 
@@ -57,7 +57,7 @@ def test_a_finished_result_is_read_once(results):
     """
     file = results.run(run_id(0, 0)).result
     folder = file.parent.stat()
-    sources = looked(results.root)
+    sources = poll_folder(results.root)
     file.write_text(json.dumps(result(1.0)))
     os.utime(file.parent, ns=(folder.st_atime_ns, folder.st_mtime_ns))
 
@@ -67,7 +67,7 @@ def test_a_finished_result_is_read_once(results):
 
 
 def test_a_log_that_was_cut_back_is_read_anew(results):
-    sources = looked(results.root)
+    sources = poll_folder(results.root)
     results.run(run_id(3, 2)).keep_epochs(below=1)
     append_line(results.run(run_id(3, 2)).epochs, {"epoch": 1, "train_loss": 9.0})
 
@@ -81,25 +81,25 @@ def test_a_log_that_was_cut_back_is_read_anew(results):
 def test_a_run_runs_while_its_lock_is_held_or_its_logs_grow(results):
     """A copy of an object store has no locks."""
     folder = results.run(run_id(3, 2))
-    without_lock = set(looked(results.root).studies[STUDY].logs)
+    without_lock = set(poll_folder(results.root).studies[STUDY].logs)
     with locked(folder.lock):
         for file in folder.path.iterdir():
             os.utime(file, (0, time.time() - 100))
-        locked_by_worker = set(looked(results.root).studies[STUDY].logs)
+        locked_by_worker = set(poll_folder(results.root).studies[STUDY].logs)
 
     assert without_lock == locked_by_worker == {run_id(3, 2)}
-    assert looked(results.root).studies[STUDY].logs == {}
+    assert poll_folder(results.root).studies[STUDY].logs == {}
 
 
 def test_a_folder_that_changed_within_a_tick_is_read_again_whatever_its_clock_says(results):
     """The time of change of a folder stays as it was, as on a file server whose clock ticks once a second and
     is behind ours.
     """
-    poller, folder, then = looked(results.root), results.run(run_id(3, 2)), time.time_ns() - 10**12
-    os.utime(folder.path, ns=(then, then))
+    poller, folder, old_time = poll_folder(results.root), results.run(run_id(3, 2)), time.time_ns() - 10**12
+    os.utime(folder.path, ns=(old_time, old_time))
     poller.poll()
     folder.finish(as_result(result(90.0)))
-    os.utime(folder.path, ns=(then, then))
+    os.utime(folder.path, ns=(old_time, old_time))
     poller.poll()
 
     assert row_of(poller, run_id(3, 2)).done
@@ -109,16 +109,16 @@ def test_a_failed_run_does_not_run_until_it_is_tried_again(results):
     failed = results.run(run_id(1, 2))
     append_line(failed.attempts, {"attempt": 1})
     failed.fail(as_failure(failure()))
-    before = set(looked(results.root).studies[STUDY].logs)
+    old_logs = set(poll_folder(results.root).studies[STUDY].logs)
     os.utime(failed.attempts, (0, time.time() + 5))
 
-    assert run_id(1, 2) not in before
-    assert run_id(1, 2) in looked(results.root).studies[STUDY].logs
+    assert run_id(1, 2) not in old_logs
+    assert run_id(1, 2) in poll_folder(results.root).studies[STUDY].logs
 
 
 def test_a_new_study_and_a_new_trial_are_found(tmp_path):
     results = write_search(tmp_path / "results")
-    sources = looked(results.root)
+    sources = poll_folder(results.root)
     trials = len(sources.studies[STUDY].records.rows)
     log = next(results.study(*STUDY).glob("trials-*.jsonl"))
     line = json.loads(log.read_text().splitlines()[0])
@@ -139,26 +139,26 @@ def test_a_run_that_links_to_elsewhere_is_refused(results, tmp_path, file):
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(outside.path / file)
 
-    row = row_of(looked(results.root), run_id(3, 1))
+    row = row_of(poll_folder(results.root), run_id(3, 1))
 
     assert "link" in row.error
     assert row.value("top1_accuracy") is None
 
 
 def test_stray_files_are_neither_runs_nor_studies(results):
-    before = looked(results.root)
+    clean_folder = poll_folder(results.root)
     for folder in ("runs", "studies", "studies/made_up", "studies/made_up/paper"):
         (results.root / folder / ".DS_Store").touch()
-    after = looked(results.root)
+    stray_folder = poll_folder(results.root)
 
-    assert after.studies.keys() == before.studies.keys()
-    assert after.studies[STUDY].records.rows == before.studies[STUDY].records.rows
-    assert not after.problems
+    assert stray_folder.studies.keys() == clean_folder.studies.keys()
+    assert stray_folder.studies[STUDY].records.rows == clean_folder.studies[STUDY].records.rows
+    assert not stray_folder.problems
 
 
 def test_a_damaged_plan_costs_its_own_study(results):
     write_json(results.study("broken", "quick") / "plan.json", {})
-    folder = looked(results.root)
+    folder = poll_folder(results.root)
 
     with pytest.raises(ConfigError, match=r"damaged"):
         folder.study("broken", "quick")

@@ -83,9 +83,9 @@ def test_no_file_of_the_machine_is_served(url):
 
 
 def test_an_address_may_have_any_number_of_fields(url, caplog):
-    many = "/?" + "&".join(f"field{number}={number}" for number in range(50))
+    address_with_fields = "/?" + "&".join(f"field{number}={number}" for number in range(50))
 
-    assert "recstudy board" in ask(url, many)[2]
+    assert "recstudy board" in ask(url, address_with_fields)[2]
     assert not caplog.records
 
 
@@ -129,8 +129,8 @@ def test_the_command_says_where_it_listens_and_ends_quietly(results, number):
             process.kill()
 
     assert (status, process.returncode, errors) == (200, 0, "")
-    now = {path: path.stat().st_mtime_ns for path in results.root.rglob("*.*")}
-    assert {path.name for path, time in now.items() if times.get(path) != time} == {"looks.jsonl"}
+    new_times = {path: path.stat().st_mtime_ns for path in results.root.rglob("*.*")}
+    assert {path.name for path, time in new_times.items() if times.get(path) != time} == {"looks.jsonl"}
 
 
 @pytest.mark.parametrize(

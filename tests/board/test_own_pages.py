@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from boards import looked, page, sections, words
+from boards import page, poll_folder, sections, words
 from own_study import run_study, silent
 
 from recstudy.board.progress import progress_words, seconds_spent
@@ -31,7 +31,7 @@ def test_pages_are_read_with_the_metrics_of_their_study(results):
 
 
 def test_a_run_is_described_in_the_words_of_its_program(results):
-    row = looked(results.root).studies["depth", "default"].records.rows[0]
+    row = poll_folder(results.root).studies["depth", "default"].records.rows[0]
     html = page(results.root, f"/run/{row.id}")
 
     assert words(sections(html)["Last epochs"]).startswith(
@@ -43,10 +43,10 @@ def test_a_run_is_described_in_the_words_of_its_program(results):
 
 def test_a_run_in_progress_of_which_no_setting_states_the_steps(tmp_path):
     root = tmp_path / "results"
-    run = run_study(root).run(looked(root).studies["depth", "default"].records.rows[-1].id)
+    run = run_study(root).run(poll_folder(root).studies["depth", "default"].records.rows[-1].id)
     for file in (run.result, run.lock):  # as in a copy of a store, whose logs grew lately
         file.unlink()
-    study = looked(root).studies["depth", "default"]
+    study = poll_folder(root).studies["depth", "default"]
     row = study.records.rows[-1]
 
     assert progress_words(study, row) == "step 2"

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 import made_up
 import numpy as np
 import pytest
-from boards import HOSTILE, looked, page, sections, words
+from boards import HOSTILE, page, poll_folder, sections, words
 from made_up import (
     as_failure,
     as_result,
@@ -34,7 +34,7 @@ from recstudy.report import Differences, Table, dump_report
 from recstudy.report.study_records import load_study
 from recstudy.report.writing import section
 
-MADE_UP = ("made_up", "paper")
+STUDY_KEY = ("made_up", "paper")
 STUDY, RUNS = "/study/made_up/paper", "/runs/made_up/paper"
 
 
@@ -58,23 +58,25 @@ def test_the_index_has_each_study_with_its_finding_cost_and_time_left(results):
     )
 
 
-def begun(root: Path, epochs: int, ended: dict[int, float] | None = None) -> ResultsFolder:
+def write_running_study(
+    root: Path, epochs: int, evaluation_seconds: dict[int, float] | None = None
+) -> ResultsFolder:
     """One run has recorded five epochs of 18 s; of the others, these took so many seconds to evaluate."""
     results = Results(root).create()
-    write_json(results.study(*MADE_UP) / "plan.json", plan(base=made_up.base(epochs=epochs, patience=0)))
+    write_json(results.study(*STUDY_KEY) / "plan.json", plan(base=made_up.base(epochs=epochs, patience=0)))
     results.run(run_id(0, 0)).path.mkdir(parents=True)
     write_epochs(results, run_id(0, 0), 93.0)
-    for variant, seconds in (ended or {}).items():
+    for variant, seconds in (evaluation_seconds or {}).items():
         record = result(93.0)
         results.run(run_id(variant, 1)).finish(
             as_result(record | {"cost": record["cost"] | {"evaluation_seconds": seconds}})
         )
-    return looked(root)
+    return poll_folder(root)
 
 
 @pytest.mark.parametrize(("epochs", "progress", "left"), [(6, "epoch 5 of 6", "18 s"), (5, "evaluating", "")])
 def test_a_run_is_training_or_evaluating(tmp_path, epochs, progress, left):
-    study = begun(tmp_path, epochs).studies[MADE_UP]
+    study = write_running_study(tmp_path, epochs).studies[STUDY_KEY]
     row = study.records.rows[0]
 
     assert (progress_words(study, row), run_time_left(study, row)) == (progress, left)
@@ -82,31 +84,33 @@ def test_a_run_is_training_or_evaluating(tmp_path, epochs, progress, left):
 
 def test_the_time_left_has_the_evaluation(tmp_path):
     """Runs of 90 s of training and 600 s of evaluation: one done, one in its evaluation, ten to do."""
-    study = begun(tmp_path / "r", 5, ended={1: 600.0}).studies[MADE_UP]
+    study = write_running_study(tmp_path / "r", 5, evaluation_seconds={1: 600.0}).studies[STUDY_KEY]
 
     assert time_left(study) == "about 2.1 h, 1 run at a time"  # 600 + 10 * 690 s
 
 
 def test_before_a_run_has_finished_the_time_left_is_of_training(tmp_path):
     assert (
-        time_left(begun(tmp_path / "r", 5).studies[MADE_UP]) == "about 16.5 min of training, 1 run at a time"
+        time_left(write_running_study(tmp_path / "r", 5).studies[STUDY_KEY])
+        == "about 16.5 min of training, 1 run at a time"
     )
     results = Results(tmp_path / "none").create()
-    write_json(results.study(*MADE_UP) / "plan.json", plan())
+    write_json(results.study(*STUDY_KEY) / "plan.json", plan())
     assert (
-        time_left(looked(results.root).studies[MADE_UP]) == "12 runs to do; no estimate until a run finishes"
+        time_left(poll_folder(results.root).studies[STUDY_KEY])
+        == "12 runs to do; no estimate until a run finishes"
     )
 
 
 def test_between_two_runs_the_time_left_counts_as_many_at_a_time(results):
-    folder = looked(results.root)
+    folder = poll_folder(results.root)
     results.run(run_id(3, 1)).path.mkdir()
     write_epochs(results, run_id(3, 1), 70.0)
     folder.poll()
     results.run(run_id(3, 1)).finish(as_result(result(94.0, "ViT-Small")))
     folder.poll()
 
-    study = folder.studies[MADE_UP]
+    study = folder.studies[STUDY_KEY]
     assert len(study.logs) == 1
     assert time_left(study) == "about 3.0 min, 2 runs at a time"  # four runs of 90 s
 
@@ -114,12 +118,14 @@ def test_between_two_runs_the_time_left_counts_as_many_at_a_time(results):
 @pytest.mark.parametrize("write", [write_study, write_search])
 def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
     results = write(tmp_path / "results")
-    records, shown = load_study(results, *MADE_UP), page(results.root, STUDY)
-    shown = re.sub(r'<a href="/runs/[^"]*">(.*?)</a>', r"\1", shown)  # only the board links numbers to runs
+    records, page_html = load_study(results, *STUDY_KEY), page(results.root, STUDY)
+    page_html = re.sub(
+        r'<a href="/runs/[^"]*">(.*?)</a>', r"\1", page_html
+    )  # only the board links numbers to runs
 
     assert len(records.parts) > 2
     for part in records.parts:
-        assert section(records, part).content.strip() in shown
+        assert section(records, part).content.strip() in page_html
 
 
 def test_each_number_of_a_table_leads_to_its_runs(tmp_path):
@@ -151,12 +157,12 @@ def test_the_table_of_runs_has_a_row_a_run(results):
 
 def test_two_runs_are_overlaid(results):
     query = f"run={run_id(0, 0)}&run={run_id(1, 0)}"
-    shown = sections(page(results.root, f"/compare/made_up/paper?{query}"))
+    page_sections = sections(page(results.root, f"/compare/made_up/paper?{query}"))
 
-    assert words(shown["head"]) == "2 runs of Made up (paper preset)"
-    assert "Top-1 accuracy (%) 93.0 92.9" in words(shown["Metrics"])
-    assert "train.batch_size 64 128" in words(shown["Settings that differ"])
-    assert 'class="figure"' in shown["Learning curves"]
+    assert words(page_sections["head"]) == "2 runs of Made up (paper preset)"
+    assert "Top-1 accuracy (%) 93.0 92.9" in words(page_sections["Metrics"])
+    assert "train.batch_size 64 128" in words(page_sections["Settings that differ"])
+    assert 'class="figure"' in page_sections["Learning curves"]
     assert "an overlay has 2 to 12 runs" in page(
         results.root, f"/compare/made_up/paper?run={run_id(0, 0)}", 404
     )
@@ -166,7 +172,7 @@ def test_two_runs_are_overlaid(results):
 def test_every_page_can_be_shown(tmp_path, write):
     results = write(tmp_path / "results")
     client = make_app(results).test_client()
-    runs = {row.id for row in load_study(results, *MADE_UP).rows}
+    runs = {row.id for row in load_study(results, *STUDY_KEY).rows}
 
     for path in ("/", STUDY, RUNS, *(f"/run/{run}" for run in runs)):
         answer = client.get(path)

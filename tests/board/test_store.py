@@ -26,15 +26,15 @@ def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(
     client = make_app(Results(writer.store).pull()).test_client()
     study = "/study/made_up/paper"
 
-    before, fine = client.get(study).text, client.get("/").text
+    old_page, fine = client.get(study).text, client.get("/").text
     with writer.changing(writer.run(NEW).result):
         writer.run(NEW).finish(as_result(result(71.23, "ViT-Small")))
-    after = client.get(study).text
+    new_page = client.get(study).text
     with monkeypatch.context() as patched:
         patched.setattr(Results, "pull", refuse)
-        refused, kept = client.get("/").text, client.get(study).text
+        refused, served_page = client.get("/").text, client.get(study).text
 
-    assert ("71.2" in before, "71.2" in after) == (False, True)
+    assert ("71.2" in old_page, "71.2" in new_page) == (False, True)
     problem = "These results are older than the store, which cannot be read: the store does not answer"
     assert [problem in page for page in (fine, refused, client.get("/").text)] == [False, True, False]
-    assert "71.2" in kept
+    assert "71.2" in served_page

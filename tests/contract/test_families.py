@@ -78,8 +78,10 @@ def test_every_switch_value_of_a_family_trains(family, name, value):
 
 @pytest.mark.parametrize(("name", "value"), switches(TrainConfig), ids=str)
 def test_every_switch_value_of_training_trains(name, value):
-    joined = {"train.detach_carry": False} if name == "supervised" else {}
-    trained(small("vitrm").with_changes({f"train.{name}": value, "train.augment.mixup": 0.4, **joined}))
+    extra_settings = {"train.detach_carry": False} if name == "supervised" else {}
+    trained(
+        small("vitrm").with_changes({f"train.{name}": value, "train.augment.mixup": 0.4, **extra_settings})
+    )
 
 
 @pytest.mark.parametrize(

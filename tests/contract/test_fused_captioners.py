@@ -63,38 +63,38 @@ def test_the_leak_is_caught_by_the_same_test(codes, loop):
 )
 def test_decoding_reads_no_token_twice(codes, mode, read):
     network, images, tokens = promises.network_of(fused("trm", mode)), codes(None, 1), some_tokens(1, 7)
-    asked: list[int] = []
+    token_counts: list[int] = []
     network.eyes.injection.encoder.embed.register_forward_hook(
-        lambda layer, given, made: asked.append(given[0].numel())
+        lambda layer, inputs, output: token_counts.append(inputs[0].numel())
     )
     cache = None
     for length in range(1, 8):
         _, cache = network.next(images, tokens[:, :length], 2, cache)
 
-    assert sum(asked) == read
+    assert sum(token_counts) == read
 
 
 RUN = fused("trm", "prefix_causal")
-WHOLE = "model.fuselip.aligner.encoder"
+ENCODER_FIELD = "model.fuselip.aligner.encoder"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         (
-            {f"{WHOLE}.bos": 2, f"{WHOLE}.eos": 1},
+            {f"{ENCODER_FIELD}.bos": 2, f"{ENCODER_FIELD}.eos": 1},
             "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 0, 2, 1",
         ),
         (
-            {f"{WHOLE}.pad": 3},
+            {f"{ENCODER_FIELD}.pad": 3},
             "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 3, 1, 2",
         ),
         (
-            {f"{WHOLE}.eos": 63},
+            {f"{ENCODER_FIELD}.eos": 63},
             "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 0, 1, 63",
         ),
         (
-            {"data.length": 4096, f"{WHOLE}.context": 4200},
+            {"data.length": 4096, f"{ENCODER_FIELD}.context": 4200},
             "data.length must be at most 2,048 tokens for ImageTRM (FuseLIP on standin-vq), but got 4,096",
         ),
         ({"model.image_norm": True}, "model.image_norm must be false with model.backbone 'fuselip'"),

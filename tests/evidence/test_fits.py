@@ -51,9 +51,11 @@ def test_two_variants_by_hand():
     assert fit.prior.value == pytest.approx(s0, rel=1e-5)
     assert fit.variance("a") == pytest.approx(((2 * s0 + 2 * 1) / 4, 4.0), rel=1e-5)
     assert fit.variance("b") == pytest.approx(((2 * s0 + 2 * 4) / 4, 4.0), rel=1e-5)
-    found = fit.estimate("a")
+    estimate = fit.estimate("a")
     half = stdtrit(4, 0.975) * sqrt((s0 + 1) / 2 / 3)
-    assert (found.value, found.low, found.high) == pytest.approx((10.0, 10 - half, 10 + half), rel=1e-5)
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx(
+        (10.0, 10 - half, 10 + half), rel=1e-5
+    )
 
 
 def test_a_variant_alone_has_its_own_t_interval():
@@ -65,25 +67,25 @@ def test_a_variant_alone_has_its_own_t_interval():
 
 def test_saturated_variants_say_nothing_of_the_others():
     """The front page's case: 79.4 was printed as 9.5 to 99.3 because another variant was near 100 %."""
-    alone = Fit({"a": NEW_STUDY}, SHARE).estimate("a")
-    beside = Fit({"a": NEW_STUDY, "b": [100.0, 100.0, 99.95], "c": [100.0] * 3}, SHARE).estimate("a")
+    single_fit = Fit({"a": NEW_STUDY}, SHARE).estimate("a")
+    joint_fit = Fit({"a": NEW_STUDY, "b": [100.0, 100.0, 99.95], "c": [100.0] * 3}, SHARE).estimate("a")
 
-    assert beside.interval == pytest.approx(alone.interval)
-    assert 71 < beside.low < 74
-    assert 84 < beside.high < 87
+    assert joint_fit.interval == pytest.approx(single_fit.interval)
+    assert 71 < joint_fit.low < 74
+    assert 84 < joint_fit.high < 87
 
 
-@pytest.mark.parametrize("at", range(3))
-def test_one_item_moves_no_other_interval_by_a_tenth(at):
+@pytest.mark.parametrize("bound_index", range(3))
+def test_one_item_moves_no_other_interval_by_a_tenth(bound_index):
     """From the bound to 30 items away from it, item by item."""
     width = None
     for items in range(31):
         near = [100.0 - items / 20, 100.0 - items / 20, 100.0]
-        near = [*near[at:], *near[:at]]
+        near = [*near[bound_index:], *near[:bound_index]]
         fit = Fit({"a": NEW_STUDY, "b": near, "c": [90.1, 91.0, 90.6]}, SHARE)
-        now = fit.estimate("a").high - fit.estimate("a").low
-        assert width is None or abs(now - width) <= 0.1 * width
-        width = now
+        new_width = fit.estimate("a").high - fit.estimate("a").low
+        assert width is None or abs(new_width - width) <= 0.1 * width
+        width = new_width
 
 
 def test_bands_of_neighbouring_depths_are_of_one_fit():
@@ -99,7 +101,10 @@ def test_bands_of_neighbouring_depths_are_of_one_fit():
     widths = [fit.estimate(depth).high - fit.estimate(depth).low for depth in depths]
 
     assert max(widths) < 10
-    places = [(SHARE.transform(one.high) - SHARE.transform(one.low)) for one in map(fit.estimate, depths)]
+    places = [
+        (SHARE.transform(estimate.high) - SHARE.transform(estimate.low))
+        for estimate in map(fit.estimate, depths)
+    ]
     assert max(places) / min(places) < 2  # on the scale of the fit they differ by the seeds alone
 
 
@@ -108,10 +113,12 @@ def test_seeds_at_a_bound_show_no_spread():
     of 3, >= 29 %.
     """
     top, bottom = (Fit({"a": [bound] * 3}, SHARE).estimate("a") for bound in (100.0, 0.0))
-    stated = Fit({"a": [100.0] * 3, "b": [40.0, 95.0, 96.0]}, SHARE, success_threshold=90.0).estimate("a")
+    with_threshold = Fit({"a": [100.0] * 3, "b": [40.0, 95.0, 96.0]}, SHARE, success_threshold=90.0).estimate(
+        "a"
+    )
 
     assert (top.why, top.interval, bottom.why) == (Why.CEILING, None, Why.FLOOR)
-    assert (stated.split.learned, stated.split.low) == (
+    assert (with_threshold.split.learned, with_threshold.split.low) == (
         3,
         pytest.approx(proportion_confint(3, 3, method="beta")[0]),
     )
@@ -134,19 +141,19 @@ def test_the_floor_is_the_noise_of_independent_answers():
 
     assert independent_share([answers]) == pytest.approx(8 / 15)
     assert independent_share([np.tile([1.0, 0.0], (3, 1))]) == 0.0  # all runs answer alike
-    alike = Fit({"a": [75.0] * 3}, Scale(0.0, 100.0, "share", 4), floor=1 / 16)
-    assert alike.estimate("a").why is None
+    constant_fit = Fit({"a": [75.0] * 3}, Scale(0.0, 100.0, "share", 4), floor=1 / 16)
+    assert constant_fit.estimate("a").why is None
     assert Fit({"a": [75.0] * 3}, Scale(0.0, 100.0, "share", 4)).estimate("a").why is Why.NO_SPREAD
 
 
 def test_seeds_of_two_kinds_have_no_interval_over_both():
-    found = Fit({"a": [51.0, 92.0, 95.0]}, SHARE).estimate("a")
+    estimate = Fit({"a": [51.0, 92.0, 95.0]}, SHARE).estimate("a")
 
-    assert found.why is Why.SPLIT
-    assert found.interval is None
-    assert found.split is not None
-    assert (found.split.learned, found.split.of, found.split.given) == (2, 3, 93.5)
-    assert (found.split.low, found.split.high) == pytest.approx(proportion_confint(2, 3, method="beta"))
+    assert estimate.why is Why.SPLIT
+    assert estimate.interval is None
+    assert estimate.split is not None
+    assert (estimate.split.learned, estimate.split.of, estimate.split.given) == (2, 3, 93.5)
+    assert (estimate.split.low, estimate.split.high) == pytest.approx(proportion_confint(2, 3, method="beta"))
 
 
 @pytest.mark.parametrize(
@@ -171,12 +178,12 @@ def test_what_has_no_spread_has_no_interval():
     assert Fit({"a": [5.0]}).estimate("a").why is Why.NO_SPREAD
     assert Fit({"a": [5.0, 5.0]}).estimate("a").interval is None  # that two runs agree shows no spread of 0
     assert Fit({"a": []}).estimate("a").why is Why.NO_RUN
-    one = Fit({"a": [90.0], "b": [91.0, 92.0, 90.0], "c": [80.0, 81.5, 82.0]}, SHARE)
-    assert one.estimate("a").df == 2.0  # a single run borrows all that it has
+    small_fit = Fit({"a": [90.0], "b": [91.0, 92.0, 90.0], "c": [80.0, 81.5, 82.0]}, SHARE)
+    assert small_fit.estimate("a").df == 2.0  # a single run borrows all that it has
 
 
 def test_a_spread_that_stands_apart_is_marked():
-    scores = {at: [90.0 + 0.3 * at, 90.5, 91.0] for at in range(4)} | {"wide": [70.0, 75.0, 82.0]}
+    scores = {index: [90.0 + 0.3 * index, 90.5, 91.0] for index in range(4)} | {"wide": [70.0, 75.0, 82.0]}
     fit = Fit(scores, SHARE)
 
     assert [key for key in scores if fit.stands_apart(key)] == ["wide"]
@@ -187,17 +194,17 @@ def test_intervals_hold_their_estimate_and_stay_within_the_bounds(groups, share)
     scale = SHARE if share else Scale(0.0, 100.0)
     fit = Fit(dict(enumerate(groups)), scale)
     for key in fit.scores:
-        for found in (fit.estimate(key), fit.prediction(key)):
-            if found.interval:
-                assert 0.0 <= found.low <= found.value <= found.high <= 100.0
+        for estimate in (fit.estimate(key), fit.prediction(key)):
+            if estimate.interval:
+                assert 0.0 <= estimate.low <= estimate.value <= estimate.high <= 100.0
 
 
 @given(st.permutations(range(4)))
 def test_the_order_of_variants_and_seeds_does_not_matter(order):
     scores = {0: [90.0, 91.0, 92.5], 1: [80.0, 80.5, 79.0], 2: [99.0, 99.2, 99.1], 3: [50.0, 55.0, 51.0]}
-    fit, other = Fit(scores, SHARE), Fit({key: scores[key][::-1] for key in order}, SHARE)
+    fit, reversed_fit = Fit(scores, SHARE), Fit({key: scores[key][::-1] for key in order}, SHARE)
     for key in scores:
-        assert other.estimate(key).low == pytest.approx(fit.estimate(key).low)
+        assert reversed_fit.estimate(key).low == pytest.approx(fit.estimate(key).low)
 
 
 def test_trigamma_is_inverted():

@@ -38,19 +38,21 @@ def estimate(fit, **weights):
 
 def test_a_contrast_of_two_alone_is_welchs_test():
     """Each side by a fit of its own, so that nothing is borrowed: scipy's t test with unequal variances."""
-    alone = [(1.0, Fit({"b": B}).weighted("b")), (-1.0, Fit({"a": A}).weighted("a"))]
-    found, theirs = contrast(alone), ttest_ind(B, A, equal_var=False)
+    separate_fits = [(1.0, Fit({"b": B}).weighted("b")), (-1.0, Fit({"a": A}).weighted("a"))]
+    difference, theirs = contrast(separate_fits), ttest_ind(B, A, equal_var=False)
 
-    assert found.df == pytest.approx(theirs.df)
-    assert answer(Question({"b": 1.0, "a": -1.0}, other_than=0.0), found).p == pytest.approx(theirs.pvalue)
-    assert found.interval == pytest.approx(tuple(theirs.confidence_interval()))
+    assert difference.df == pytest.approx(theirs.df)
+    assert answer(Question({"b": 1.0, "a": -1.0}, other_than=0.0), difference).p == pytest.approx(
+        theirs.pvalue
+    )
+    assert difference.interval == pytest.approx(tuple(theirs.confidence_interval()))
 
 
 def test_a_contrast_reaches_no_further_than_its_metric():
     fit = Fit({"a": [99.0, 90.0, 85.0], "b": [2.0, 18.0, 12.0]}, Scale(0.0, 100.0))
-    found = contrast([(1.0, fit.weighted("a")), (-1.0, fit.weighted("b"))], level=0.9999)
+    difference = contrast([(1.0, fit.weighted("a")), (-1.0, fit.weighted("b"))], level=0.9999)
 
-    assert found.high == 100.0
+    assert difference.high == 100.0
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,9 @@ def test_a_contrast_reaches_no_further_than_its_metric():
 )
 def test_verdicts_by_region(question, verdict):
     """The difference is 5 with a standard error near 1.3."""
-    found = estimate(Fit({"a": A, "b": B}), **dict(question.weights))
+    difference = estimate(Fit({"a": A, "b": B}), **dict(question.weights))
 
-    (judged,) = judge([answer(question, found)])
+    (judged,) = judge([answer(question, difference)])
     assert judged.verdict is verdict
     low, high = judged.adjusted_interval
     inside = question.region[0] <= low and high <= question.region[1]
@@ -80,21 +82,25 @@ def test_holm_is_statsmodels_and_takes_all_that_was_answer():
     p_values = [0.04, 0.001, 0.03, 1.0]
     assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
 
-    found = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
-    one = answer(Question({"b": 1.0, "a": -1.0}, above=1.0), found)
+    difference = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
+    question_answer = answer(Question({"b": 1.0, "a": -1.0}, above=1.0), difference)
     waiting = answer(Question({"b": 1.0}, above=0.0), Estimate(None, why=Why.NO_RUN))
-    alone, among, after = judge([one])[0], judge([one, waiting, waiting])[0], judge([one], dropped=2)[0]
-    assert among.adjusted == after.adjusted == pytest.approx(min(1.0, 3 * alone.p))
+    single, family_member, after_dropping = (
+        judge([question_answer])[0],
+        judge([question_answer, waiting, waiting])[0],
+        judge([question_answer], dropped=2)[0],
+    )
+    assert family_member.adjusted == after_dropping.adjusted == pytest.approx(min(1.0, 3 * single.p))
     assert judge([waiting])[0].verdict is Verdict.NOT_RUN
 
 
 def test_open_answers_say_why():
-    found = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
+    difference = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
     question = Question({"b": 1.0, "a": -1.0}, above=0.5)
 
-    assert judge([answer(question, found, left=1)])[0].verdict is Verdict.INTERIM
-    lost = judge([answer(question, found, lost=1)])[0]
-    assert (lost.verdict, lost.reasons) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,))
+    assert judge([answer(question, difference, left=1)])[0].verdict is Verdict.INTERIM
+    lost_answer = judge([answer(question, difference, lost=1)])[0]
+    assert (lost_answer.verdict, lost_answer.reasons) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,))
     split = Fit({"a": [51.0, 92.0, 95.0], "b": [92.0, 92.5, 91.0]}, SHARE)
     assert answer(question, estimate(split, b=1.0, a=-1.0)).reasons == (Reason.SPLIT,)
 
@@ -122,7 +128,7 @@ def test_near_a_ceiling_no_difference_is_tested_at_the_edge_of_its_margin():
         p_values.append(answer(question, contrast(means[0]), edge=contrast(means[1])).p)
         assert contrast(means[1]).error > contrast(means[0]).error
 
-    assert max(abs(later - before) for before, later in pairwise(p_values)) < 0.5
+    assert max(abs(next_p - previous_p) for previous_p, next_p in pairwise(p_values)) < 0.5
 
 
 def test_few_seeds_are_not_judged_where_another_variant_splits():
@@ -130,19 +136,19 @@ def test_few_seeds_are_not_judged_where_another_variant_splits():
     three = {"a": [51.0, 92.0, 95.0], "b": [91.0, 92.5, 92.0], "c": [80.0, 81.0, 80.5]}
     five = three | {key: [*three[key], three[key][0] + 0.4, three[key][1] - 0.3] for key in "bc"}
     question = Question({"b": 1.0, "c": -1.0}, above=0.5)
-    few, enough = (
+    three_seeds, five_seeds = (
         judge([answer(question, estimate(Fit(scores, SHARE), b=1.0, c=-1.0))])[0] for scores in (three, five)
     )
 
-    assert (few.verdict, few.reasons) == (Verdict.UNDECIDED, (Reason.MAY_SPLIT,))
-    assert enough.verdict is Verdict.SUPPORTED
+    assert (three_seeds.verdict, three_seeds.reasons) == (Verdict.UNDECIDED, (Reason.MAY_SPLIT,))
+    assert five_seeds.verdict is Verdict.SUPPORTED
 
 
 OURS = [90.0, 90.5, 90.2, 90.1, 90.4]
 
 
 @pytest.mark.parametrize(
-    ("values", "target", "margin", "more", "verdict", "reasons"),
+    ("values", "target", "margin", "options", "verdict", "reasons"),
     [
         (OURS, 90.2, 2.0, {}, Verdict.AGREES, ()),
         (OURS, 90.2, 0.1, {}, Verdict.UNDECIDED, ()),
@@ -154,9 +160,9 @@ OURS = [90.0, 90.5, 90.2, 90.1, 90.4]
         ([65.0, 79.4], 88.0, 0.5, {}, Verdict.UNDECIDED, (Reason.TOO_FEW_SEEDS,)),
     ],
 )
-def test_published_values(values, target, margin, more, verdict, reasons):
+def test_published_values(values, target, margin, options, verdict, reasons):
     fit = Fit({"a": values, "b": [v + 0.3 for v in values], "c": [80.0, 80.4, 80.1]}, SHARE)
-    (judged,) = judge([answer_published(target, margin, fit.estimate("a"), fit.prediction("a"), **more)])
+    (judged,) = judge([answer_published(target, margin, fit.estimate("a"), fit.prediction("a"), **options)])
 
     assert (judged.verdict, judged.reasons) == (verdict, reasons)
     assert judged.question == Question({"ours": 1.0}, near=target, within=margin or 0.0, kind=Kind.PUBLISHED)
@@ -176,11 +182,11 @@ def test_an_improvement_is_a_ratio():
     less.
     """
     fit = Fit({"ours": [11.0, 12.0, 13.0], "row": [9.0, 10.0, 11.0]})
-    found = ratio(fit.weighted("ours"), fit.weighted("row"))
+    relative_gain = ratio(fit.weighted("ours"), fit.weighted("row"))
 
-    assert found.value == pytest.approx(20.0)
+    assert relative_gain.value == pytest.approx(20.0)
     variance = fit.variance("ours").value / 3
-    assert found.error == pytest.approx(
+    assert relative_gain.error == pytest.approx(
         np.sqrt((100 / 10) ** 2 * variance + (100 * 12 / 10**2) ** 2 * variance)
     )
     assert ratio(fit.weighted("ours"), fit.weighted("row"), -1.0).value == pytest.approx(-20.0)
@@ -191,11 +197,11 @@ def test_over_items_is_wider_and_clusters_wider_still():
     right = np.tile((rng.random(300) < 0.8).astype(float) * 100, (3, 1))
     right[0, :3], right[1, :2] = 100.0, 0.0  # seeds that agree but for a few: the items weigh more
     doubled = np.repeat(right, 4, axis=1)
-    found = Fit({"a": right.mean(1).tolist()}, Scale(0.0, 100.0)).estimate("a")
-    items = over_items(found, [doubled], [1.0])
-    clustered = over_items(found, [doubled], [1.0], np.repeat(np.arange(300), 4))
+    estimate = Fit({"a": right.mean(1).tolist()}, Scale(0.0, 100.0)).estimate("a")
+    items = over_items(estimate, [doubled], [1.0])
+    clustered = over_items(estimate, [doubled], [1.0], np.repeat(np.arange(300), 4))
 
-    assert clustered.error > items.error >= found.error
+    assert clustered.error > items.error >= estimate.error
 
 
 def test_mcnemar_is_statsmodels_without_correction():

@@ -20,42 +20,44 @@ ERRORS = [0.055, 0.062, 0.066, 0.053, 0.052, 0.6, 0.3]
 )
 def test_tau_solves_its_equation(values, errors):
     """Equation (2), and the weighted mean with the standard error of (3)."""
-    found = combine(values, errors)
-    weights = 1 / (found.tau**2 + np.square(errors))
+    summary = combine(values, errors)
+    weights = 1 / (summary.tau**2 + np.square(errors))
 
-    assert np.sum(weights * (np.array(values) - found.mean) ** 2) == pytest.approx(len(values) - 1, rel=1e-4)
-    assert found.mean == pytest.approx(np.average(values, weights=weights))
-    assert found.error == pytest.approx(weights.sum() ** -0.5, rel=1e-4)
-    assert sum(found.interval) / 2 == pytest.approx(found.mean)
+    assert np.sum(weights * (np.array(values) - summary.mean) ** 2) == pytest.approx(
+        len(values) - 1, rel=1e-4
+    )
+    assert summary.mean == pytest.approx(np.average(values, weights=weights))
+    assert summary.error == pytest.approx(weights.sum() ** -0.5, rel=1e-4)
+    assert sum(summary.interval) / 2 == pytest.approx(summary.mean)
 
 
 def test_random_effects_are_those_of_statsmodels():
-    found, referee = (
+    summary, referee = (
         combine(RETRAINED, ERRORS),
         combine_effects(np.array(RETRAINED), np.square(ERRORS), method_re="pm"),
     )
 
-    assert (found.mean, found.tau**2) == pytest.approx((referee.mean_effect_re, referee.tau2), rel=1e-9)
+    assert (summary.mean, summary.tau**2) == pytest.approx((referee.mean_effect_re, referee.tau2), rel=1e-9)
 
 
 def test_random_effects_by_hand():
     """With small errors tau is the values' standard deviation: 2 of 1, 3, 5, so that SE is 2/sqrt(3)."""
-    found = combine([1.0, 3.0, 5.0], [1e-3, 1e-3, 1e-3])
+    summary = combine([1.0, 3.0, 5.0], [1e-3, 1e-3, 1e-3])
 
-    assert (found.mean, found.tau, found.k) == (pytest.approx(3.0), pytest.approx(2.0, rel=1e-5), 3)
-    assert found.interval[1] - 3 == pytest.approx(4.302653 * 2 / 3**0.5, rel=1e-5)  # t(2)
-    assert found.predicted[1] - 3 == pytest.approx(12.706205 * (4 + 4 / 3) ** 0.5, rel=1e-5)  # t(1)
+    assert (summary.mean, summary.tau, summary.k) == (pytest.approx(3.0), pytest.approx(2.0, rel=1e-5), 3)
+    assert summary.interval[1] - 3 == pytest.approx(4.302653 * 2 / 3**0.5, rel=1e-5)  # t(2)
+    assert summary.predicted[1] - 3 == pytest.approx(12.706205 * (4 + 4 / 3) ** 0.5, rel=1e-5)  # t(1)
 
 
 def test_values_that_agree_have_no_spread_between_them():
-    found = combine([80.0, 80.1, 79.9, 80.0], [0.5, 0.5, 0.5, 0.5])
+    summary = combine([80.0, 80.1, 79.9, 80.0], [0.5, 0.5, 0.5, 0.5])
 
-    assert (found.tau, found.error) == (0.0, pytest.approx(0.25))
+    assert (summary.tau, summary.error) == (0.0, pytest.approx(0.25))
 
 
 def test_few_values_have_no_prediction():
-    one, two = combine([80.0], [0.5]), combine([80.0, 82.0], [0.1, 0.1])
+    single, two = combine([80.0], [0.5]), combine([80.0, 82.0], [0.1, 0.1])
 
-    assert (one.mean, one.interval, one.predicted, one.error) == (80.0, None, None, 0.5)
+    assert (single.mean, single.interval, single.predicted, single.error) == (80.0, None, None, 0.5)
     assert two.interval[0] < 81.0 < two.interval[1]
     assert two.predicted is None

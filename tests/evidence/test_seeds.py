@@ -73,9 +73,9 @@ def test_a_look_spends_a_part_of_the_level_and_holm_divides_it():
         Question({"b": 1.0, "a": -1.0}, above=1.0),
         contrast([(1.0, fit.weighted("b")), (-1.0, fit.weighted("a"))]),
     )
-    whole, early = judge([test])[0], judge([test], [Looks((), 10)])[0]
+    final_answer, early = judge([test])[0], judge([test], [Looks((), 10)])[0]
 
-    assert early.adjusted == pytest.approx(whole.adjusted * 0.05 / Looks((), 10).level(3))
+    assert early.adjusted == pytest.approx(final_answer.adjusted * 0.05 / Looks((), 10).level(3))
     assert early.alpha == pytest.approx(Looks((), 10).level(3))
 
 

@@ -24,27 +24,27 @@ def test_5_kills_at_random_moments_change_nothing(tmp_path):
     chance, kills = random.Random(seed), 0
     undisturbed = Shell(tmp_path / "undisturbed")
     undisturbed.folder.mkdir()
-    began = time.monotonic()
+    start_time = time.monotonic()
     undisturbed.run(*RUNS)
-    whole = time.monotonic() - began
+    total_seconds = time.monotonic() - start_time
 
     for study in itertools.count():
         shell = Shell(tmp_path / f"study-{study}")
         shell.folder.mkdir()
-        while kills < KILLS and killed(shell, chance.uniform(0, left(shell, whole))):
+        while kills < KILLS and killed(shell, chance.uniform(0, left(shell, total_seconds))):
             kills += 1
             readable(shell)
         shell.run(*RUNS)
-        same(shell, undisturbed)
+        check_same_results(shell, undisturbed)
         if kills == KILLS:
             return
 
 
-def left(shell: Shell, whole: float) -> float:
+def left(shell: Shell, total_seconds: float) -> float:
     """About how long the command would take from here: half of an undisturbed one is Ray's start and the
     report.
     """
-    return whole * (1 - len(shell.records()) / 48)
+    return total_seconds * (1 - len(shell.records()) / 48)
 
 
 def killed(shell: Shell, seconds: float) -> bool:
@@ -67,7 +67,7 @@ def readable(shell: Shell) -> None:
     assert all(states[run] == "done" for run in shell.records())
 
 
-def same(shell: Shell, undisturbed: Shell) -> None:
+def check_same_results(shell: Shell, undisturbed: Shell) -> None:
     ours, theirs = shell.records(), undisturbed.records()
     assert shell.table() == undisturbed.table()
     assert ours.keys() == theirs.keys()

@@ -62,7 +62,7 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
         f"`recstudy clean {on_disk.results}` shows what can go. Free some space; the same command then goes on.\n"
     )
     assert len(load_study(Results(on_disk.results), "tiny", "quick").rows) == 6
-    small_disk.free()
+    small_disk.free_space()
     finishes(on_disk)
 
 

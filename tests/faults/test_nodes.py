@@ -49,13 +49,13 @@ def second(log: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         yield node
 
 
-def there(shell: Shell) -> set[str]:
+def runs_on_second_node(shell: Shell) -> set[str]:
     """The runs under way on the second node that have told of ten epochs."""
-    begun, finished = shell.begun(), shell.records()
+    running, finished = shell.begun(), shell.records()
     return {
         run
         for run, attempts in shell.lines("attempts.jsonl").items()
-        if hosts(attempts)[-1:] == ["second"] and run in begun and run not in finished
+        if hosts(attempts)[-1:] == ["second"] and run in running and run not in finished
     }
 
 
@@ -98,8 +98,8 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
         second(tmp_path / "second.log", port) as node,
         shell.start("--address", address, *FOUR) as driver,
     ):
-        until(lambda: there(shell), "a run on the second node")
-        moving = there(shell)
+        until(lambda: runs_on_second_node(shell), "a run on the second node")
+        moving = runs_on_second_node(shell)
         if fault == "killed":
             (raylet,) = [
                 process for process, title in processes(node.pid).items() if "raylet/raylet" in title

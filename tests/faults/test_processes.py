@@ -16,19 +16,21 @@ from recstudy.study.plan import make_plan
 
 pytestmark = pytest.mark.fault
 
-ONE = "latent_steps=1, supervision_steps=1"
+FIRST_VARIANT = "latent_steps=1, supervision_steps=1"
 TWO = ("--only", "latent_steps=1*", "--set", "train.epochs=150")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_1_2_a_run_of_which_a_worker_is_killed_goes_on_from_its_checkpoint(shell, workers):
-    with shell.start("--only", ONE, "--set", "train.epochs=80", "--workers", str(workers)) as driver:
+    with shell.start(
+        "--only", FIRST_VARIANT, "--set", "train.epochs=80", "--workers", str(workers)
+    ) as driver:
         (run,) = until(shell.begun, "ten epochs")
-        others = {
+        other_workers = {
             process for process, title in processes(driver.pid).items() if "RayTrainWorker" in title
         } - {shell.process(run)}
-        os.kill(next(iter(others)) if workers == 2 else shell.process(run), signal.SIGKILL)
-        begun = shell.lines()[run]
+        os.kill(next(iter(other_workers)) if workers == 2 else shell.process(run), signal.SIGKILL)
+        epoch_count = shell.lines()[run]
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 0, output + errors
@@ -37,7 +39,7 @@ def test_1_2_a_run_of_which_a_worker_is_killed_goes_on_from_its_checkpoint(shell
     assert shell.attempts() == [2]
     result, lines = shell.records()[run], shell.lines()[run]
     assert (result["attempts"], result["provenance"]["workers"]) == (2, workers)
-    assert lines[:9] == begun[:9]  # as they were, with their times
+    assert lines[:9] == epoch_count[:9]  # as they were, with their times
     assert [line["epoch"] for line in lines] == list(range(80))
 
 
@@ -76,7 +78,7 @@ def test_20_a_hung_run_is_ended_and_marked(shell, trainer):
         trainer,
     )
     chosen += ("--cpus", str(os.cpu_count()))  # one run at a time
-    hung, other = (
+    hung, healthy = (
         run.id for run in make_plan(tiny.study, changes={"resources.hang_timeout_minutes": 0.1}).runs[:2]
     )
     Results(shell.results).create().run(hung).path.mkdir()
@@ -89,7 +91,7 @@ def test_20_a_hung_run_is_ended_and_marked(shell, trainer):
     failure = shell.records("failure.json")[hung]
     assert (failure["class"], failure["attempts"]) == ("hung", 1)
     assert "in load_checkpoint" in failure["traceback"]
-    assert shell.records()[other]["status"] == "done"
+    assert shell.records()[healthy]["status"] == "done"
     assert "hung" in shell.page()
 
 
@@ -118,18 +120,18 @@ def test_22_a_stop_keeps_what_was_finished(shell, signs, kill):
     )
     assert "Traceback" not in output + errors
     assert "does not answer" not in output + errors
-    kept = shell.records()
-    assert len(kept) < 6
+    finished = shell.records()
+    assert len(finished) < 6
     shell.run("--set", "train.epochs=40")
     assert len(shell.records()) == 6
-    assert all(shell.records()[run] == result for run, result in kept.items())
+    assert all(shell.records()[run] == result for run, result in finished.items())
 
 
 def test_18_drivers_beside_each_other_run_nothing_twice(shell):
     """Two of one study, of which one waits, and one of another study with the same runs."""
     twin = Shell(shell.folder, shell.folder / "twin.py")
     twin.study.write_text(TINY.read_text().replace('name="tiny"', 'name="twin"'))
-    drivers = [each.start() for each in (shell, shell, twin)]
+    drivers = [study_shell.start() for study_shell in (shell, shell, twin)]
     outputs = [driver.communicate(timeout=900) for driver in drivers]
 
     assert [driver.returncode for driver in drivers] == [0, 0, 0], outputs
@@ -144,7 +146,7 @@ def test_18_drivers_beside_each_other_run_nothing_twice(shell):
 def test_a_raylet_that_dies_ends_the_command_in_one_line_and_the_next_goes_on(shell):
     with shell.start(*TWO) as driver:
         until(shell.begun, "ten epochs")
-        (raylet,) = (number for number, shown in processes(driver.pid).items() if "/raylet/raylet " in shown)
+        (raylet,) = (number for number, title in processes(driver.pid).items() if "/raylet/raylet " in title)
         os.kill(raylet, signal.SIGKILL)
         output, errors = driver.communicate(timeout=900)
 

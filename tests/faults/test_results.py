@@ -15,8 +15,8 @@ from recstudy.records import read_json
 from recstudy.study.plan import make_plan
 from recstudy.testing import make_trial, tiny_run
 
-HERE = Path(__file__).parent
-SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/0.*/recstudy.json"))
+FOLDER = Path(__file__).parent
+SAMPLES = sorted(path.parent for path in FOLDER.parent.glob("records/0.*/recstudy.json"))
 
 
 @pytest.mark.fault
@@ -83,18 +83,18 @@ def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dir
 def test_24_records_of_every_version_are_read_and_gone_on_with(tmp_path, sample, capsys):
     study = tmp_path / "sample.py"
     study.write_text("from make import STUDY\n\nfrom recstudy import main\n\nmain(STUDY)\n")
-    shell = Shell(tmp_path, study, {"PYTHONPATH": str(HERE.parent / "records")})
+    shell = Shell(tmp_path, study, {"PYTHONPATH": str(FOLDER.parent / "records")})
     shutil.copytree(sample, shell.results)
-    ((finished, before),) = shell.records().items()
+    ((finished, old_record),) = shell.records().items()
 
     for name in ("report", "status"):
         with pytest.raises(SystemExit, match=r"^0$"):
             main([name, str(shell.results)])
-    said, output = capsys.readouterr().out, shell.run()
+    page_text, output = capsys.readouterr().out, shell.run()
 
-    assert "latent steps" in said
-    assert "sample (quick) can go on; its command, as recorded: python sample.py" in said
+    assert "latent steps" in page_text
+    assert "sample (quick) can go on; its command, as recorded: python sample.py" in page_text
     assert "2 runs: 1 finished before, 1 to run" in output
     assert len(shell.records()) == 2
-    assert shell.records()[finished] == before
+    assert shell.records()[finished] == old_record
     assert shell.attempts() == [1, 2]

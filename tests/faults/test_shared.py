@@ -88,6 +88,6 @@ def test_a_task_of_an_array_job_leaves_before_its_time_limit_and_queues_itself_a
 
 def wait_for_results(shell: Shell, count: int, processes) -> None:
     """Wait until `count` more runs have finished, or no process is left."""
-    before = len(shell.records())
-    while len(shell.records()) < before + count and any(process.poll() is None for process in processes):
+    old_count = len(shell.records())
+    while len(shell.records()) < old_count + count and any(process.poll() is None for process in processes):
         time.sleep(0.01)

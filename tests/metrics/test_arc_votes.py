@@ -29,12 +29,16 @@ def rows(text):
 @pytest.mark.parametrize("turn", range(8))
 def test_an_augmentation_is_undone(turn):
     colours = (0, 3, 1, 2, 9, 8, 7, 6, 5, 4)
-    one = Augmented("a", turn, colours)
+    augmentation = Augmented("a", turn, colours)
 
     assert len(TURNS) == len(TURNED)
-    assert one.undone(np.array(colours, np.uint8)[TURNED[turn](GRID)] + 2).rows == GRID.tolist()
-    assert one.name == f"a|||t{turn}|||0312987654"
-    assert (augmented(one.name), augmented("a"), Augmented("a").name) == (one, Augmented("a"), "a")
+    assert augmentation.undone(np.array(colours, np.uint8)[TURNED[turn](GRID)] + 2).rows == GRID.tolist()
+    assert augmentation.name == f"a|||t{turn}|||0312987654"
+    assert (augmented(augmentation.name), augmented("a"), Augmented("a").name) == (
+        augmentation,
+        Augmented("a"),
+        "a",
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,12 +62,12 @@ SURE, UNSURE = 2.0, -2.0
 
 def canvas(text):
     """On 3x3 cells; nothing is a cell that ends the grid."""
-    grid, whole = rows(text or "9") + 2, np.zeros((3, 3), np.uint8)
-    whole[: len(grid), : len(grid[0])] = grid if text else 1
-    return whole.flatten()
+    grid, canvas = rows(text or "9") + 2, np.zeros((3, 3), np.uint8)
+    canvas[: len(grid), : len(grid[0])] = grid if text else 1
+    return canvas.flatten()
 
 
-def told(*votes):
+def ballots_of(*votes):
     """Ballots of (id, answer, right, q_halt), in rows of colours."""
     ids, answers, labels, halt = zip(*votes, strict=True)
     grids = [np.stack([canvas(grid) for grid in column]) for column in (answers, labels)]
@@ -74,38 +78,38 @@ def test_identical_answers_are_counted_once_their_augmentations_are_undone():
     """[[1, 2]] under a quarter turn is [[2], [1]], with colours 1 and 2 exchanged [[2, 1]]: two votes against
     a surer one.
     """
-    found = told((1, "33", "12", 9.0), (2, "2 1", "2 1", UNSURE), (3, "21", "21", UNSURE))
+    ballots = ballots_of((1, "33", "12", 9.0), (2, "2 1", "2 1", UNSURE), (3, "21", "21", UNSURE))
 
-    assert list(found) == [("a", 0)]
-    assert [grid.rows for grid in found["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
-    assert (pass_at(1, found), pass_at(2, found)) == (100, 100)
+    assert list(ballots) == [("a", 0)]
+    assert [grid.rows for grid in ballots["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
+    assert (pass_at(1, ballots), pass_at(2, ballots)) == (100, 100)
 
 
 @pytest.mark.parametrize(("first", "second", "right"), [(UNSURE, SURE, 100), (SURE, UNSURE, 0)])
 def test_of_equal_votes_the_surest_on_average_comes_first(first, second, right):
     votes = (1, "33", "12", first), (3, "21", "21", second)
 
-    assert pass_at(1, told(*votes)) == pass_at(1, told(*votes[::-1])) == right
+    assert pass_at(1, ballots_of(*votes)) == pass_at(1, ballots_of(*votes[::-1])) == right
 
 
 def test_a_task_counts_by_the_share_of_its_test_inputs():
     """Task a has two test inputs, answered in turn under each id, of which one is solved; b has one that is
     not.
     """
-    found = told(
+    ballots = ballots_of(
         (1, "1", "1", 0.0), (1, "5", "4", 0.0), (4, "7", "8", 0.0), (3, "2", "2", 0.0), (3, "5", "4", 0.0)
     )
 
-    assert list(found) == [("a", 0), ("a", 1), ("b", 0)]
-    assert found["a", 0].votes == {ArcGrid(1, b"\1"): [0.5, 0.5]}
-    assert pass_at(1, found) == pass_at(2, found) == 25
+    assert list(ballots) == [("a", 0), ("a", 1), ("b", 0)]
+    assert ballots["a", 0].votes == {ArcGrid(1, b"\1"): [0.5, 0.5]}
+    assert pass_at(1, ballots) == pass_at(2, ballots) == 25
 
 
 def test_the_submission_has_two_attempts_at_each_test_input():
     """One answer is given twice, and a canvas without an answer is one 0."""
-    found = told((4, "12 34", "1", 0.0), (1, "", "1", SURE), (1, "6", "6", 0.0), (3, "7", "7", 0.0))
+    ballots = ballots_of((4, "12 34", "1", 0.0), (1, "", "1", SURE), (1, "6", "6", 0.0), (3, "7", "7", 0.0))
 
-    assert submission(found) == {
+    assert submission(ballots) == {
         "a": [{"attempt_1": [[0]], "attempt_2": [[7]]}, {"attempt_1": [[6]], "attempt_2": [[6]]}],
         "b": [{"attempt_1": [[1, 2], [3, 4]], "attempt_2": [[1, 2], [3, 4]]}],
     }

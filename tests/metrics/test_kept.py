@@ -16,28 +16,28 @@ def some(count, classes=10, seed=0):
     )
 
 
-def again(tmp_path, answers, limit=2**22):
+def save_and_load(tmp_path, answers, limit=2**22):
     content, count = packed(answers, limit)
     (tmp_path / "answers.npz").write_bytes(content)
-    kept = unpacked(tmp_path / "answers.npz")
-    assert (len(content) <= limit, len(kept.answers)) == (True, count)
-    return kept
+    restored = unpacked(tmp_path / "answers.npz")
+    assert (len(content) <= limit, len(restored.answers)) == (True, count)
+    return restored
 
 
 def test_classes_come_back_in_half_precision(tmp_path):
     answers = some(500)
-    kept = again(tmp_path, answers)
+    restored = save_and_load(tmp_path, answers)
 
-    assert (kept.whole, kept.cut, kept.answers.task, kept.answers.class_names) == (
+    assert (restored.whole, restored.cut, restored.answers.task, restored.answers.class_names) == (
         500,
         False,
         "multiclass",
         tuple("abcdefghij"),
     )
     for name in ("labels", "groups", "rows", "predicted"):
-        assert getattr(kept.answers, name).tolist() == getattr(answers, name).tolist()
+        assert getattr(restored.answers, name).tolist() == getattr(answers, name).tolist()
     np.testing.assert_allclose(
-        kept.answers.log_probabilities, answers.log_probabilities, rtol=1e-3, atol=1e-3
+        restored.answers.log_probabilities, answers.log_probabilities, rtol=1e-3, atol=1e-3
     )
 
 
@@ -45,19 +45,19 @@ def test_classes_come_back_in_half_precision(tmp_path):
 def test_the_most_likely_class_and_a_class_without_a_chance_stay_so(tmp_path, logits, label, nll):
     """Half precision cannot tell the first two apart; a probability of 1e-13 would be 0 in it."""
     answers = Answers("multiclass", np.array([logits]), np.array([label]), ("a", "b"))
-    kept = again(tmp_path, answers).answers
+    restored = save_and_load(tmp_path, answers).answers
 
-    assert kept.predicted == answers.predicted
-    assert METRICS["nll"](kept) == pytest.approx(nll, rel=1e-3)
+    assert restored.predicted == answers.predicted
+    assert METRICS["nll"](restored) == pytest.approx(nll, rel=1e-3)
 
 
 def test_findings_and_their_unknown_labels_come_back(tmp_path):
     answers = Answers(
         "multilabel", np.array([[0.5, -2.0], [1e9, 3.0]]), np.array([[1, -1], [0, 1]]), ("A", "B")
     )
-    kept = again(tmp_path, answers).answers
+    restored = save_and_load(tmp_path, answers).answers
 
-    assert (kept.labels.tolist(), kept.logits.tolist(), kept.groups) == (
+    assert (restored.labels.tolist(), restored.logits.tolist(), restored.groups) == (
         [[1, -1], [0, 1]],
         [[0.5, -2.0], [65504, 3.0]],
         None,
@@ -72,11 +72,11 @@ def test_levels_come_back_and_are_judged_one_by_one(tmp_path):
         ("a", "b"),
         levels=np.array([0, 0, 3, 3]),
     )
-    kept = again(tmp_path, answers).answers
+    restored = save_and_load(tmp_path, answers).answers
 
     expected = {"level_accuracy": 75, "level_accuracy.0": 50, "level_accuracy.3": 100}
-    assert measured(kept, ["level_accuracy"]) == (expected, (), {}, ())
-    assert "level_accuracy" in measured(kept).values
+    assert measured(restored, ["level_accuracy"]) == (expected, (), {}, ())
+    assert "level_accuracy" in measured(restored).values
     assert "level_accuracy" not in measured(some(5)).values | measured(some(5)).unavailable
 
 
@@ -85,22 +85,22 @@ def test_captions_come_back(tmp_path):
         "caption", written=["a dïsc", ""], references=[["a disc", "ring"], ["x"]], rows=np.array([3, 5])
     )
 
-    kept = again(tmp_path, answers).answers
+    restored = save_and_load(tmp_path, answers).answers
 
-    assert (kept.written, kept.references, kept.rows.tolist()) == (
+    assert (restored.written, restored.references, restored.rows.tolist()) == (
         ["a dïsc", ""],
         [["a disc", "ring"], ["x"]],
         [3, 5],
     )
-    assert METRICS["bleu_1"](kept) == METRICS["bleu_1"](answers)
+    assert METRICS["bleu_1"](restored) == METRICS["bleu_1"](answers)
 
 
 @pytest.mark.parametrize("limit", [2_000, 10_000])
 def test_the_first_that_fit_are_kept(tmp_path, limit):
-    kept = again(tmp_path, some(5000), limit)
+    restored = save_and_load(tmp_path, some(5000), limit)
 
-    assert (kept.cut, kept.whole) == (True, 5000)
-    assert kept.answers.rows.tolist() == list(range(7, 7 + len(kept.answers)))
+    assert (restored.cut, restored.whole) == (True, 5000)
+    assert restored.answers.rows.tolist() == list(range(7, 7 + len(restored.answers)))
     assert len(packed(some(5000), limit)[0]) > 0.6 * limit
 
 

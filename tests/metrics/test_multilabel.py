@@ -34,8 +34,8 @@ def test_auroc_and_average_precision_by_hand():
 def test_nothing_defined_is_no_number_and_ties_count_half():
     assert score("auroc", answers(np.zeros((4, 1)), [[1], [0], [1], [0]])) == 50
     assert math.isnan(score("auroc", answers(np.zeros((2, 1)), [[0], [0]])))
-    nothing = measured(answers(np.zeros((2, 1)), [[-1], [-1]]))
-    assert nothing == ({}, ("A",), {"nll": "it is nan on this test split"}, ())
+    unlabelled = measured(answers(np.zeros((2, 1)), [[-1], [-1]]))
+    assert unlabelled == ({}, ("A",), {"nll": "it is nan on this test split"}, ())
 
 
 def test_a_task_has_one_score():

@@ -72,11 +72,11 @@ def test_a_metric_that_was_removed_is_not_sent_to_workers(registered):
 )
 def test_a_metric_that_fails_costs_the_run_nothing_else(registered, of, why):
     registered("odd")(metric("Odd", bounds=(0, 1))(of))
-    found = measured(ANSWERS)
+    measurement = measured(ANSWERS)
 
-    assert re.fullmatch(why, found.unavailable["odd"])
-    assert found.raised == (("odd",) if "Error" in why else ())
-    assert found.values["top1_accuracy"] == 50  # a tie is the first class's
+    assert re.fullmatch(why, measurement.unavailable["odd"])
+    assert measurement.raised == (("odd",) if "Error" in why else ())
+    assert measurement.values["top1_accuracy"] == 50  # a tie is the first class's
 
 
 @pytest.mark.parametrize("value", [None, float("inf"), {"a": -float("inf")}, "high"])
@@ -97,15 +97,15 @@ def test_the_metrics_of_a_user_are_computed_once_before_the_end(registered):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"form": "d"}, "form must print a number, as .1f does, but got 'd'"),
         ({"better": "up"}, "better must be 'higher', .*'up'"),
     ],
 )
-def test_a_score_that_no_line_could_print_is_refused_where_it_is_made(words, said):
+def test_a_score_that_no_line_could_print_is_refused_where_it_is_made(words, message):
     """The driver's view prints each run's score."""
-    with pytest.raises(ConfigError, match=f"the metric 'New': {said}"):
+    with pytest.raises(ConfigError, match=f"the metric 'New': {message}"):
         metric("New", **words)(lambda answers: 0.5)
 
 
@@ -159,8 +159,8 @@ def test_the_likelihood_of_several_labels_is_torchs(seed, scale):
         torch.randn(50, 3, generator=draw).double() * scale,
         torch.randint(-1, 2, (50, 3), generator=draw),
     )
-    ours, known = METRICS["nll"](Answers("multilabel", logits.numpy(), labels.numpy())), labels >= 0
+    ours, has_label = METRICS["nll"](Answers("multilabel", logits.numpy(), labels.numpy())), labels >= 0
 
     assert ours == pytest.approx(
-        binary_cross_entropy_with_logits(logits[known], labels[known].double()).item(), rel=1e-12
+        binary_cross_entropy_with_logits(logits[has_label], labels[has_label].double()).item(), rel=1e-12
     )

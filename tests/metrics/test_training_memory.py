@@ -25,8 +25,8 @@ MODELS = {
 
 def config(name, **changes):
     data, model, images = MODELS[name]
-    plain = {"train.batch_size": images, "train.ema_decay": 0, "train.selection": "last"}
-    return RunConfig(data=data, model=model).with_changes(plain | changes)
+    settings = {"train.batch_size": images, "train.ema_decay": 0, "train.selection": "last"}
+    return RunConfig(data=data, model=model).with_changes(settings | changes)
 
 
 def weights(name):
@@ -58,29 +58,31 @@ def test_activations_grow_with_the_images_of_a_worker_and_half_precision_needs_l
     def memory(**changes):
         return training_memory(config("ViTRM", **{f"train.{name}": value for name, value in changes.items()}))
 
-    held, one, two = 4 * weights("ViTRM"), memory(batch_size=64), memory(batch_size=128)
-    assert two - held == pytest.approx(2 * (one - held), rel=0.01)
+    weight_memory, small_batch, two = 4 * weights("ViTRM"), memory(batch_size=64), memory(batch_size=128)
+    assert two - weight_memory == pytest.approx(2 * (small_batch - weight_memory), rel=0.01)
     shared = config("ViTRM", **{"train.batch_size": 128, "resources.workers": 2})
-    assert training_memory(shared) == one
-    assert 0.5 * one < memory(batch_size=64, precision="bfloat16") < 0.9 * one
+    assert training_memory(shared) == small_batch
+    assert 0.5 * small_batch < memory(batch_size=64, precision="bfloat16") < 0.9 * small_batch
     assert memory(batch_size=2048) > 70e9  # counted without taking it
 
 
-@pytest.mark.parametrize(("gradient", "least", "most"), [("one_step", 0.95, 1.05), ("full_bptt", 5, 100)])
-def test_a_one_step_gradient_needs_no_more_memory_in_a_deeper_recursion(gradient, least, most):
+@pytest.mark.parametrize(
+    ("gradient", "minimum", "maximum"), [("one_step", 0.95, 1.05), ("full_bptt", 5, 100)]
+)
+def test_a_one_step_gradient_needs_no_more_memory_in_a_deeper_recursion(gradient, minimum, maximum):
     """N = T = 2 and N = T = 8: through all 72 updates it is many times as much."""
-    plain = config("HRM", **{"model.gradient": gradient, "model.high_cycles": 2, "model.low_cycles": 2})
-    deep = plain.with_changes({"model.high_cycles": 8, "model.low_cycles": 8})
-    shares = [training_memory(made) - 3 * weights("HRM") for made in (plain, deep)]
+    shallow = config("HRM", **{"model.gradient": gradient, "model.high_cycles": 2, "model.low_cycles": 2})
+    deep = shallow.with_changes({"model.high_cycles": 8, "model.low_cycles": 8})
+    shares = [training_memory(run_config) - 3 * weights("HRM") for run_config in (shallow, deep)]
 
-    assert least < shares[1] / shares[0] < most
+    assert minimum < shares[1] / shares[0] < maximum
 
 
 def test_a_gradient_through_all_supervision_steps_keeps_them_all():
     four = {"train.supervision_steps": 4}
-    held = 4 * weights("ViTRM")
-    detached = training_memory(config("ViTRM", **four)) - held
-    joined = training_memory(config("ViTRM", **four, **{"train.detach_carry": False})) - held
+    weight_memory = 4 * weights("ViTRM")
+    detached = training_memory(config("ViTRM", **four)) - weight_memory
+    attached = training_memory(config("ViTRM", **four, **{"train.detach_carry": False})) - weight_memory
 
-    assert detached == training_memory(config("ViTRM")) - held
-    assert joined == pytest.approx(4 * detached, rel=0.05)
+    assert detached == training_memory(config("ViTRM")) - weight_memory
+    assert attached == pytest.approx(4 * detached, rel=0.05)

@@ -8,7 +8,7 @@ import pickle
 import pytest
 import torch
 import yaml
-from official import ARCH, TINY, drawn, theirs
+from official import ARCH, TINY, random_network, theirs
 from safetensors.torch import save as safetensors_bytes
 from torch.nn import functional as F
 
@@ -104,7 +104,7 @@ def reference_forward(weights, arch, tokens, ids, segments):
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_weights_of_the_published_size_come_back_under_the_authors_names(name, tmp_path):
     data = Sudoku(side=9)
-    network, restored = drawn(PUBLISHED[name], data), build(PUBLISHED[name], data).eval()
+    network, restored = random_network(PUBLISHED[name], data), build(PUBLISHED[name], data).eval()
     file = theirs(network, "inner." if name == "HRM" else "module._orig_mod.model.inner.")
     torch.save(
         {"model": file, "step": 3, "optimizers": []} if name == "HRM" else file, tmp_path / "step_65100"
@@ -124,7 +124,7 @@ def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name):
     over the prefix.
     """
     model, data = TINY[name], Sudoku(side=4)
-    network = drawn(model, data)
+    network = random_network(model, data)
     images, ids = torch.randint(0, 6, (3, 1, 4, 4)), torch.tensor([0, 1, 1])
     arch = ARCH | {"puzzle_emb_len": model.prefix}
     carry = network.start(images, ids)
@@ -159,7 +159,7 @@ def test_the_arch_of_their_config_and_the_file_say_which_network_it_is(name, fam
     (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
 
     read = read_arch(tmp_path / "all_config.yaml", family)
-    weights = theirs(drawn(model, Sudoku(side=4)), "")
+    weights = theirs(random_network(model, Sudoku(side=4)), "")
     assert official_model(family, read, weights) == model
     assert official_model(family, read.model_copy(update={"name": ""}), weights) == model, (
         "the file tells as well"
@@ -175,7 +175,7 @@ def test_without_a_config_the_authors_defaults_hold(name, family):
 
 
 def test_a_short_puzzle_row_is_filled_up_with_zeros():
-    network = drawn(TINY["HRM"], Sudoku(side=4))
+    network = random_network(TINY["HRM"], Sudoku(side=4))
     file = theirs(network, "")
     file["puzzle_emb.weights"] = file["puzzle_emb.weights"][:, :5]
 
@@ -199,7 +199,7 @@ def test_a_short_puzzle_row_is_filled_up_with_zeros():
     ],
 )
 def test_a_file_that_does_not_fit_is_one_line(changes, message, tmp_path):
-    network = drawn(TINY["HRM"], Sudoku(side=4))
+    network = random_network(TINY["HRM"], Sudoku(side=4))
     file = {name: value for name, value in (theirs(network, "") | changes).items() if value is not None}
     with pytest.raises(DataError, match=f"^[^\n]*{message}[^\n]*$"):
         from_official(network, file, "step_1")
@@ -288,7 +288,7 @@ def test_what_is_written_for_their_code_comes_back_and_gives_the_same_logits(nam
         update={"latent_steps": 6, "puzzle_emb": "none", "identifiers": 0}
     )
     config, data = run_of(model, evaluation_steps=3), Sudoku(side=4)
-    network = drawn(model, data)
+    network = random_network(model, data)
     arch = official_arch(config, model.family)
     state = to_official(network, network.state_dict())
     state.setdefault("puzzle_emb.weights", torch.zeros(1, model.width))

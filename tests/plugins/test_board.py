@@ -41,20 +41,20 @@ def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_pa
         PART.format(title="The figure") + f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
     )
     results = write_study(tmp_path / "results")
-    (made,) = (results.root / "studies").glob("*/*/plan.json")
+    (plan_file,) = (results.root / "studies").glob("*/*/plan.json")
     plan = {"plugins": user_files_of(tmp_path, ["mine"]).record, "report": [{"kind": "mine", "name": "mine"}]}
-    made.write_text(json.dumps(json.loads(made.read_text()) | plan))
+    plan_file.write_text(json.dumps(json.loads(plan_file.read_text()) | plan))
 
     clients = {trust: make_app(results, trust=trust).test_client() for trust in (False, True)}
 
-    def shown(trust: bool) -> str:
-        return html.unescape(clients[trust].get(f"/study/{made.parts[-3]}/{made.parts[-2]}").text)
+    def page_text(trust: bool) -> str:
+        return html.unescape(clients[trust].get(f"/study/{plan_file.parts[-3]}/{plan_file.parts[-2]}").text)
 
-    assert made.parts[-3] in clients[False].get("/").text
-    assert f"not imported: {file}; --trust imports it" in shown(trust=False)
+    assert plan_file.parts[-3] in clients[False].get("/").text
+    assert f"not imported: {file}; --trust imports it" in page_text(trust=False)
     assert not mark.exists()
-    assert "The figure" in shown(trust=True)
+    assert "The figure" in page_text(trust=True)
     file.write_text(PART.format(title="Another"))
-    assert "Another" in shown(trust=True)
+    assert "Another" in page_text(trust=True)
     file.unlink()
-    assert f"not imported: {file} is not there" in shown(trust=True)
+    assert f"not imported: {file} is not there" in page_text(trust=True)

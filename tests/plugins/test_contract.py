@@ -49,10 +49,10 @@ class Line(ModelConfig):
 
 
 def contract(capsys, file: Path, *arguments: str) -> tuple[int, list[str]]:
-    with pytest.raises(SystemExit, match=r"^\d+$") as ended:
+    with pytest.raises(SystemExit, match=r"^\d+$") as exit_info:
         command.main(["check", str(file), *arguments])
-    out, errors = capsys.readouterr()
-    return int(ended.value.code or 0), (out + errors).splitlines()
+    output, errors = capsys.readouterr()
+    return int(exit_info.value.code or 0), (output + errors).splitlines()
 
 
 def write(folder: Path, broken: str = "", recursive: bool = False) -> Path:
@@ -73,7 +73,7 @@ def test_the_mixer_keeps_them_all(home, capsys):
 
 
 @pytest.mark.parametrize(
-    ("broken", "recursive", "said"),
+    ("broken", "recursive", "message"),
     [
         ("unused", False, "no gradient reaches unused.weight, unused.bias"),
         ("batch", False, "logits depend on the others of the batch"),
@@ -82,11 +82,11 @@ def test_the_mixer_keeps_them_all(home, capsys):
         ("", True, "`recursive` is True, but the carry has 0 parts"),
     ],
 )
-def test_a_promise_that_is_broken_is_named(tmp_path, capsys, broken, recursive, said):
+def test_a_promise_that_is_broken_is_named(tmp_path, capsys, broken, recursive, message):
     code, lines = contract(capsys, write(tmp_path, broken, recursive))
 
     assert code == 1
-    assert any(line.startswith("  FAILED  ") and said in line for line in lines), lines
+    assert any(line.startswith("  FAILED  ") and message in line for line in lines), lines
     assert " failed" in lines[-1]
 
 
@@ -103,7 +103,7 @@ def test_losses_that_have_changed_are_told(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "",
@@ -115,14 +115,14 @@ def test_losses_that_have_changed_are_told(tmp_path, capsys):
         ),
     ],
 )
-def test_a_file_without_anything_to_check_is_refused(tmp_path, capsys, text, said):
+def test_a_file_without_anything_to_check_is_refused(tmp_path, capsys, text, message):
     file = tmp_path / "other.py"
     file.write_text(text)
 
     code, lines = contract(capsys, file)
 
     assert code == 2
-    assert said in lines[-1]
+    assert message in lines[-1]
 
 
 def test_optimisers_and_losses_train(tmp_path, capsys):

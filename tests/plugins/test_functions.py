@@ -49,14 +49,19 @@ def test_a_schedule_counts_updates():
     """Two epochs of four updates: the second epoch begins when four of eight are done, half way from 0.1 to
     0.05.
     """
-    named = {
+    function_names = {
         "optimizer": "rprop",
         "optimizer_options": {"growth": 1.5},
         "loss": "focal",
         "schedule": "linear",
     }
     config = run(
-        **named, epochs=2, batch_size=8, schedule_options={"end": 0.5}, learning_rate=0.1, selection="last"
+        **function_names,
+        epochs=2,
+        batch_size=8,
+        schedule_options={"end": 0.5},
+        learning_rate=0.1,
+        selection="last",
     )
     training = make_training(config)
 
@@ -76,10 +81,10 @@ def test_a_schedule_that_gives_no_rate_is_refused():
 
 
 def test_options_are_part_of_the_id_and_their_absence_is_not():
-    plain = RunConfig(data=Digits(limit=32), model=CNN(width=8))
+    base = RunConfig(data=Digits(limit=32), model=CNN(width=8))
 
-    assert "optimizer_options" not in plain.deciding["train"]
-    assert "loss_options" not in plain.deciding["train"]
+    assert "optimizer_options" not in base.deciding["train"]
+    assert "loss_options" not in base.deciding["train"]
     ids = {
         run(optimizer="sgd", optimizer_options=options).run_id
         for options in ({}, {"momentum": 0.5}, {"momentum": 0.6})
@@ -111,11 +116,11 @@ def test_what_is_not_known_is_refused(train, message):
 
 def test_an_augmentation_is_told_the_labels_where_it_asks_for_them():
     """Images of class 3 alone are turned black: so many images of an epoch are."""
-    seen = []
+    black_counts = []
 
     @AUGMENTATIONS.add("blacken")
     def blacken(images, generator, labels):
-        seen.append(labels)
+        black_counts.append(labels)
         return images * (labels != 3)[:, None, None, None].to(images.dtype)
 
     config = run(augment={"more": ["blacken"]}, batch_size=8)
@@ -123,4 +128,4 @@ def test_an_augmentation_is_told_the_labels_where_it_asks_for_them():
 
     black = [batch.images.flatten(1).std(1) == 0 for batch in training._train.epoch(0)]
 
-    assert torch.cat(black).sum() == (torch.cat(seen) == 3).sum() > 0
+    assert torch.cat(black).sum() == (torch.cat(black_counts) == 3).sum() > 0

@@ -73,7 +73,7 @@ def test_what_a_module_imports_travels_with_it(tmp_path):
     assert set(files.contents) == {
         "study.py", "helpers.py", "late.py", "network.py", "parts/__init__.py", "parts/inner.py", "parts/deep.py",
     }  # fmt: skip
-    assert [one["module"] for one in files.record] == ["study"] + [""] * 6
+    assert [record["module"] for record in files.record] == ["study"] + [""] * 6
 
 
 WORKER = """
@@ -100,19 +100,19 @@ def test_a_worker_imports_the_copy_of_a_file_that_has_changed_since(tmp_path):
     shutil.copytree(folder, brought)
     write(home, worker=WORKER)
 
-    here = run(home / "worker.py", str(folder), PYTHONPATH=str(ROOT))
-    there = run(home / "worker.py", f"/elsewhere/{folder.name}", PYTHONPATH=f"{ROOT}:{brought.parent}")
+    local_run = run(home / "worker.py", str(folder), PYTHONPATH=str(ROOT))
+    remote_run = run(home / "worker.py", f"/elsewhere/{folder.name}", PYTHONPATH=f"{ROOT}:{brought.parent}")
 
-    assert (here.stdout, there.stdout) == ("one é\n", "one é\n"), there.stderr
+    assert (local_run.stdout, remote_run.stdout) == ("one é\n", "one é\n"), remote_run.stderr
 
 
 def test_readers_of_two_studies_that_name_things_alike(tmp_path):
     """Each has its own, also of a module that is imported late."""
     texts = {
-        one: {"mine": family("mine", one) + "\nPLACE = 'late:word'\n", "late": f"word = {one!r}"}
-        for one in ("a", "b")
+        version: {"mine": family("mine", version) + "\nPLACE = 'late:word'\n", "late": f"word = {version!r}"}
+        for version in ("a", "b")
     }
-    plans = [planned(write(tmp_path / one, **files), "mine") for one, files in texts.items()]
+    plans = [planned(write(tmp_path / version, **files), "mine") for version, files in texts.items()]
     titles = []
     for plan in [*plans, *plans]:
         with reading(plan, trust=True):
@@ -149,13 +149,16 @@ def test_a_changed_file_is_read_anew(tmp_path):
 )  # fmt: skip
 def test_what_cannot_be_imported_is_told_in_one_line(tmp_path, text, reason):
     write(tmp_path, mine=text, broken="\n1 / 0")
-    given = user_files_of(tmp_path, ["mine"])
+    user_files = user_files_of(tmp_path, ["mine"])
 
-    with pytest.raises(ConfigError, match=f"mine cannot be imported: {reason}") as told, loaded(given):
-        pass
-    assert "\n" not in str(told.value)
     with (
-        reading(given.record, trust=True),
+        pytest.raises(ConfigError, match=f"mine cannot be imported: {reason}") as error_info,
+        loaded(user_files),
+    ):
+        pass
+    assert "\n" not in str(error_info.value)
+    with (
+        reading(user_files.record, trust=True),
         pytest.raises(ConfigError, match=rf"no model family 'mine': .*{reason}"),
     ):
         FAMILIES["mine"]
@@ -224,7 +227,7 @@ def test_a_network_of_the_study_file_itself(tmp_path):
     assert run(tmp_path / "mine.py").stdout == "True\n"
 
 
-SENT = """
+SENDER_STUDY = """
 import threading
 from ray import cloudpickle
 from recstudy import Metric, Study
@@ -243,7 +246,7 @@ print(program.name, program.function is train)
 
 
 def test_a_function_of_a_file_is_sent_by_its_name(tmp_path):
-    done = run(write(tmp_path, mine=SENT) / "mine.py", PYTHONPATH=str(ROOT))
+    done = run(write(tmp_path, mine=SENDER_STUDY) / "mine.py", PYTHONPATH=str(ROOT))
 
     assert done.stdout == "mine.train True\n", done.stderr
 
@@ -332,13 +335,13 @@ def reason(plan: list[dict[str, str]], trust: bool = False) -> str:
 def test_readers_import_nothing_without_trust(spy):
     file, mark = spy
     plan = planned(file.parent, "mine")
-    said = f"no model family 'mine': not imported: {file}; --trust imports it."
-    assert reason(plan).startswith(said)
+    message = f"no model family 'mine': not imported: {file}; --trust imports it."
+    assert reason(plan).startswith(message)
     assert not mark.exists()
     with reading(plan, trust=True):
         assert "mine" in FAMILIES
     mark.unlink()
-    assert reason(plan).startswith(said)
+    assert reason(plan).startswith(message)
     assert not mark.exists()
 
 
@@ -378,8 +381,8 @@ def test_the_commands_import_nothing_by_default_and_say_so(spy, tmp_path, capsys
     for word, code in (("report", 0), ("evaluate", 1)):  # its runs kept no settings
         with pytest.raises(SystemExit, match=rf"^{code}$"):
             main([word, str(folder)])
-        said = "".join(capsys.readouterr()).replace("\n", "").replace(" ", "")
-        assert f"ot imported: {file}; --trust imports it".replace(" ", "") in said, word
+        output = "".join(capsys.readouterr()).replace("\n", "").replace(" ", "")
+        assert f"ot imported: {file}; --trust imports it".replace(" ", "") in output, word
     assert "not imported: " in (folder / "report/report.html").read_text()
     assert len(recstudy.load(folder).runs)
     assert not mark.exists()

@@ -27,8 +27,10 @@ def home(tmp_path) -> Path:
     """A folder with the three studies, and a text."""
     home = copy_examples(tmp_path / "home", *(f"{name}.py" for name in NAMES))
     words = np.random.default_rng(0).choice(["to", "be", "or", "not", "that", "is", "the", "question"], 400)
-    few = (home / "rotation.py").read_text().replace("1400:]", "1400:1440]").replace("[:1400]", "[:100]")
-    (home / "rotation.py").write_text(few)
+    shortened = (
+        (home / "rotation.py").read_text().replace("1400:]", "1400:1440]").replace("[:1400]", "[:100]")
+    )
+    (home / "rotation.py").write_text(shortened)
     (home / "text.txt").write_text(" ".join(words))
     return home
 
@@ -36,17 +38,17 @@ def home(tmp_path) -> Path:
 def contract(file: Path, capsys) -> tuple[int, str]:
     with pytest.raises(SystemExit, match=r"^(False|\d+)$") as left:
         command.main(["check", str(file), "--data", str(file.parent)])
-    told = capsys.readouterr()
-    return left.value.code or 0, told.out + told.err
+    captured = capsys.readouterr()
+    return left.value.code or 0, captured.out + captured.err
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
-    code, told = contract(home / f"{name}.py", capsys)
+    code, output = contract(home / f"{name}.py", capsys)
 
-    assert code == 0, told
-    assert "of each item all is kept that the task's score follows from" in told
-    assert "goes on ends with the same bits" in told
+    assert code == 0, output
+    assert "of each item all is kept that the task's score follows from" in output
+    assert "goes on ends with the same bits" in output
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_a_promise_that_is_broken_is_named(home, change, words, capsys):
     file.write_text(text.replace(*change))
 
     try:
-        code, told = contract(file, capsys)
+        code, output = contract(file, capsys)
     except Exception as error:
-        code, told = 2, str(error)
+        code, output = 2, str(error)
 
     assert code != 0
-    assert words in " ".join(told.split())
+    assert words in " ".join(output.split())
 
 
 def test_a_model_without_such_answers_is_refused(home, capsys):

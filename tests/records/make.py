@@ -39,7 +39,7 @@ STUDY = Study(
 
 
 def main(version: str) -> None:
-    here, code = Path(__file__).parent, Path(recstudy.__file__).parents[1]
+    records_folder, code = Path(__file__).parent, Path(recstudy.__file__).parents[1]
     sys.argv = ["studies/sample.py"]
     os.chdir(tempfile.mkdtemp())
     results, plan = Results(Path("results")).create(), make_plan(STUDY)
@@ -64,7 +64,7 @@ def main(version: str) -> None:
             path.write_text(text.replace(os.uname().nodename, "node"))
     for folder in Path("results").glob("runs/*/epochs.jsonl/"):
         folder.rmdir()
-    shutil.move("results", here / version)
+    shutil.move("results", records_folder / version)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from official import ARCH, TINY, drawn, theirs
+from official import ARCH, TINY, random_network, theirs
 
 import recstudy
 from recstudy.command import main
@@ -63,7 +63,7 @@ def checkpoint(folder: Path, family: str, rows: int = 1) -> Path:
         "puzzle_emb_len": model.prefix,
     }
     (folder / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
-    torch.save(theirs(drawn(model, DATA)), folder / "step_3")
+    torch.save(theirs(random_network(model, DATA)), folder / "step_3")
     return folder / "step_3"
 
 
@@ -114,7 +114,7 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
     assert (config.train.halt_weight, config.train.loss) == (0.5, "stablemax"), "as the authors' trainers"
     assert result.selected.epoch is None
     assert not [name for name in result.metrics if name.startswith("train_")]
-    network = drawn(tiny(family), DATA)
+    network = random_network(tiny(family), DATA)
     answers = unpacked(results.run(only_run(results)).answers).answers
     assert np.array_equal(answers.cells, solved(network, segments=4))
     assert " (imported)" in out

@@ -40,8 +40,8 @@ NAMES = [name for name in of_task("caption") if name != "rate_score"]
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
 
 
-def caption_scores(written, references):
-    return measured(Answers("caption", written=written, references=references), NAMES)
+def caption_scores(captions, references):
+    return measured(Answers("caption", written=captions, references=references), NAMES)
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def no_java(monkeypatch, tmp_path):
 
 @pytest.fixture
 def fixtures() -> Path:
-    found = [folder / "caption_metrics" for folder in FIXTURES if (folder / "caption_metrics").exists()]
-    if not found:
+    folders = [folder / "caption_metrics" for folder in FIXTURES if (folder / "caption_metrics").exists()]
+    if not folders:
         pytest.skip("caption_metrics is neither below RECSTUDY_DATA nor in ../shared/data")
-    return found[0]
+    return folders[0]
 
 
 @pytest.mark.whole
@@ -68,15 +68,19 @@ def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtur
         for name in ("coco_fakecap_references.json", "coco_fakecap_candidates.json", "expected.json")
     )
 
-    written, told = [candidates[image][0] for image in references], list(references.values())
-    scores = caption_scores(written, told)
+    captions, reference_lists = [candidates[image][0] for image in references], list(references.values())
+    scores = caption_scores(captions, reference_lists)
 
     published = expected["coco_fakecap"]["published_by_coco_caption_demo_3_decimals"]
     ours = {name: round(value, 3) for name, value in scores.values.items()}
     assert ours.pop("avg_bleu") == 0.363  # the mean of the four, which the demo does not print
     assert ours.pop("report_score") == 0.33  # 0.363 / 2 + 0.195 / 4 + 0.396 / 4, nor this
     assert ours == {name.lower(): value for name, value in published.items() if name != "SPICE"}
-    assert (scores.unavailable, cut(written, told).tokenizer, cut(written, told).notes) == ({}, STANFORD, ())
+    assert (
+        scores.unavailable,
+        cut(captions, reference_lists).tokenizer,
+        cut(captions, reference_lists).notes,
+    ) == ({}, STANFORD, ())
 
 
 @needs_java
@@ -87,8 +91,8 @@ def test_meteor_by_hand():
     The second caption says nothing, so its reference's word is missed; what would end a field or a line does
     not.
     """
-    told = {0: ["this is a ||| test", "this is\nalso a test"], 1: ["dog"]}
-    value = meteor(told, {0: ["this is ||| a good\r\ntest"], 1: [""]})
+    reference_lists = {0: ["this is a ||| test", "this is\nalso a test"], 1: ["dog"]}
+    value = meteor(reference_lists, {0: ["this is ||| a good\r\ntest"], 1: [""]})
 
     precision = recall = 1.5 / 2.25
     f_mean = precision * recall / (0.85 * precision + 0.15 * recall)
@@ -102,7 +106,11 @@ def test_published_toys(fixtures, no_java, toy):
     scores = caption_scores(case["candidates"], case["references"])
 
     for name, value in scores.values.items() - {("avg_bleu", scores.values["avg_bleu"])}:
-        published = next(case["expected"][known] for known in case["expected"] if known.lower() == name)
+        published = next(
+            case["expected"][expected_name]
+            for expected_name in case["expected"]
+            if expected_name.lower() == name
+        )
         assert value == pytest.approx(published, rel=1e-5)
     assert ("cider" in scores.unavailable) == (len(case["candidates"]) == 1)
 
@@ -179,11 +187,11 @@ def test_hostile_captions_are_scored(no_java):
 
 
 def test_images_without_a_reference_are_left_out(no_java):
-    alone = caption_scores(["a b", "c d"], [["a b"], ["c e"]])
+    complete_pairs = caption_scores(["a b", "c d"], [["a b"], ["c e"]])
     some = ["a b", "x", "c d", "y"], [["a b", ""], [], ["c e"], [" ."]]
-    among = caption_scores(*some)
+    all_pairs = caption_scores(*some)
 
-    assert among.values == alone.values
+    assert all_pairs.values == complete_pairs.values
     assert cut(*some).notes[1] == "2 of 4 images have no reference caption and are left out"
     assert caption_scores(["a"], [[]]) == (
         {},
@@ -246,10 +254,10 @@ def test_scores_do_not_depend_on_the_language_of_the_machine(monkeypatch, langua
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.language={language}")
     coco._end_meteor()
     references = [["a cat is on the mat", "a cat sits"], ["a dog runs fast"], ["nothing here"], ["an image"]]
-    written = ["a cat sits on a mat", "the dog runs", "", "une image"]
+    captions = ["a cat sits on a mat", "the dog runs", "", "une image"]
 
     assert meteor(
-        dict(enumerate(references)), {row: [text] for row, text in enumerate(written)}
+        dict(enumerate(references)), {row: [text] for row, text in enumerate(captions)}
     ) == pytest.approx(0.2862, abs=5e-5)
     assert penn_treebank(["IMAGE, 3.5 mm"]) == [["image", ",", "3.5", "mm"]]
     coco._end_meteor()

@@ -27,33 +27,40 @@ WEIGHTS = dict.fromkeys(product(TYPES, TYPES), 0.0) | {
 }
 
 
-def entities(*named):
-    return Entities(tuple(kind for kind, _ in named), torch.tensor([embedding for _, embedding in named]))
+def entities(*labelled_embeddings):
+    return Entities(
+        tuple(kind for kind, _ in labelled_embeddings),
+        torch.tensor([embedding for _, embedding in labelled_embeddings]),
+    )
 
 
 def test_agreement_by_hand():
     """A disease meets its absence at 0.8 and counts a half, an anatomy meets the same entity at 0.6: weights
     0.4 and 0.1.
     """
-    told = entities(("DISEASE", NORTH), ("ANATOMY", EAST))
+    predicted = entities(("DISEASE", NORTH), ("ANATOMY", EAST))
     truth = entities(("NON-DISEASE", BETWEEN))
 
-    assert agreement(told, truth, WEIGHTS, 0.5) == pytest.approx((0.4 * 0.5 * 0.8 + 0.1 * 0.6) / 0.5)
-    assert agreement(truth, told, WEIGHTS, 0.5) == pytest.approx(0.5 * 0.8)  # its nearest is the disease
+    assert agreement(predicted, truth, WEIGHTS, 0.5) == pytest.approx((0.4 * 0.5 * 0.8 + 0.1 * 0.6) / 0.5)
+    assert agreement(truth, predicted, WEIGHTS, 0.5) == pytest.approx(0.5 * 0.8)  # its nearest is the disease
 
 
 def test_the_score_is_the_harmonic_mean_of_both_directions():
-    told = entities(("DISEASE", NORTH), ("DISEASE", EAST))
+    predicted = entities(("DISEASE", NORTH), ("DISEASE", EAST))
     truth = entities(("DISEASE", BETWEEN))
 
-    assert rate_score(told, truth, WEIGHTS, 0.5) == pytest.approx(2 * 0.7 * 0.8 / 1.5)
+    assert rate_score(predicted, truth, WEIGHTS, 0.5) == pytest.approx(2 * 0.7 * 0.8 / 1.5)
     assert rate_score(truth, truth, WEIGHTS, 0.5) == pytest.approx(1)
 
 
 def test_a_text_without_entities_scores_a_half_and_unweighted_pairs_nothing():
-    nothing, anatomy = Entities((), torch.empty(0, 1)), entities(("ANATOMY", EAST))
+    no_entities, anatomy = Entities((), torch.empty(0, 1)), entities(("ANATOMY", EAST))
 
-    assert rate_score(nothing, anatomy, WEIGHTS, 0.5) == rate_score(anatomy, nothing, WEIGHTS, 0.5) == 0.5
+    assert (
+        rate_score(no_entities, anatomy, WEIGHTS, 0.5)
+        == rate_score(anatomy, no_entities, WEIGHTS, 0.5)
+        == 0.5
+    )
     assert rate_score(anatomy, anatomy, WEIGHTS, 0.5) == 0
 
 
@@ -67,7 +74,8 @@ def test_weights_are_read_by_pair(tmp_path):
     path = tmp_path / "long.json"
     path.write_text(
         json.dumps(
-            {"_".join(pair).lower(): at for at, pair in enumerate(product(TYPES, TYPES))} | {"neg_weight": 1}
+            {"_".join(pair).lower(): index for index, pair in enumerate(product(TYPES, TYPES))}
+            | {"neg_weight": 1}
         )
     )
 
@@ -106,9 +114,13 @@ def test_the_models_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch)
     assert given_models() == RateModels(
         tmp_path / "entities", tmp_path / "meanings", tmp_path / "weights.json"
     )
-    lacking = measured(Answers("caption", written=["a disc"], references=[["a ring"]]), ["rate_score"])
-    assert lacking.values == {}
-    assert lacking.unavailable["rate_score"].startswith(f"the weights {tmp_path}/weights.json cannot be read")
+    without_weights = measured(
+        Answers("caption", written=["a disc"], references=[["a ring"]]), ["rate_score"]
+    )
+    assert without_weights.values == {}
+    assert without_weights.unavailable["rate_score"].startswith(
+        f"the weights {tmp_path}/weights.json cannot be read"
+    )
 
 
 def test_the_whole_way_with_two_tiny_models(tmp_path):
@@ -140,9 +152,11 @@ def test_the_whole_way_with_two_tiny_models(tmp_path):
         json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
     )
     models = RateModels(tmp_path / "ner", tmp_path / "biolord", tmp_path / "weights.json")
-    one, other = "a mass in the left lung is seen. no nodule", "the lung in the left."
+    report, other_report = "a mass in the left lung is seen. no nodule", "the lung in the left."
 
-    itself, best, worse = rate_scores([one, one, one], [[one], [other, one], [other]], models)
+    itself, best, worse = rate_scores(
+        [report, report, report], [[report], [other_report, report], [other_report]], models
+    )
 
     assert itself == best == pytest.approx(1, abs=1e-5)
     assert worse < 1

@@ -9,9 +9,9 @@ def test_psnr_by_hand():
     first.
     """
     images = torch.full((2, 3, 2, 2), 0.5)
-    again = images + torch.tensor([0.1, -0.01]).view(2, 1, 1, 1)
+    reconstruction = images + torch.tensor([0.1, -0.01]).view(2, 1, 1, 1)
 
-    assert psnr(again, images) == pytest.approx(30.0, rel=1e-5)
+    assert psnr(reconstruction, images) == pytest.approx(30.0, rel=1e-5)
     assert psnr(torch.tensor([[1.7]]), torch.tensor([[0.9]])) == pytest.approx(20.0, rel=1e-5)
 
 

@@ -221,7 +221,7 @@ def test_a_disk_that_takes_no_more_fails_the_run_clean_and_it_works_again_afterw
     assert (outcome["status"], outcome["class"]) == ("failed", "storage")
     assert "No space left on device" in outcome["error"]
     assert [line["epoch"] for line in read_lines(folder.epochs)][:1] == [0]
-    disk.free()
+    disk.free_space()
     assert run_trial(work, lambda line: None)["status"] == "done"
     assert [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
     assert not folder.failure.exists()
