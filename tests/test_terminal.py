@@ -90,7 +90,9 @@ SHOWS = "from recstudy.terminal import finish, say; finish(lambda: say('\u00b1' 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
 
 
-def run_redirected(redirection: str, program: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+def run_redirected(
+    redirection: str, program: str, environment: dict[str, str] | None = None
+) -> tuple[int, str]:
     """Exit code and errors of a program whose output a shell sends there."""
     command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, program]
     done = subprocess.run(command, capture_output=True, env=os.environ | (environment or {}), check=False)
@@ -119,7 +121,10 @@ def test_letters_that_a_terminal_has_not_are_escaped():
 
 def test_a_reader_who_is_gone_ends_no_study_and_a_full_disk_is_named():
     """A pipe without a reader; a command that only shows something says that it cannot."""
-    assert run_redirected(">/dev/full", SHOWS) == (1, "Standard output cannot be written: No space left on device\n")
+    assert run_redirected(">/dev/full", SHOWS) == (
+        1,
+        "Standard output cannot be written: No space left on device\n",
+    )
     reads, writes = os.pipe()
     os.close(reads)
     for program, code, error_text in ((LASTS, 3, b"done\n"), (SHOWS, 1, b"")):
