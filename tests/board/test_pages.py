@@ -192,7 +192,7 @@ def test_a_run_shows_its_parts_and_its_log(results):
         sections(page(results.root, f"/run/{run}")) for run in (identity, run_id(3, 2), run_id(1, 2))
     )
 
-    titles = "head|Numbers|Learning curves|Training loss, update by update|Misclassified test images|Last epochs|Settings|Provenance"
+    titles = "head|Numbers|Learning curves|Training loss by update|Misclassified test images|Last epochs|Settings|Provenance"
     assert list(done) == titles.split("|")
     assert "Top-1 accuracy 93.0 %" in words(done["Numbers"])
     assert "train.batch_size 128 64" in words(done["Settings"])

@@ -46,7 +46,7 @@ def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, 
     assert next(iter(log.fresh.values())).confirms == tried.index(best)
     assert "Best trial: 0: lr 0.1, depth 2: accuracy 58.0" in output
     page = (tmp_path / "studies/climbing/default/report/report.html").read_text()
-    assert "The search, trial by trial" in page
+    assert "Search history" in page
     assert "nothing is left to run" in command(capsys, "--no-ray", "--results", str(tmp_path))
 
 

@@ -200,14 +200,14 @@ def test_damage_of_one_run_leaves_the_others(results):
     ("part", "message"),
     [
         (Best(), "'best' shows a search, but made_up is a study of given variants. Take it out"),
-        (Pareto(), "'pareto' needs y: made_up is no search"),
+        (Pareto(), "'pareto' needs y, .*, and made_up is not a search"),
         (
             HeatMap("h", x="batch_sise", y="model"),
             r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'",
         ),
         (
             Interactions(where={"model": "ViTRM"}),
-            "interactions 'interactions' needs two axes, but batch_size varies here",
+            "interactions 'interactions' needs two axes that vary, but this study has batch_size",
         ),
         (
             Table("c", rows="model", columns="data", metrics=("roc*",)),
@@ -226,12 +226,12 @@ def test_parts_that_do_not_fit_the_study_are_refused(records, part, message):
         (
             Curve,
             {"x": "batch_size", "y": "top1_accuracy", "drop": True, "log": True},
-            "drops are zero or less, which log cannot",
+            "drop and log cannot be combined",
         ),
         (
             Replications,
             {"cell": "trm_mlp_sudoku"},
-            r"no cell 'trm_mlp_sudoku': there are .* Did you mean 'trm_mlp_sudoku_",
+            r"unknown cell 'trm_mlp_sudoku'. Choose one of .* Did you mean 'trm_mlp_sudoku_",
         ),
         (
             Arithmetic,

@@ -1,1 +1,5 @@
-"""Figures: from records to the frame behind a picture, and from that to Plotly; one look for all of them."""
+"""Build the figures of a report.
+
+Each part turns records into a data frame, and the frame into a Plotly figure. `recstudy.report.look` gives all
+figures the same colours, lines and fonts.
+"""

@@ -1,5 +1,7 @@
-"""What a captioner does inside (003, Figures 3, 7 and 8): where it looks, what its encoder sees, and which
-experts it uses.
+"""The report parts that look inside a captioner (003, Figures 3, 7 and 8).
+
+`AttentionMaps` shows where the model attends, `FeatureMaps` what its vision encoder computes, and
+`ExpertPath` and `ExpertLoad` which experts process the tokens.
 """
 
 from __future__ import annotations
@@ -45,33 +47,38 @@ SHARES = [
     "share",
     "synthetic",
 ]
-WORDS_IN_A_ROW, LETTERS_OF_A_WORD = 6, 8  # tiles in a row, and letters of a word
-TOKEN, TITLE, LABELS = 17, 80, 200  # pixels of a token in the grid, and above and below it
-ORANGE = (230, 159, 0)  # light enough for the image under it
-# of the strongest tint, and of the gray image under it, so that orange shows on white
+WORDS_IN_A_ROW, LETTERS_OF_A_WORD = 6, 8  # tiles in a row, and characters of a word
+TOKEN, TITLE, LABELS = 17, 80, 200  # pixels of a token in the grid, and above and below the grid
+ORANGE = (230, 159, 0)  # light enough to show the image under it
+# opacity of the strongest tint, and brightness of the gray image under it, so that orange shows on white
 STRENGTH, DIM = 0.85, 0.75
 
 
 @PARTS.add("attention_maps")
 class AttentionMaps(FigurePart, OfVariants):
-    """Where a model looks in one test image as it writes each word, and at which words: of the first variant
-    that has kept it.
+    """The attention of a captioner to one test image, and to earlier words, for each word that it generates.
 
-    Without `layer` and `head`, which count from 1, the mean over them.
+    The figure shows the first variant whose runs saved their attention.
+
+    Args:
+        name: The name of the part and of its files.
+        example: Which of the first test images to show, from 0; a run keeps 6.
+        layer: The layer, from 1. The default is the mean over layers.
+        head: The head, from 1. The default is the mean over heads.
     """
 
     name: str = "attention"
-    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
+    example: int = Field(default=0, ge=0, le=5)
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
-    default_title = "Attention while a caption is written"
+    default_title = "Attention while generating a caption"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per word and what it attends to, with the `share` of attention in percent.
+        """Return a row per word and attended position, with the `share` of attention in percent.
 
-        Where `of` is `image`, `word` is written next and `at` is a place of the image (`seen`: its row and
-        column). Where `of` is `caption`, `word` is read and `at` is the place of an earlier word (`seen`).
-        Places count from 1.
+        If `of` is `image`, the model generates `word`, and `at` is a position in the image whose row and
+        column are in `seen`. If `of` is `caption`, the model reads `word`, and `at` is the position of the
+        earlier word `seen`. Positions count from 1.
 
         Raises:
             ConfigError: The model has no such layer or head.
@@ -80,15 +87,17 @@ class AttentionMaps(FigurePart, OfVariants):
         data = pd.DataFrame(columns=SHARES)
         if trace is not None:
             side = range(1, trace.side + 1)
+            # row by row, the order of the image's positions in the attention arrays
             places = [f"row {row}, column {column}" for row in side for column in side]
             parts = [self._shares(trace.cross_attention, trace.words[1:], places).assign(of="image")]
             if trace.self_attention is not None:
                 tokens = self._shares(trace.self_attention, trace.words, trace.words).assign(of="caption")
+                # causal attention: a token sees itself and the tokens before it
                 parts.append(tokens[tokens["at"] <= tokens["place"]])
             selection = {"layer": str(self.layer or "mean"), "head": str(self.head or "mean")}
             data = _with_trace(pd.concat(parts, ignore_index=True).assign(**selection), trace, SHARES)
             if trace.image is None:
-                notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not kept")
+                notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not saved")
             data.attrs["words"] = " ".join(trace.words)
         data.attrs["notes"] = notes
         return data
@@ -101,14 +110,14 @@ class AttentionMaps(FigurePart, OfVariants):
         sentences = [
             f"{trace.title}; {layer} and {head}" if layers * heads > 1 else trace.title,
             (
-                f"Over each word: where the model looked as it wrote it, {trace.side}x{trace.side} places;"
-                f" orange where it is more than even attention, which is {even:.3g} %, and full at"
-                f" {full:.3g} %"
+                "The image above each word shows the attention while the model generated the word, at"
+                f" {trace.side}x{trace.side} positions. Orange marks more than even attention ({even:.3g} %);"
+                f" the strongest orange is {full:.3g} %"
             ),
         ]
         if trace.self_attention is not None:
             sentences.append(
-                "Below: how much each token (row) attends to itself and to the tokens before it (columns)"
+                "Below: attention of each token (row) to itself and to the tokens before it (columns)"
             )
         return ". ".join(sentences) + "."
 
@@ -117,8 +126,13 @@ class AttentionMaps(FigurePart, OfVariants):
         return figure if grid.empty else _add_grid(figure, grid)
 
     def _shares(self, shares: np.ndarray, words: Sequence[str], targets: Sequence[str]) -> pd.DataFrame:
-        """Return the shares (L, H, T, S) of one layer and head, or their mean, a row per word and what is
-        seen.
+        """Return a row per word and target with the attention of the chosen layer and head, or their mean.
+
+        Args:
+            shares: (L, H, T, S) attention of T words to S targets in L layers with H heads; each word's sum
+                is 1.
+            words: The T words.
+            targets: The S words or positions that they attend to.
         """
         for axis, (name, number) in enumerate({"layer": self.layer, "head": self.head}.items()):
             if number and number > shares.shape[axis]:
@@ -133,23 +147,20 @@ class AttentionMaps(FigurePart, OfVariants):
 
 
 def _with_trace(data: pd.DataFrame, trace: CaptionTrace, columns: list[str]) -> pd.DataFrame:
-    """Return these columns, with those that name the run, and the trace itself for `draw`."""
+    """Return these columns with the run's label and seed, and the trace itself for `draw`."""
     return data.assign(**trace.columns)[columns].assign(_trace=pd.Series([trace] * len(data), dtype=object))
 
 
 def _color_range(data: pd.DataFrame) -> tuple[float, float]:
-    """Return even attention, and that from which on a place is orange: at least twice as much, so that even
-    looks even.
-    """
+    """Return even attention and the attention of the strongest orange, both in percent."""
     shares = data[data["of"] == "image"]
     even = 100 / shares["at"].max()
+    # at least twice even attention, so that nearly even attention does not look like a peak
     return even, max(shares["share"].max(), 2 * even)
 
 
 def _tiles(data: pd.DataFrame) -> Tiles:
-    """Return the image as it is, then once for each word: in darker gray, with orange where the attention is
-    more than even.
-    """
+    """Return the original image, then one image per word: gray, with orange for more than even attention."""
     from PIL import Image
 
     cells, size = data[data["of"] == "image"].reset_index(drop=True), (SIDE, SIDE)
@@ -165,15 +176,15 @@ def _tiles(data: pd.DataFrame) -> Tiles:
     peaks = cells.loc[cells.groupby("place")["share"].idxmax()].to_dict("records")
     hover = [
         "the image",
-        *(f"{cell['word']}: most at {cell['seen']}, {cell['share']:.3g} %" for cell in peaks),
+        *(f"{cell['word']}: highest attention at {cell['seen']}, {cell['share']:.3g} %" for cell in peaks),
     ]
     words = ["<i>the image</i>", *(clipped(cell["word"], LETTERS_OF_A_WORD) for cell in peaks)]
     images = [image, *(Image.composite(orange, gray, mask) for mask in masks)]
-    return Tiles("Attention to the image, by the word that was written", images, words, hover, WORDS_IN_A_ROW)
+    return Tiles("Attention to the image, by generated word", images, words, hover, WORDS_IN_A_ROW)
 
 
 def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
-    """Draw tokens by tokens below the tiles; the places of later tokens are empty."""
+    """Draw the attention between tokens below the tiles. The cells of later tokens are empty."""
     x, y = (
         grid[number].astype(str) + " " + grid[name].map(lambda word: clipped(word, LETTERS_OF_A_WORD))
         for number, name in (("at", "seen"), ("place", "word"))
@@ -181,7 +192,7 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
     shares = share_map(x, y, grid["share"], "% of attention")
     rows = LABELS + TOKEN * y.nunique()
     height = figure.layout.height + TITLE + rows
-    # the first token attends to itself alone
+    # the first token attends to itself alone, so that its 100 % would dim all other cells
     top, maximum = rows / height, grid.loc[grid["place"] > 1, "share"].max()
     title = {
         "text": "<b>Attention of each token<br>to those before it</b>",
@@ -190,7 +201,7 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
         "xanchor": "left",
     }
     figure.add_annotation(x=0, xref="paper", y=top, yref="paper", yanchor="bottom", showarrow=False, **title)
-    # where later tokens would be
+    # the colour bar uses the empty upper triangle
     bar = {"x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}
     axis: dict[str, Any] = {**shares.layout.xaxis.to_plotly_json(), "type": "category"}
     figure.add_traces(shares.data[0].update(xaxis="x2", yaxis="y2")).update_layout(
@@ -207,30 +218,35 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
 
 MAPS = ["variant", "label", "seed", "data", "row", "map", "least", "mean", "largest", "where", "synthetic"]
 COARSEST = 5  # C5 is the last stage of a ResNet
-DARK, MIDDLE, LIGHT = "#00204C", "#7C7B78", "#FFE945"  # of cividis, which color-blind readers see alike
+DARK, MIDDLE, LIGHT = "#00204C", "#7C7B78", "#FFE945"  # cividis, which color-blind readers see alike
 MAPS_IN_A_ROW = 3
 
 
 @PARTS.add("feature_maps")
 class FeatureMaps(FigurePart, OfVariants):
-    """Feature maps of a multiscale vision encoder for one test image: of the first variant whose runs saved
-    them.
+    """Feature maps of a multiscale vision encoder for one test image.
 
-    Each map is the mean over channels: of every pyramid level, enlarged to the size of the finest, and of
-    their fusion F.
+    Each map is the mean over channels. There is a map for each pyramid level, enlarged to the size of the
+    finest level, and one for their fusion F. The figure shows the first variant whose runs saved the maps.
+
+    Args:
+        name: The name of the part and of its files.
+        example: Which of the first test images to show, from 0; a run saves 6.
     """
 
     name: str = "features"
-    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run saves 6
+    example: int = Field(default=0, ge=0, le=5)
     default_title = "Feature maps of the vision encoder"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per map: its least, mean and largest value, and `where` the largest is (row and
-        column, from 1).
+        """Return a row per map with its least, mean and largest value, and the position of the largest.
+
+        The column `where` has the row and the column of the position, counted from 1.
         """
         trace, notes = first_trace(records, self.where, self.example, "features")
         data = pd.DataFrame(columns=MAPS)
         if trace is not None and trace.features is not None:
+            # the last map is the fusion F; the pyramid levels before it end at P5
             levels = [f"P{level}" for level in range(COARSEST + 2 - len(trace.features), COARSEST + 1)]
             peaks = [np.unravel_index(values.argmax(), values.shape) for values in trace.features]
             statistics = {
@@ -250,7 +266,7 @@ class FeatureMaps(FigurePart, OfVariants):
         trace, coarsest = data["_trace"].iloc[0], data["map"].iloc[-2]
         height, width = trace.features.shape[1:]
         return (
-            f"{trace.title}. Each map is the mean over channels, {height}x{width} places, from its least"
+            f"{trace.title}. Each map is the mean over channels at {height}x{width} positions, from its least"
             f" value (dark) to its largest (light). {coarsest} is the coarsest level. F is the fusion of all"
             " levels, which the decoder reads."
         )
@@ -262,6 +278,7 @@ class FeatureMaps(FigurePart, OfVariants):
         size, trace = (SIDE, SIDE), data["_trace"].iloc[0]
         images = [(trace.image or Image.new("RGB", size, "gray")).resize(size).convert("RGB")]
         for values in trace.features:
+            # a constant map has no range to divide by
             shares = (values - values.min()) / max(np.ptp(values), np.finfo(float).tiny)
             gray = Image.fromarray((255 * shares).astype(np.uint8)).resize(size, Image.Resampling.NEAREST)
             images.append(ImageOps.colorize(gray, DARK, LIGHT, MIDDLE))
@@ -288,30 +305,36 @@ PATH = [
     "choice",
     "synthetic",
 ]
-LETTERS = 14  # of a token, and of a line of a variant's name
-ROW_HEIGHT, COLUMN_WIDTH, LABEL_WIDTH = 18, 16, 170  # pixels of a token's row, of an expert, and beside them
+LETTERS = 14  # characters of a token, and in a line of a variant's name
+ROW_HEIGHT, COLUMN_WIDTH, LABEL_WIDTH = 18, 16, 170  # pixels of a token's row, of an expert, of the labels
 
 
 @PARTS.add("expert_path")
 class ExpertPath(FigurePart, OfVariants):
-    """The experts that each token of one generated caption goes to, by layer: of the first variant that has
-    experts.
+    """The experts that process each token of one generated caption, by layer.
+
+    The figure shows the first variant that has experts.
+
+    Args:
+        name: The name of the part and of its files.
+        example: Which of the first test images to show, from 0; a run keeps 6.
     """
 
     name: str = "experts"
-    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    default_title = "Experts of each token along a generated caption"
+    example: int = Field(default=0, ge=0, le=5)
+    default_title = "Experts of each token of a generated caption"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per token, layer and expert: its `probability`, and as which `choice` the token went
-        there, if it did.
+        """Return a row per token, layer and expert with the router's `probability`.
 
-        Places, layers, experts and choices count from 1.
+        `choice` is the rank of the expert if it processed the token, and missing if it did not. Places,
+        layers, experts and choices count from 1.
         """
         trace, notes = first_trace(records, self.where, self.example, "router")
         data = pd.DataFrame(columns=PATH)
         if trace is not None and trace.router is not None and trace.chosen is not None:
             layer, place, expert = 1 + np.indices(trace.router.shape).reshape(3, -1)
+            # the rank of each chosen expert, from 1; 0 for all others
             choice = np.zeros(trace.router.shape, int)
             np.put_along_axis(choice, trace.chosen, 1 + np.arange(trace.chosen.shape[-1]), -1)
             route = {
@@ -330,23 +353,19 @@ class ExpertPath(FigurePart, OfVariants):
     def caption(self, data: pd.DataFrame) -> str:
         count = data["choice"].max()
         numbers = f"1 {'and' if count == 2 else 'to'} {count}"
-        marks = (
-            "1 marks the expert that ran on it"
-            if count == 1
-            else f"{numbers} mark the experts that ran on it, by preference"
-        )
-        return (
-            f"{data['_trace'].iloc[0].title}. A row is a token that the model reads of its own caption;"
-            f" {marks}."
-        )
+        marks = f"{numbers} mark the experts that processed the token, in the order of their probability"
+        if count == 1:
+            marks = "1 marks the expert that processed the token"
+        title = data["_trace"].iloc[0].title
+        return f"{title}. Each row is a token of the caption that the model generated; {marks}."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw a row per token, a column per layer and expert."""
+        """Draw a row per token and a column per layer and expert."""
         tokens = data["place"].astype(str) + " " + data["token"].map(lambda token: clipped(token, LETTERS))
         experts = ["layer " + data["layer"].astype(str), data["expert"]]
         figure = share_map(experts, tokens, 100 * data["probability"], "probability, %")
         figure.update_traces(text=data["choice"].astype(object).fillna(""), texttemplate="%{text}")
-        # pixels: a phone scrolls to the rest
+        # a narrower screen scrolls sideways
         min_width = LABEL_WIDTH + COLUMN_WIDTH * len(data.drop_duplicates(["layer", "expert"]))
         return figure.update_layout(
             height=140 + ROW_HEIGHT * int(data["place"].max()), meta={"rows": True, "min_width": min_width}
@@ -366,27 +385,30 @@ LOAD = [
     "dropped",
     "synthetic",
 ]
-MAX_VARIANTS = 6  # variants: more do not fit on a page
-MAX_PRINTED_EXPERTS = 12  # experts whose shares fit into their cells
+MAX_VARIANTS = 6  # more variants do not fit on a page
+MAX_PRINTED_EXPERTS = 12  # with more experts, the shares do not fit into their cells
 LAYER_HEIGHT = 44  # pixels
 
 
 @PARTS.add("expert_load")
 class ExpertLoad(FigurePart, OfVariants):
-    """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one
-    seed of a variant.
+    """The share of the test set's tokens that each expert of a mixture processes, by layer.
+
+    There is a panel for each variant, with one of its seeds.
     """
 
     name: str = "load"
-    default_title = "Each expert's share of the test set's tokens"
+    default_title = "Share of the test tokens per expert"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per expert, of the first finished seed of each of the best variants that have experts.
+        """Return a row per layer and expert, for the first finished seed of the best variants with experts.
 
-        `tokens` it ran on, its `share` and the `even` one in percent of the layer's tokens; of the layer the
-        mean router `entropy` in nats and the choices `dropped`. Layers and experts count from 1.
+        `tokens` counts the tokens that the expert processed. `share`, and `even` for an even load, are in
+        percent of the layer's tokens. `entropy` is the mean router entropy of the layer in nats, and
+        `dropped` counts its dropped choices. Layers and experts count from 1.
         """
         variants = records.chosen(self.where)
+        # reversed, so that the first finished seed of a variant overwrites the others
         runs = {
             run.variant: run
             for run in reversed(records.rows)
@@ -395,13 +417,12 @@ class ExpertLoad(FigurePart, OfVariants):
         routed = [index for index in variants if index in runs]
         without_experts = [records.variants[index].label for index in variants if index not in runs]
         notes = [*cut_note(records, len(routed), MAX_VARIANTS)]
-        notes += (
-            [
-                f"without an expert load, because they have one expert or no finished run: {join_labels(without_experts)}"
-            ]
-            if without_experts
-            else []
-        )
+        if without_experts:
+            notes.append(
+                "without an expert load, because they have one expert or no finished run:"
+                f" {join_labels(without_experts)}"
+            )
+        # the empty frame keeps the columns if no run can be read
         loads = [pd.DataFrame(columns=LOAD)]
         for run in (runs[index] for index in shown_variants(records, MAX_VARIANTS, routed)):
             try:
@@ -414,21 +435,22 @@ class ExpertLoad(FigurePart, OfVariants):
         return data
 
     def caption(self, data: pd.DataFrame) -> str:
+        # entropy and dropped choices belong to the layer and are the same in the rows of its experts
         layers = data.drop_duplicates(["variant", "layer"])
         dropped = layers["dropped"].sum()
         dropped_words = f"{dropped:,} choices were dropped" if dropped else "no token was dropped"
         experts = sorted(data.groupby("variant")["expert"].max().unique())
         counts = ", ".join(f"{math.log(count):.2f} of {count}" for count in experts)
         return (
-            "Percent of the tokens that a layer's experts ran on, each as often as it has experts; true"
-            f" captions are read, no PAD; {dropped_words}. Beside each layer: the router's mean entropy in nats; no"
-            f" preference would be {counts} experts. Experts of two seeds or layers have nothing in common"
-            " but their number."
+            "Percent of the tokens of a layer; a token counts once for each expert that processes it. The"
+            f" model reads the reference captions, PAD does not count, and {dropped_words}. Each layer has its mean"
+            f" router entropy in nats; without any preference it would be {counts} experts. Experts of"
+            " different seeds or layers share only their number."
         )
 
     def finding(self, data: pd.DataFrame) -> str:
         top = data.sort_values("share").iloc[-1]
-        return f"at most {top['share']:.3g} % of a layer's tokens, {top['even']:.3g} % if even"
+        return f"at most {top['share']:.3g} % of a layer's tokens; an even load is {top['even']:.3g} %"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         variants = [
@@ -443,6 +465,11 @@ class ExpertLoad(FigurePart, OfVariants):
 
 
 def _read_load(run: Row) -> pd.DataFrame:
+    """Read a row per layer and expert from the run's routing.
+
+    Raises:
+        ValueError: A layer has no tokens.
+    """
     routing = record_of(Routing, run.found.routing)
     if not all(map(sum, routing.load)):
         raise ValueError("routing: a layer without tokens")

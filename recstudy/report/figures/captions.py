@@ -1,11 +1,12 @@
-"""Captions of test images: as cards of a page, and how well an encoder's image and caption fall together
-(000, section III.D).
+"""The report parts `Captions` and `Alignment`: generated captions, and cosines of images and captions.
 
-captions.json     {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}; images in captions.npz
-alignment.json    {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}
+`Captions` shows cards with test images, references and generated captions. `Alignment` shows how close an
+encoder places an image and its caption before and after training (000, section III.D). They read these files
+of a run:
 
-Of cosines, differences are what is reported: the paper's "over a 1900% increase" divides one by a cosine near
-zero (contradiction 000-10).
+    captions.json    {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}
+    captions.npz     the images
+    alignment.json   {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}
 """
 
 from __future__ import annotations
@@ -55,20 +56,25 @@ CARDS = [
 
 @PARTS.add("captions")
 class Captions(OfVariants):
-    """Test images with their reference captions and what each variant writes: one seed of a variant. A page
-    and its CSV.
+    """Test images with their reference captions and the caption that each variant generates.
+
+    The part is a section of the page and a CSV file. It shows one seed of each variant.
+
+    Args:
+        name: The name of the part and of its files.
+        most: Maximum number of images; a run keeps 36.
     """
 
     name: str = "captions"
-    most: int = Field(default=12, ge=1)  # images; a run keeps 36
-    default_title = "Captions: references and what each model writes"
+    most: int = Field(default=12, ge=1)
+    default_title = "Reference captions and generated captions"
 
     def render(self, records: StudyRecords) -> RenderedPart:
-        """Return a card for each of the first images, and the numbers: a row per image and variant.
+        """Return a card for each of the first images, and a CSV with a row per image and variant.
 
-        In the numbers `references` is a JSON list, `shared` counts the `words` of the hypothesis that a
-        reference has, each at most as often as one of them has it, and `bleu_1` is BLEU-1 of the image alone,
-        of the same words.
+        In the CSV, `references` is a JSON list and `words` the length of the hypothesis. `shared` counts its
+        words that a reference contains, each at most as often as a reference does. `bleu_1` is BLEU-1 of this
+        image alone.
         """
         data, notes = read_examples(records, self.where, "captions.json", self._read)
         cards: list[list[Any]] = []
@@ -78,7 +84,7 @@ class Captions(OfVariants):
             notes += damage
             cards = [answers.to_dict("records") for _, answers in data.groupby(["data", "row"], sort=False)]
             facts = method_notes(records, data["variant"].unique().tolist(), ("decode", "text", "image"))
-        functions = {"reference_words": reference_words, "marked": marked, "picture": picture}
+        functions = {"reference_words": reference_words, "mark_words": mark_words, "picture": picture}
         body = render("captions.html.jinja", cards=cards, facts=facts, **functions)
         csv = data.reindex(columns=CARDS).to_csv(index=False)
         return RenderedPart(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
@@ -97,7 +103,8 @@ class Captions(OfVariants):
 
 
 def reference_words(references: Iterable[str]) -> Counter[str]:
-    """Count each word as often as the reference that has it most: what BLEU lets a hypothesis match."""
+    """Count each word as often as in the reference that has it most often."""
+    # these are the clipped counts of BLEU: a hypothesis may match a word at most so often
     counts: Counter[str] = Counter()
     for reference in references:
         counts |= _words(reference)
@@ -107,6 +114,7 @@ def reference_words(references: Iterable[str]) -> Counter[str]:
 def _scores(hypothesis: str, references: Sequence[str]) -> Json:
     words = _words(hypothesis)
     shared, length = (words & reference_words(references)).total(), words.total()
+    # BLEU's brevity penalty uses the reference of the closest length, the shorter of two equally close ones
     closest = min(
         (_words(text).total() for text in references),
         key=lambda words_count: (abs(words_count - length), words_count),
@@ -121,8 +129,13 @@ def _words(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+", text.lower()))
 
 
-def marked(text: str, rest: dict[str, int]) -> Markup:
-    """Return the text with those of its words marked that `rest` counts, and take them from it."""
+def mark_words(text: str, rest: dict[str, int]) -> Markup:
+    """Return the text with its words marked that `rest` still counts, and reduce these counts.
+
+    Args:
+        text: A caption.
+        rest: How often each word may still be marked; changed in place.
+    """
     parts = []
     for part in re.split(r"(\w+)", text):
         word = part.lower()
@@ -133,9 +146,9 @@ def marked(text: str, rest: dict[str, int]) -> Markup:
 
 
 COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
-MAX_DOTS = 60  # pairs that are drawn as points too
-LETTERS = 20  # of a line beside a violin
-VIOLIN_HEIGHT, MARGINS = 70, 150  # pixels of a violin, and above and below all
+MAX_DOTS = 60  # up to so many pairs, each is drawn as a point too
+LETTERS = 20  # characters in a line of a violin's label
+VIOLIN_HEIGHT, MARGINS = 70, 150  # pixels per violin, and above and below all violins
 PAIRS = [
     "data",
     "row",
@@ -150,25 +163,33 @@ PAIRS = [
     "source",
 ]
 PAIRS += ["synthetic", "_image"]
-OTHER_PAIRS = "the published pairs are of other images and other weights: not comparable"
+OTHER_PAIRS = "the published pairs belong to other images and other weights: not comparable"
 
 
 @PARTS.add("alignment")
 class Alignment(FigurePart, OfVariants, BesidePublished):
-    """Cosines of test images and their captions before and after training, and the differences: one seed of a
-    variant.
+    """Cosines of test images and their captions before and after training, for one seed of each variant.
+
+    It reports differences and no ratios. The paper's "over a 1900% increase" divides a difference by a cosine
+    near zero (contradiction 000-10).
+
+    Args:
+        name: The name of the part and of its files.
+        most: Maximum number of pairs of a variant that are shown with their image.
+        targets: The published cosines.
     """
 
     name: str = "alignment"
-    most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
+    most: int = Field(default=12, ge=1)
     targets: tuple[Target, ...] = Field(
         default_factory=lambda: published("000_alignment_cosines"), kw_only=True
     )
     default_title = "Cosine of image and caption, before and after training"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per pair of the first finished seed of the best variants, then the published pairs
-        (without a row).
+        """Return a row per pair of the first finished seed of the best variants, then the published pairs.
+
+        Published pairs have no row in a data set.
         """
         data, notes = read_examples(records, self.where, "alignment.json", _read_pairs)
         if not data.empty:
@@ -176,7 +197,8 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
             notes += damage
             theirs = _published_pairs(self.targets)
             if not theirs.empty:
-                integers = dict.fromkeys(("row", "variant", "seed"), "Int64")  # the published pairs have none
+                # the published pairs have no row, variant or seed, and only Int64 allows missing values
+                integers = dict.fromkeys(("row", "variant", "seed"), "Int64")
                 data = pd.concat([data.astype(integers), theirs], ignore_index=True)
                 notes.append(OTHER_PAIRS)
         data = data.reindex(columns=PAIRS)
@@ -186,19 +208,17 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     def caption(self, data: pd.DataFrame) -> str:
         counts = data.groupby("variant").size()
         caption = (
-            f"Each shape is the distribution over {span(counts, ',')} test pairs of one seed, its box the"
-            " quartiles"
+            f"Each shape is the distribution over {span(counts, ',')} test pairs of one seed. Boxes show"
+            " quartiles, and lines inside them means."
         )
-        return f"{caption}, its line the mean." + " Diamonds: the pairs that the paper prints." * bool(
-            data["published"].any()
-        )
+        return f"{caption} Diamonds: pairs printed in the paper." if data["published"].any() else caption
 
     def finding(self, data: pd.DataFrame) -> str:
         means = data.groupby("variant")[["before", "after"]].mean()
         return f"mean {span(means['before'], '.2f')} before, {span(means['after'], '.2f')} after"
 
     def html_below(self, records: StudyRecords, data: pd.DataFrame) -> str:
-        """Return mean differences with their intervals over pairs, and the first pairs of each variant."""
+        """Return a table of mean differences with intervals, and the first pairs of each variant."""
         if data.empty:
             return ""
         parts = [
@@ -212,9 +232,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw the two distributions of each variant as halves of a violin, and each published pair below
-        them.
-        """
+        """Draw the two distributions of each variant as halves of a violin, and the published pairs below."""
         names = data["label"].where(~data["published"], "published, " + data["caption"].str.replace("_", " "))
         data = data.assign(place=[folded(name, LETTERS) for name in names])
         cosines = data.melt(
@@ -239,7 +257,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         )
         diamonds.for_each_trace(lambda trace: trace.update(name=f"{trace.name}, paper", marker_size=12))
         figure.add_traces(diamonds.data)
-        # room for the halves at both ends
+        # the first and the last half need room at both ends of the axis
         figure.update_yaxes(title="", range=[data["place"].nunique() - 0.4, -0.6])
         return figure.update_layout(
             height=MARGINS + VIOLIN_HEIGHT * data["place"].nunique(), legend_title="", meta={"rows": True}
@@ -252,7 +270,10 @@ def _read_pairs(path: Path) -> list[Json]:
 
 
 def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
-    """Return the published cosines, two of them a pair: the image's name is their only caption."""
+    """Return the published cosines in pairs, before and after training.
+
+    The paper prints no captions of these images, so that the name of the image serves as the caption.
+    """
     cosines = pd.DataFrame(
         [
             (target.where["data.name"], str(target.where["image"]), target.value, target.cited, target.note)

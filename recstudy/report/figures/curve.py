@@ -1,4 +1,8 @@
-"""A metric against a swept setting: lines, seeds, intervals and published values."""
+"""The report parts `Curve` and `Residuals`: a metric against a swept setting.
+
+A curve shows lines of means, a dot per seed, interval bands and the published values. `effort.py` and
+`two_axes.py` reuse `comparable` and `point_row`.
+"""
 
 from __future__ import annotations
 
@@ -56,25 +60,30 @@ COLUMNS = [
     "run_ids",
 ]
 COLUMNS += ["synthetic", "seeds"]
-MOST_TICKS = 24  # levels of an axis that are labelled; where there are more, Plotly chooses
-BAND_SEEDS = 3  # the interval of two seeds says more of its own spread than of the mean
-DOTS = "Small dots: the seeds. Shaded: 95 % intervals, from three seeds on"
-HOLLOW = "Hollow: published, with its margin"
+MAX_TICKS = 24  # if an axis has more levels, Plotly chooses which to label
+BAND_SEEDS = 3  # an interval from two seeds says more about its own spread than about the mean
+DOTS = "Small dots: seeds. Shading: 95 % intervals, for three or more seeds"
+HOLLOW = "Hollow markers: published values with their margins"
 DROP = (
-    "Each point minus the best one of its line, with its 95 % interval; of published points, of two numbers."
-    " The best is chosen from the same runs, so drops are a little too large"
+    "Each point minus the best point of its line, with the 95 % interval of the difference. Published drops"
+    " are differences of two published numbers. The best point is chosen from the same runs, so drops are"
+    " slightly overestimated"
 )
 HOVER = {"line": False, "value": ":.6g", "low": ":.6g", "high": ":.6g", "n": True, "expected": True}
-Points = dict[tuple[str, Any, str], list[int]]  # (line, x, metric there) -> variants
+Points = dict[tuple[str, Any, str], list[int]]  # (line, x, metric at that x) -> variants
 
 
 @PARTS.add("curve")
 class Curve(FigurePart, OfVariants, BesidePublished):
-    """A metric against a swept field, one line for each value of another: a dot a seed, interval bands,
-    published points.
+    """A metric against a swept field, with a line for each value of another field.
 
-    With `drop`, each point minus the best of its line: how robust a model is to a batch size. With `log`,
-    powers of ten along y.
+    Args:
+        x: The field or cost along the x-axis.
+        y: The metric.
+        by: The field whose values are the lines.
+        drop: Whether to subtract the best point of each line, which shows for example how robust a model is
+            to the batch size.
+        log: Whether the y-axis is logarithmic.
     """
 
     x: str
@@ -88,10 +97,13 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     def __post_init__(self) -> None:
         if self.drop and self.x.startswith("eval."):
             raise ConfigError(
-                f"curve {self.name!r}: drop compares runs, and all points along {self.x} are of the same runs"
+                f"curve {self.name!r}: drop compares different runs, but all points along {self.x} belong to"
+                " the same runs. Remove drop or choose another x"
             )
         if self.drop and self.log:
-            raise ConfigError(f"curve {self.name!r}: drops are zero or less, which log cannot show")
+            raise ConfigError(
+                f"curve {self.name!r}: drop and log cannot be combined, because drops are zero or negative"
+            )
 
     @property
     def heading(self) -> str:
@@ -100,7 +112,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         return self.title or self.default_title or usual
 
     def points(self, records: StudyRecords) -> Points:
-        """Return the variants at each point; several at one point are pooled."""
+        """Return the variants at each point. Several variants at one point are pooled."""
         points = Points()
         for index in comparable(records, self.where):
             line = level_words(self.by, records.level(index, self.by)) if self.by else metric(self.y).title
@@ -109,16 +121,16 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         return points
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per point, ours and published. A point without a finished run has no value, but keeps
-        its row.
+        """Return a row per point, ours and published.
+
+        A point without a finished run has a row without a value.
         """
         points = self.points(records)
-        placement = match_targets(
-            records, self.targets, sorted({index for pooled in points.values() for index in pooled}), [self.y]
-        )
+        variants = sorted({index for pooled in points.values() for index in pooled})
+        placement = match_targets(records, self.targets, variants, [self.y])
         rows: list[dict[str, Any]] = []
-        for (line, x, name), variants in points.items():
-            point = cell(records, variants, name, placement)
+        for (line, x, name), pooled in points.items():
+            point = cell(records, pooled, name, placement)
             rows += [{"line": line, "x": x, **row} for row in (point_row(point), *_published_points(point))]
         data = pd.DataFrame(rows, columns=COLUMNS).sort_values(
             ["line", "published", "x"], key=_order, ignore_index=True
@@ -131,10 +143,10 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         unfinished_points = ours["value"].isna().sum()
         incomparable = (published["verdict"] == Verdict.NOT_COMPARABLE).sum()
         notes = {
-            f"points pool up to {pooled} variants; intervals go by the spread of seeds within them": (
+            f"points pool up to {pooled} variants; intervals use the variance of seeds within variants": (
                 pooled > 1
             ),
-            f"{unfinished_points} of {len(ours)} points not run yet": unfinished_points,
+            f"{unfinished_points} of {len(ours)} points have no finished run": unfinished_points,
             f"{incomparable} of {plural(len(published), 'published point')} not comparable": incomparable,
         }
         leaky = leaky_notes(records, records.chosen(self.where), is_shown=False)
@@ -152,8 +164,9 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         return ". ".join(sentence for sentence, is_needed in sentences.items() if is_needed)
 
     def finding(self, data: pd.DataFrame) -> str:
-        """Return `1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are
-        apart.
+        """Return the two ends of the line with the best point: `1.0 % at 1, 93.9 % at 16`.
+
+        Return an empty text if the intervals of both ends overlap.
         """
         ours = _split(data)[0].dropna(subset=["value", "low"])
         if self.drop or metric(self.y).better is None or ours.empty or not ours["x"].map(is_number).all():
@@ -178,7 +191,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         data = data.astype({"value": float, "low": float, "high": float})
         ours, published = _split(data)
         ours = ours.dropna(subset="value")
-        if self.log:  # which zero has no place on: an interval that reaches it ends below the lowest point
+        if self.log:
+            # a logarithmic axis has no zero: an interval that reaches it ends at half the lowest value
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
         title = (
@@ -211,23 +225,23 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         )
 
     def _ticks(self, levels: Sequence[Any]) -> dict[str, Any]:
-        """Return the options of the x-axis: categories where a level is a word, base 2 where all are powers
-        of two.
-        """
+        """Return Plotly's options of the x-axis for these levels."""
         if not all(map(is_number, levels)):
             return {"type": "category"}
         if find_metric(self.x):
             return {"rangemode": "nonnegative"}
-        if len(levels) > MOST_TICKS:
+        if len(levels) > MAX_TICKS:
             return {}
+        # powers of two, such as numbers of steps, are equally far apart on a logarithmic axis
         is_doubled = len(levels) > 2 and all(level > 0 and log2(level).is_integer() for level in levels)
         scale = {"type": "log"} if is_doubled else {}
         return {"tickvals": levels, "ticktext": [f"{level:g}" for level in levels], **scale}
 
     def _positions(self, records: StudyRecords, index: int) -> Mapping[Any, str]:
-        """Return the levels of the x-axis at which a variant has a point, and the metric there."""
+        """Return the levels of the x-axis at which a variant has a point, with the metric of each point."""
         runs = records.by_variant[index]
         if self.x in WITHIN_A_RUN:
+            # a variant without runs has the levels of the others, so that its missing points are counted
             return self._positions_within(runs) or self._positions_within(records.rows)
         if not find_metric(self.x) or self.x in records.variants[index].levels:
             return {records.level(index, self.x): self.y}
@@ -235,20 +249,22 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         return {mean_of(costs) if costs else None: self.y}
 
     def _positions_within(self, runs: Iterable[Row]) -> Mapping[Any, str]:
-        """Return the depths that runs were scored at, or their parts: a level is a number, a class a word."""
+        """Return the depths or parts (levels, classes) at which runs were scored, with their metrics."""
         if self.x == "eval.depth":
             depths = {int(depth) for run in runs for depth in run.found.depths.get(self.y, ())}
             return {depth: at_depth(self.y, depth) for depth in sorted(depths)}
         start = f"{self.y}."
         names = dict.fromkeys(name for run in runs for name in run.found.metrics if name.startswith(start))
         parts = {name.removeprefix(start): name for name in names}
+        # a level of difficulty is a number, a class of the images a word
         return {
             int(part) if part.isdecimal() else part.replace("_", " "): name for part, name in parts.items()
         }
 
     def _minus_best(self, records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
-        """Return the points as differences from the best of their line, which lies at `best` and has no
-        interval.
+        """Return the points as differences from the best of their line.
+
+        The column `best` has the x of the best point, whose own difference is 0 without an interval.
         """
         ranked = data.dropna(subset="value").sort_values(
             "value", ascending=metric(self.y).sign < 0, kind="stable"
@@ -278,10 +294,10 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
 @PARTS.add("residuals")
 class Residuals(Curve):
-    """How far the states of a recursive model still move, |z_t - z_(t-1)| / |z_t|, segment by segment: a line
-    a variant.
+    """The relative change of a recursive model's states in each segment, with a line per variant.
 
-    Of models of puzzles, each a mean over the first test puzzles.
+    The residual of segment t is |z_t - z_(t-1)| / |z_t|, averaged over the first test puzzles. Only models of
+    puzzles record it.
     """
 
     name: str = "residuals"
@@ -289,29 +305,29 @@ class Residuals(Curve):
     y: str = "residual"
     by: str | None = "variant"
     log: bool = True
-    default_title = "How far the states still move, segment by segment"
+    default_title = "Relative change of the states in each segment"
 
 
 def comparable(records: StudyRecords, levels: dict[str, Any]) -> list[int]:
-    """Return the variants at these levels that do not leak."""
+    """Return the variants at these levels, without models that were given the answer."""
     return [index for index in records.chosen(levels) if not records.leaks(index)]
 
 
 def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return ours and the published points."""
+    """Return our points and the published points."""
     is_published = data["published"].astype(bool)
     return data[~is_published], data[is_published]
 
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the sort key of a column of `data`: numbers by size; words and lines as in the study."""
+    """Return the sort key of a column: numbers by size, words and lines in the order of the study."""
     if column.name == "x":
         return column.map(lambda x: x if is_number(x) else inf)
     return pd.Series(pd.factorize(column)[0], column.index)
 
 
 def point_row(point: Cell) -> dict[str, Any]:
-    """Return the columns of a figure's data that say what a cell has measured."""
+    """Return the columns of a figure's data that a cell fills: value, interval, counts, verdict and runs."""
     names = ("value", "low", "high", "n", "expected", "synthetic")
     texts = {
         "verdict": _join_unique(str(answer.verdict) for _, answer in published_answers(point)),
@@ -323,7 +339,8 @@ def point_row(point: Cell) -> dict[str, Any]:
 
 
 def _published_points(point: Cell) -> list[dict[str, Any]]:
-    """Return a row per published value, however many tables of the papers state it."""
+    """Return a row per published value of a point."""
+    # several tables of the papers may state the same value
     groups: dict[float, list[tuple[MatchedTarget, str]]] = {}
     for target, answer in published_answers(point):
         groups.setdefault(target.value, []).append((target, answer.verdict))
@@ -350,7 +367,7 @@ def _join_unique(words: Iterable[str]) -> str:
 
 
 def _hollow(trace: go.Scatter) -> None:
-    """Make the markers hollow, with the margin within which ours count as reproduced as a thick bar."""
+    """Make the markers hollow, and draw the margin of reproduction as a thick bar."""
     symbol, color = f"{trace.marker.symbol}-open", trace.line.color
     trace.update(
         name=f"{trace.name}, published",

@@ -1,4 +1,8 @@
-"""Exact accuracy of puzzles against FLOPs at test, from the same weights: as a figure and as a table."""
+"""The report parts `Effort` and `Budgets`: exact accuracy of puzzles against compute at test.
+
+All points of a variant come from the same trained weights. They differ in the number of segments, noisy
+trajectories or symmetric copies per puzzle. `Effort` is the figure and `Budgets` the table.
+"""
 
 from __future__ import annotations
 
@@ -19,54 +23,54 @@ from recstudy.report.targets import deviation_notes, match_targets, unmatched_no
 
 SEGMENTS, TRAJECTORIES, COPIES, HALTED = (
     "segments",
-    "surest of noisy trajectories",
-    "vote of copies",
-    "halting by itself",
+    "most confident of noisy trajectories",
+    "vote of symmetric copies",
+    "adaptive halting",
 )
 SCORE = "exact_accuracy"
 
 
 class TestBudget(NamedTuple):
-    """So many segments, trajectories or copies of a puzzle; the amount varies where it halts by itself."""
+    """The compute that is spent on a test puzzle, and the metric that scores it."""
 
     way: str
-    amount: int | None
-    gflops: float  # a puzzle; not a number before a run has finished
+    amount: int | None  # segments, trajectories or copies; None if the network decides when to halt
+    gflops: float  # per puzzle; NaN before a run has finished
     metric: str
 
 
 def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
-    """Return all budgets that a variant's runs are scored with."""
+    """Return all budgets that the runs of a variant are scored with."""
     config = records.configs[index]
     done = [run for run in records.by_variant[index] if run.done and run.value("halted_steps") is not None]
     last = config["train.evaluation_steps"]
+    # a run records the FLOPs of all its segments, which cost the same
     segment = done[0].number("gflops") / last if done else nan
-    wide = segment * config.get("train.at_test.segments", 0)
+    # each trajectory and each copy runs for all segments of at_test
+    full_run = segment * config.get("train.at_test.segments", 0)
     trajectories, copies = (
         doubling_counts(config.get(f"train.at_test.{name}", 0)) for name in ("trajectories", "copies")
     )
     halted = sum(run.number("halted_steps") for run in done) / len(done) if done else nan
-    return [
-        *(
-            TestBudget(SEGMENTS, depth, segment * depth, SCORE if depth == last else at_depth(SCORE, depth))
-            for depth in sorted({*doubling_counts(config["train.evaluation_depths"]), last})
-        ),
-        *(
-            TestBudget(TRAJECTORIES, count, wide * count, f"noisy_exact_accuracy.{count}")
-            for count in trajectories
-        ),
-        *(TestBudget(COPIES, count, wide * count, f"voted_exact_accuracy.{count}") for count in copies),
-        TestBudget(HALTED, None, segment * halted, "halted_exact_accuracy"),
-    ]
+    result = []
+    for depth in sorted({*doubling_counts(config["train.evaluation_depths"]), last}):
+        score = SCORE if depth == last else at_depth(SCORE, depth)
+        result.append(TestBudget(SEGMENTS, depth, segment * depth, score))
+    for count in trajectories:
+        result.append(TestBudget(TRAJECTORIES, count, full_run * count, f"noisy_exact_accuracy.{count}"))
+    for count in copies:
+        result.append(TestBudget(COPIES, count, full_run * count, f"voted_exact_accuracy.{count}"))
+    result.append(TestBudget(HALTED, None, segment * halted, "halted_exact_accuracy"))
+    return result
 
 
 @PARTS.add("effort")
 class Effort(Curve):
-    """Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think
-    more.
+    """Exact accuracy of puzzles against FLOPs at test, from the same weights.
 
-    More segments, the surest of noisy trajectories, the vote of copies under symmetries (`train.at_test`),
-    and as a point where each puzzle halts by itself. `Budgets` is the table of it.
+    The figure has a line for each way to spend more compute: more segments, the most confident of noisy
+    trajectories, and the vote of symmetric copies (`train.at_test`). A single point shows the accuracy if the
+    network halts by itself. `Budgets` shows the same numbers as a table.
     """
 
     name: str = "effort"
@@ -89,8 +93,9 @@ class Effort(Curve):
 
 @PARTS.add("budgets")
 class Budgets(TablePart, OfVariants, BesidePublished):
-    """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more
-    and each count.
+    """FLOPs at test and exact accuracy of puzzles, from the same weights.
+
+    The table has a row for each way to spend more compute and each amount.
     """
 
     name: str = "budgets"
@@ -108,13 +113,14 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             flops = {run.id: budget.gflops for run in records.by_variant[index] if run.done}
             score = cell(records, [index], budget.metric, placement)
             rows.append(TableRow(label, (cell_of_values(records, [index], "gflops", flops), score)))
+        # the first cell of a row has the FLOPs, the second the score
         matches = (match for row in rows for match in row.cells[1].matches)
         return TableData(
             name=self.name,
             title=self.heading,
             columns=("GFLOP/puzzle", metric(SCORE).heading),
             rows=tuple(rows),
-            corner="way",
+            corner="method",
             warnings=(*warnings(records), *leaky_notes(records, variants)),
             notes=(
                 *deviation_notes(matches),

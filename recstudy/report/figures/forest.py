@@ -1,7 +1,7 @@
-"""Forest plots: a row per estimate with its interval, under its label, so that labels have room on a phone.
+"""Forest plots of estimates with intervals: `Forest` for questions, and the report part `Replications`.
 
-`Replications` shows what others got for a published number, and what one more retraining would find: random
-effects over the retrainings.
+The tables of questions draw a `Forest`. `Replications` shows independent retrainings of a published model,
+with their random-effects mean and the prediction for one more retraining.
 """
 
 from __future__ import annotations
@@ -30,22 +30,26 @@ SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
 SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
 MARKS = {"yes": "Filled circles", "no": "Crosses", "open": "Hollow circles"}
-SHADE = "Shaded: the values that would bear out the claim, or that lie within the margin of the published one"
-WIDTH = 44  # characters of a label's line, which fit a phone
+SHADE = "Shading: values that support the claim, or values within the margin of the published difference"
+WIDTH = 44  # characters in a line of a label, which fit the screen of a phone
 ROW, LINE, AXIS = 18, 16, 100  # pixels of an interval, of a line of its label, of an x-axis with its title
 
 
 class Forest(FigurePart):
-    """Estimates with intervals, each over the shade of the region that is asked about.
+    """Estimates with intervals over the shaded region of each question.
 
-    The data have a row per question. `group` is the title of its x-axis: the rows of a group have one unit.
-    An end of a region may be infinite. `mark` is `yes` (decided as asked, or shown to differ), `no` (decided
-    against it) or `open`. `about` is shown under the pointer. `data.attrs["verdicts"]` counts the verdicts in
-    words.
+    The data have a row per question:
+
+        group       title of the x-axis; the rows of a group have the same unit
+        region_...  ends of the shaded region, which may be infinite
+        mark        `yes` (decided as asked, or a significant difference), `no` (decided against) or `open`
+        about       text of the tooltip
+
+    `data.attrs["verdicts"]` counts the verdicts in words.
     """
 
     origin: ClassVar[float] = 0.0  # a value that each x-axis includes
-    lines: ClassVar[int] = 3  # of a label at most: the table has the whole label
+    lines: ClassVar[int] = 3  # maximum number of lines in a label; the table has the whole label
 
     def caption(self, data: pd.DataFrame) -> str:
         verdicts = {
@@ -60,6 +64,7 @@ class Forest(FigurePart):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         from plotly.subplots import make_subplots
 
+        # a label stands above its interval and not left of it, where a phone has no room
         labels = data["label"].map(lambda label: clipped(label, WIDTH, self.lines))
         groups = [rows for _, rows in data.assign(text=labels).groupby("group", sort=False)]
         height = (ROW + LINE * (1 + labels.str.count("<br>").max())) * len(data) + AXIS * len(groups)
@@ -71,7 +76,8 @@ class Forest(FigurePart):
         )
 
     def _draw_group(self, figure: go.Figure, rows: pd.DataFrame, subplot: dict[str, Any]) -> None:
-        """Draw the rows of one unit, the first on top."""
+        """Draw the rows of one unit, with the first row on top."""
+        # an infinite end of a region is drawn to the edge of the axis
         numbers = rows[["estimate", *INTERVAL, *REGION]].replace([inf, -inf], nan).to_numpy()
         left, right = (float(end([self.origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
         margin = 0.08 * (right - left) or 1.0
@@ -114,22 +120,24 @@ class Forest(FigurePart):
 
 RETRAINED_COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]
 RETRAINED_CAPTION = (
-    "Filled circles: independent retrainings, the values of the mean; hollow: not in it, and why. Bars: 95 %"
-    " by test items and printed digits alone. Last rows: the mean with its 95 % interval, and where one more"
-    " retraining would fall"
+    "Filled circles: independent retrainings, which enter the mean. Hollow circles: results that do not, with"
+    " the reason. Bars: 95 % intervals from test items and printed digits alone. Last rows: the mean with its"
+    " 95 % interval, and the range where one more retraining would fall"
 )
-Z = 1.96
-# of the columns of a forest
+Z = 1.96  # half-width of a normal 95 % interval in standard errors
+# column of the replications -> column of a forest
 FOREST_NAMES = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}
 FOREST_NAMES |= {"low": "low_95", "high": "high_95"}
 
 
 @PARTS.add("replications")
 class Replications(Forest):
-    """What others got for a published number, beside it and the study's own comparable runs: a forest with
-    the random-effects mean over the independent retrainings, tau, and what one more would find.
+    """A forest plot of a published number, its independent retrainings and the study's comparable runs.
 
-    `cell`: of `recstudy.papers.replications.CELLS`, such as `trm_mlp_sudoku_extreme`.
+    The last rows show the random-effects mean over the retrainings with tau, and the prediction for one more.
+
+    Args:
+        cell: A key of `recstudy.papers.replications.CELLS`, such as `trm_mlp_sudoku_extreme`.
     """
 
     name: str = "replications"
@@ -140,23 +148,25 @@ class Replications(Forest):
     def __post_init__(self) -> None:
         if self.cell not in CELLS:
             raise ConfigError(
-                f"replications: no cell {self.cell!r}: there are {choices(CELLS)}.{nearest(self.cell, CELLS)}"
+                f"replications: unknown cell {self.cell!r}. Choose one of {choices(CELLS)}."
+                f"{nearest(self.cell, CELLS)}"
             )
 
     @property
     def heading(self) -> str:
-        return self.title or f"What others got: {CELLS[self.cell].title}"
+        return self.title or f"Independent retrainings: {CELLS[self.cell].title}"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return the rows of the cell with the study's finished runs that compare with the published
-        number.
-        """
+        """Return the rows of the cell, with the study's finished runs that compare with the published one."""
         target = _published_target(self.cell)
         placement = match_targets(records, [target], range(len(records.variants)), [target.metric])
-        variants = [
-            key for key, targets in placement.matches.items() if not any(match.reasons for match in targets)
+        # reasons say why a variant does not compare with the published number
+        comparable_keys = [
+            key for key, matches in placement.matches.items() if not any(match.reasons for match in matches)
         ]
-        runs = [(run, name) for index, name in variants for run in records.by_variant[index] if run.done]
+        runs = [
+            (run, name) for index, name in comparable_keys for run in records.by_variant[index] if run.done
+        ]
         ours = [
             (f"{run.label}, seed {run.seed}", run.number(name))
             for run, name in runs
@@ -172,17 +182,22 @@ class Replications(Forest):
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         rows = data.dropna(subset="value").rename(columns=FOREST_NAMES)
-        names, details = (
-            rows["who"].where(rows["who"] != "", rows["mark"]),
-            rows["apart"].where(rows["apart"] != "", rows["verdict"]),
-        )
+        names = rows["who"].where(rows["who"] != "", rows["mark"])
+        details = rows["apart"].where(rows["apart"] != "", rows["verdict"])
         labels = (names + ": " + details).str.removesuffix(": ")
         return super().draw(rows.assign(label=labels, group="%", region_low=nan, region_high=nan))
 
 
 def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.DataFrame:
-    """Return the published number, ours, the retrainings and the others, each by its value; last the mean and
-    the prediction.
+    """Return the rows of a forest of replications.
+
+    Args:
+        cell: A key of `CELLS`.
+        ours: Label and value of each run of the study.
+
+    Returns:
+        The published number, our runs, the retrainings and the other results from the highest value down,
+        and last the mean and the prediction.
     """
     target, combined, none = _published_target(cell), combine_cell(cell), (nan, nan)
     rows = [("published", "the paper", target.model, target.value, *none, "", target.cited)]
@@ -190,19 +205,11 @@ def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.Da
     for row in sorted(
         replications(cell), key=lambda row: (row.value is None, not row.counts, -(row.value or 0.0))
     ):
+        # only a result that enters the mean gets an error bar
         kind, half = ("retrained", Z * row.error) if row.counts else ("apart", nan)
         value = nan if row.value is None else row.value
-        rows.append(
-            (
-                kind,
-                row.who,
-                row.setting,
-                value,
-                *clip_percent(value - half, value + half),
-                row.why_not,
-                row.source,
-            )
-        )
+        limits = clip_percent(value - half, value + half)
+        rows.append((kind, row.who, row.setting, value, *limits, row.why_not, row.source))
     if combined:
         for kind, interval in (("mean", combined.interval), ("prediction", combined.predicted)):
             rows.append((kind, "", "", combined.mean, *clip_percent(*(interval or none)), "", ""))
@@ -210,29 +217,25 @@ def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.Da
 
 
 def combine_cell(cell: str) -> Combined | None:
-    """Return random effects over a cell's retrainings; None where there is none."""
-    from recstudy.evidence.replications import combine  # loads scipy
+    """Return the random-effects summary of a cell's retrainings, or None if it has none."""
+    from recstudy.evidence.replications import combine  # imports scipy, which is slow
 
-    counting = [row for row in replications(cell) if row.counts]
-    return (
-        combine([row.value or 0.0 for row in counting], [row.error for row in counting]) if counting else None
-    )
+    retrainings = [row for row in replications(cell) if row.counts]
+    if not retrainings:
+        return None
+    return combine([row.value or 0.0 for row in retrainings], [row.error for row in retrainings])
 
 
 def summarize(mean: Combined | None) -> str:
-    """Return `Random effects over 7 independent retrainings ...: 83.3 % [79.4, 87.3], tau 4.3; one more would
-    ...`.
-    """
+    """Return the summary in words: `Random effects over 7 independent retrainings ...: 83.3 % ...`."""
     if mean is None:
         return "No independent retraining is known"
     if mean.interval is None:
         return f"One independent retraining: {mean.mean:.1f} %"
     low, high = clip_percent(*mean.interval)
-    prediction = (
-        "; one more would find {:.1f} to {:.1f}".format(*clip_percent(*mean.predicted))
-        if mean.predicted
-        else ""
-    )
+    prediction = ""
+    if mean.predicted:
+        prediction = "; one more would find {:.1f} to {:.1f}".format(*clip_percent(*mean.predicted))
     return (
         f"Random effects over {mean.k} independent retrainings, without the published run and ours:"
         f" {mean.mean:.1f} % [{low:.1f}, {high:.1f}], tau {mean.tau:.1f}{prediction}"
@@ -240,7 +243,7 @@ def summarize(mean: Combined | None) -> str:
 
 
 def clip_percent(low: float, high: float) -> tuple[float, float]:
-    """Return both ends, no further than a share goes."""
+    """Return both ends of an interval, clipped to 0 and 100 %."""
     return max(low, 0.0), min(high, 100.0)
 
 

@@ -1,5 +1,6 @@
-"""The course of training: what the epochs of each variant measured, a panel a metric, and the loss update by
-update.
+"""The report parts `LearningCurves` and `LossTrace`: metrics by epoch, and the loss by optimiser update.
+
+The board draws the same figures while runs are in progress.
 """
 
 from __future__ import annotations
@@ -37,19 +38,24 @@ COLUMNS = [
 ]
 NO_METRICS = ("variant", "seed", "id", "epoch", "seconds")
 SELECTION = "selection_"
-PANELS = 6  # of metrics that a user's own program reported
+PANELS = 6  # maximum number of metrics of a user's own program
 CIRCLE = {"symbol": "circle-open", "line": {"width": 2}}
-MOST_TICKS = 12  # epochs that are all labelled
+MAX_TICKS = 12  # up to so many epochs, each has a label
 
 
 @PARTS.add("learning_curves")
 class LearningCurves(FigurePart):
-    """Per-epoch values of every variant: mean over the seeds, with the range between them."""
+    """Metrics by epoch: the mean over the seeds of each variant, with the range of the seeds.
+
+    Args:
+        name: The name of the part and of its files.
+        metrics: The metrics to show. Empty means all metrics that a user's own program reports.
+        window: Number of epochs of the moving average; 1 means no average.
+    """
 
     name: str = "learning_curves"
-    # none: all that a user's own program reported
     metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
-    window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
+    window: int = Field(default=1, ge=1)
     reads_in = ("metrics",)
     live = True
     default_title = "Learning curves"
@@ -64,8 +70,8 @@ class LearningCurves(FigurePart):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per variant, metric and epoch, for the best variants.
 
-        `mean`, `low` and `high` are over `n` seeds; `average` is the mean over the `window` epochs around.
-        `selected` seeds have selected the epoch. Of a user's own program, `step` takes the place of `epoch`.
+        `mean`, `low` and `high` are over `n` seeds, and `average` is the moving average. `selected` counts
+        the seeds that selected the epoch. For a user's own program, `step` replaces `epoch`.
         """
         frame = records.epochs(shown_variants(records))
         reported = [name for name in map(str, frame) if name not in NO_METRICS][:PANELS]
@@ -82,15 +88,14 @@ class LearningCurves(FigurePart):
         return data.rename(columns={"epoch": "step"}) if records.is_own else data
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
-        """Name metrics that no run has, which may be misspelt, and logs that a crash or a disk has
-        damaged.
-        """
+        """Return notes on damaged logs, on variants that are not shown, and on metrics that no run has."""
         unknown = [
             name
             for name in self.metrics
             if len(data) and not find_metric(name) and name not in set(data["metric"])
         ]
         lost_epochs = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
+        # a crash or a full disk can damage lines of a log
         damaged = join_labels(
             [f"{run} ({plural(count, 'epoch')})" for run, count in lost_epochs.items() if count]
         )
@@ -103,15 +108,15 @@ class LearningCurves(FigurePart):
     def caption(self, data: pd.DataFrame) -> str:
         axis, common = axis_of(data), without_common(list(data["label"].unique()))[1]
         sentences = {
-            "Lines: means over seeds; shaded: the range between them": (data["n"] > 1).any(),
+            "Lines: means over seeds. Shading: range of the seeds": (data["n"] > 1).any(),
             f"All variants: {common}": common,
-            f"Light: each {axis}. Dark: moving average, centred, over {self.window} {axis}s": self.window > 1,
-            "Circles: the epochs that were selected": is_selected(data).any(),
+            f"Light: each {axis}. Dark: centred moving average over {self.window} {axis}s": self.window > 1,
+            "Circles: selected epochs": is_selected(data).any(),
         }
         return ". ".join(sentence for sentence, is_needed in sentences.items() if is_needed)
 
     def finding(self, data: pd.DataFrame) -> str:
-        """Return where the first score, or else the first metric, ends over the variants."""
+        """Return the range over the variants of the last value of the first score, or of the first metric."""
         names = list(data["metric"].unique())
         name = next((name for name in names if name.startswith(SELECTION)), names[0])
         score = "selection " * name.startswith(SELECTION) + inline(name.removeprefix(SELECTION))
@@ -119,12 +124,10 @@ class LearningCurves(FigurePart):
         return f"{score} ends at {last_values} {metric(name).unit}".strip()
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw a panel a metric; a click on a name in the legend hides or shows that variant in all of them.
-
-        The traces are made here and not by plotly.express, which takes ten times as long for 30 variants.
-        """
+        """Draw a panel per metric. A click in the legend hides or shows a variant in all panels."""
         from plotly.subplots import make_subplots
 
+        # plotly.express would take ten times as long to make the traces of 30 variants
         axis, variants = axis_of(data), data.drop_duplicates("variant")
         names = dict(zip(variants["variant"], without_common(list(variants["label"]))[0], strict=True))
         panels = {name: metric_label(unescape(name)) for name in data["metric"].unique()}
@@ -140,6 +143,7 @@ class LearningCurves(FigurePart):
                 "xaxis": f"x{panel}",
                 "yaxis": f"y{panel}",
             }
+            # bands and light lines have no tooltip and no entry in the legend
             silent = trace | {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
             if (points["n"] > 1).any():
                 outline = {
@@ -151,6 +155,7 @@ class LearningCurves(FigurePart):
             if self.window > 1:
                 light = {"color": tint(color, max(0.1, 0.7 / (1 + len(names)))), "width": 1}
                 light_lines.append(silent | {"y": points["mean"], "line": light})
+            # a circle marks a selected epoch, and makes a line of one point visible
             circles = np.where(is_selected(points) | (len(points) == 1), 9, 0)
             marker = {**CIRCLE, "size": circles, "color": color}
             look = {
@@ -161,7 +166,7 @@ class LearningCurves(FigurePart):
         figure.add_traces([*bands, *light_lines, *lines])
         figure.update_yaxes(rangemode="nonnegative" if data["low"].min() >= 0 else "normal")
         figure.update_xaxes(
-            dtick=1 if data[axis].max() <= MOST_TICKS else None, tickformat=",", showticklabels=True
+            dtick=1 if data[axis].max() <= MAX_TICKS else None, tickformat=",", showticklabels=True
         )
         figure.update_xaxes(title=axis, row=len(panels))
         layout = {
@@ -174,49 +179,57 @@ class LearningCurves(FigurePart):
 
 
 def axis_of(data: pd.DataFrame) -> str:
-    """Return what the lines of a log are called: the steps of a user's own program, else epochs."""
+    """Return the column of the x-axis: `step` for a user's own program, `update` for losses, else `epoch`."""
     return next(axis for axis in ("step", "update", "epoch") if axis in data)
 
 
 def moving_average(values: pd.Series, window: int) -> pd.Series:
-    """Return the mean of the `window` values around each (of an even number, one more before it); of fewer at
-    the two ends.
+    """Return the centred moving average.
+
+    An even window has one more value before the centre than after it. At both ends, the average is over the
+    values that exist.
     """
     return values.rolling(window, min_periods=1, center=True).mean()
 
 
 def span(values: pd.Series, form: str) -> str:
-    """Return `89.6 to 90.1`: the least and the largest value, or one where they print alike."""
+    """Return the smallest and the largest value, `89.6 to 90.1`, or one number if both print alike."""
     return " to ".join(dict.fromkeys(format(value, form) for value in (values.min(), values.max())))
 
 
 def is_selected(data: pd.DataFrame) -> pd.Series[bool]:
-    """Return which points are epochs that were selected, on the curves that they were selected by."""
+    """Return which points are selected epochs, on the curves of the score that selected them."""
     return data["metric"].str.startswith(SELECTION) & (data["selected"] > 0)
 
 
 LOSS_COLUMNS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
 LOSSES = "losses.jsonl"
-# of a variant: two for each pixel of a printed figure's width; 30 variants take 1 MB in a page
+# points per variant: two for each pixel of a printed figure's width; 30 variants take 1 MB in a page
 POINTS = 1_500
-THINNED = "Drawn are the lowest and the highest point of each short stretch; the CSV file has all."
+THINNED = (
+    "The figure shows the lowest and the highest point of each short stretch; the CSV file has all points."
+)
 
 
 @PARTS.add("loss_trace")
 class LossTrace(FigurePart, OfVariants):
-    """The training loss of single updates, light, and its moving average, dark: one seed of every variant."""
+    """The training loss by optimiser update, with its moving average, for one seed of each variant.
+
+    Args:
+        name: The name of the part and of its files.
+        window: Number of recorded losses in the moving average.
+    """
 
     name: str = "loss_trace"
-    window: int = Field(default=50, ge=1)  # recorded points that an average is taken over
+    window: int = Field(default=50, ge=1)
     live = True
-    default_title = "Training loss, update by update"
+    default_title = "Training loss by update"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per recorded loss of the first finished or running seed of each variant, else of a
-        diverged one.
+        """Return a row per recorded loss of one seed of each variant.
 
-        `update` counts from the start of training; `average` is the mean of the `window` recorded losses
-        around.
+        The seed is the first finished or running one, or else the first that diverged. `update` counts from
+        the start of training, and `average` is the moving average.
         """
         runs: dict[int, Row] = {}
         for index in records.chosen(self.where):
@@ -228,16 +241,11 @@ class LossTrace(FigurePart, OfVariants):
         rows = []
         for index in shown_variants(records, MAX_LINES, runs):
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)
-            # the last line of an epoch that was run again
-            for line in {line.epoch: line for line in lines}.values():
-                rows.append(
-                    (
-                        index,
-                        runs[index].seed,
-                        line.first + line.every * np.arange(len(line.losses)),
-                        line.losses,
-                    )
-                )
+            # a resumed run repeats an epoch: the last line of each epoch counts
+            last_lines = {line.epoch: line for line in lines}
+            for line in last_lines.values():
+                updates = line.first + line.every * np.arange(len(line.losses))
+                rows.append((index, runs[index].seed, updates, line.losses))
         data = pd.DataFrame(rows, columns=["variant", "seed", "update", "loss"]).explode(
             ["update", "loss"], ignore_index=True
         )
@@ -250,23 +258,22 @@ class LossTrace(FigurePart, OfVariants):
 
     def finding(self, data: pd.DataFrame) -> str:
         last_averages = span(data.drop_duplicates("variant", keep="last")["average"], ".3g")
-        return f"it ends at {last_averages} {metric('train_loss').unit}".strip()
+        return f"ends at {last_averages} {metric('train_loss').unit}".strip()
 
     def caption(self, data: pd.DataFrame) -> str:
         words = (
-            "Light: the recorded losses. Dark: their moving average, centred, over"
-            f" {plural(self.window, 'point')}."
+            f"Light: recorded losses. Dark: their centred moving average over {plural(self.window, 'point')}."
+            " One seed per variant."
         )
-        return f"{words} One seed a variant." + f" {THINNED}" * bool(
-            data["variant"].value_counts().max() > POINTS
-        )
+        is_thinned = data["variant"].value_counts().max() > POINTS
+        return f"{words} {THINNED}" if is_thinned else words
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         parts = [
             part.iloc[thin(part["loss"].to_numpy(), POINTS)]
             for _, part in data.groupby("variant", sort=False)
         ]
-        # Plotly packs them: a fifth of their digits
+        # Plotly packs arrays of these types as binary, a fifth of the size of digits
         types = {"update": "int32", "loss": "float32", "average": "float32"}
         points = pd.concat(parts).astype(types).rename(columns={"loss": "mean"})
         points = points.assign(metric="train_loss", low=points["mean"], n=1, selected=0)
@@ -274,9 +281,11 @@ class LossTrace(FigurePart, OfVariants):
 
 
 def thin(losses: np.ndarray, max_points: int) -> np.ndarray:
-    """Return the positions of the lowest and the highest of each of `most / 2` equal stretches: the trace
-    keeps its width.
+    """Return the positions of about `max_points` losses that represent a trace.
+
+    They are the lowest and the highest loss of each of `max_points / 2` equal stretches.
     """
+    # a mean of each stretch would hide how widely the losses scatter
     positions = np.arange(len(losses))
     if len(losses) <= max_points:
         return positions

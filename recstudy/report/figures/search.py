@@ -1,8 +1,6 @@
-"""The figures of a search: its objectives trial by trial, how much each field matters, every setting, and the
-Pareto front.
+"""The report parts of a search: its history, the importance of fields, all settings, and the Pareto front.
 
-The lines of `ParallelCoordinates` are plain ones: Plotly's own have no hover text, and the second of two in
-one figure stays empty.
+All of them read the trials with `recstudy.report.trials`. `Pareto` also works in a study without a search.
 """
 
 from __future__ import annotations
@@ -42,23 +40,23 @@ STATES = {
     "stopped": "stopped early",
 }
 BEST_SO_FAR = (
-    "Line: best finished trial so far. A trial that was stopped early is drawn at its last score, which does"
-    " not count. A trial without a value is drawn at the bottom."
+    "Line: best finished trial so far. A trial that stopped early is drawn at its last score, which does not"
+    " count. A trial without a score is drawn at the bottom."
 )
 
 
 @PARTS.add("history")
 class History(FigurePart):
-    """Each objective of a search, trial by trial, and the best value so far as a step line."""
+    """The objectives of a search by trial, with the best value so far as a step line."""
 
     name: str = "history"
-    default_title = "The search, trial by trial"
+    default_title = "Search history"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per objective and trial.
 
-        `value` is that of a finished trial, `best` the best so far, and `reached` the first objective at an
-        early stop.
+        `value` is the score of a finished trial, `best` the best value so far, and `reached` the first
+        objective when a trial stopped early.
         """
         search = search_of(records, self.name)
         trials = trial_table(records, search)
@@ -69,6 +67,7 @@ class History(FigurePart):
             for name, direction in search.objectives.items()
         ]
         data = pd.concat(objectives, ignore_index=True)[TRIAL_COLUMNS]
+        # an early stop looks at the first objective only
         data.loc[len(trials) :, "reached"] = None
         data.attrs["caption"] = BEST_SO_FAR
         return data
@@ -84,6 +83,7 @@ class History(FigurePart):
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         score = data["value"].fillna(data["reached"])
+        # a failed trial has no score and is drawn at the lowest one, so that it can be seen
         bottom = score.groupby(data["objective"]).transform("min")
         points = pd.concat(
             [data.assign(score=score.fillna(bottom)), data.assign(score=data["best"], state="best")]
@@ -111,58 +111,49 @@ class History(FigurePart):
 
 SHARE_COLUMNS = ["objective", "method", "field", "importance", "low", "high"]
 METHODS = (
-    "PED-ANOVA: how much the settings of the best trials differ from all others. "
-    "fANOVA: how much of the objective's variance a field explains on its own."
+    "PED-ANOVA measures how much the settings of the best trials differ from all others. "
+    "fANOVA measures how much of the objective's variance a field explains on its own."
 )
 
 
 @PARTS.add("importance")
 class Importance(FigurePart):
-    """How much each field of a search matters for each objective, by PED-ANOVA and by fANOVA."""
+    """The importance of each field of a search for each objective, by PED-ANOVA and by fANOVA."""
 
     name: str = "importance"
     default_title = "Importance of each field"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per objective, method and field: `importance` is a share of one, `trials` how many it
-        rests on.
+        """Return a row per objective, method and field.
+
+        `importance` is a share of 1, and `trials` the number of finished trials that it is computed from.
         """
         record = search_of(records, self.name).importance or ImportanceRecord(importance={})
-        rows = [
-            [
-                objective,
-                method,
-                field,
-                share,
-                *record.intervals.get(objective, {}).get(method, {}).get(field, [None, None]),
-            ]
-            for objective, methods in record.importance.items()
-            for method, shares in methods.items()
-            for field, share in shares.items()
-        ]
-        data = (
-            pd.DataFrame(rows, columns=SHARE_COLUMNS)
-            .astype({"low": float, "high": float})
-            .assign(trials=record.trials)
-        )
+        rows = []
+        for objective, methods in record.importance.items():
+            for method, shares in methods.items():
+                intervals = record.intervals.get(objective, {}).get(method, {})
+                for field, share in shares.items():
+                    rows.append([objective, method, field, share, *intervals.get(field, [None, None])])
+        data = pd.DataFrame(rows, columns=SHARE_COLUMNS).astype({"low": float, "high": float})
+        data = data.assign(trials=record.trials)
         notes = [f"{method} is missing: {reason}" for method, reason in record.missing.items()]
         if record.trials < FEWEST_TRIALS:
-            data, notes = (
-                data[:0],
-                [f"too few trials: the importance of a field takes {FEWEST_TRIALS} finished ones"],
-            )
+            data = data[:0]
+            notes = [f"too few trials: the importance of fields needs {FEWEST_TRIALS} finished trials"]
         elif rows and data["low"].isna().all():
-            notes.append("no intervals: the search's command adds them, and trains nothing for it")
+            notes.append("no intervals: the search's command adds them without further training")
         trials = plural(record.trials, "finished trial")
         data.attrs = {
             "notes": notes,
-            "caption": f"Rests on {trials}; whiskers: 95 % intervals over the trials. {METHODS}",
+            "caption": f"Computed from {trials}. Whiskers: 95 % intervals over the trials. {METHODS}",
         }
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
-        """Name the field with the largest mean over the methods, unless the interval of another field reaches
-        as high.
+        """Return the field with the largest mean importance over the methods.
+
+        The finding says that no field matters more if the interval of another field reaches as high.
         """
         shares = data[data["objective"] == data["objective"].iloc[0]]
         means = shares.groupby("field", sort=False)["importance"].mean()
@@ -171,10 +162,10 @@ class Importance(FigurePart):
         low = shares[is_first].set_index("method")["low"]
         if low.le(shares[~is_first].groupby("method")["high"].max()).any():
             return "no field matters more than the others"
-        return f"{short_names(means.index)[first].replace('_', ' ')} first, {means.max():.0%}"
+        return f"{short_names(means.index)[first].replace('_', ' ')} matters most, {means.max():.0%}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw a panel for each objective, the most important field on top."""
+        """Draw a panel for each objective, with the most important field on top."""
         names, shares = short_names(data["field"].unique()), data["importance"]
         bars = data.assign(
             objective=data["objective"].map(metric_label),
@@ -199,22 +190,28 @@ class Importance(FigurePart):
         return figure.update_xaxes(rangemode="tozero", tickformat=".0%")
 
 
-LETTERS = 14  # of a line of an axis's title, and of a choice
+LETTERS = 14  # characters in a line of an axis title, and in a choice
 
 
 @PARTS.add("parallel_coordinates")
 class ParallelCoordinates(FigurePart):
-    """A line for each finished trial of a search, through its settings to the first objective."""
+    """Parallel coordinates: a line per finished trial through its settings to the first objective.
+
+    The lines are those of a line plot. Plotly's own parallel coordinates have no hover text, and the second
+    of two in one figure stays empty.
+    """
 
     name: str = "parallel_coordinates"
-    default_title = "Every trial's settings"
-    reading: ClassVar[str] = "One line per finished trial, to its score; orange is better."
+    default_title = "Settings of every trial"
+    reading: ClassVar[str] = (
+        "Each finished trial is a line through its settings to its score; orange is better."
+    )
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per finished trial: a column for each field (empty if its family has none), then the
-        first objective.
+        """Return a row per finished trial: a column for each field, then the first objective.
 
-        `attrs` has the `ranges` of the fields, and the `objective` with its direction.
+        A field is empty in a trial whose family lacks it. `attrs` has the `ranges` of the fields, and the
+        `objective` with its direction.
         """
         search = search_of(records, self.name)
         score, direction = next(iter(search.objectives.items()))
@@ -241,11 +238,12 @@ class ParallelCoordinates(FigurePart):
         return f"best {quantity(score, best[score])} at {', '.join(settings)}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw better lines in orange above the others; a line passes over a field that its family lacks."""
+        """Draw better lines in orange above the others. A line skips a field that its family lacks."""
         from plotly.colors import sample_colorscale
 
         ((score, direction),) = data.attrs["objective"].items()
         ranges = data.attrs["ranges"]
+        # Plotly draws later traces above earlier ones, so the best trial comes last
         data = data.sort_values(score, ascending=direction == "max", kind="stable")
         places, ticks = {}, {}
         for path, title in {**short_names(ranges), score: metric(score).heading}.items():
@@ -253,6 +251,7 @@ class ParallelCoordinates(FigurePart):
             places[axis], ticks[axis] = _positions(
                 data[path], ranges.get(path) or [RangeRecord(low=data[score].min(), high=data[score].max())]
             )
+        # the last axis is the score, whose position colours the line
         shares = places[axis] if direction == "max" else 1 - places[axis]
         lines = (
             data[["trial", "label"]]
@@ -288,14 +287,14 @@ class ParallelCoordinates(FigurePart):
 
 @PARTS.add("slices")
 class Slices(ParallelCoordinates):
-    """The first objective of a search against each field, in a panel of its own, coloured by trial number."""
+    """The first objective of a search against each field, in a panel per field, coloured by trial number."""
 
     name: str = "slices"
-    default_title = "The score against each field"
-    reading = "Upwards: {}. One point per finished trial: early ones blue, late ones orange."
+    default_title = "Score by field"
+    reading = "y-axis: {}. Each point is a finished trial: early trials are blue, late ones orange."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Colour points by trial number, so that a reader sees where the sampler went."""
+        """Draw a panel per field. The colour of a point shows how the sampler moved over time."""
         ranges, score = data.attrs["ranges"], data.columns[-1]
         names = short_names(ranges)
         points = data.melt(["trial", "label", score], list(ranges), "field", "level").dropna(subset="level")
@@ -321,8 +320,9 @@ class Slices(ParallelCoordinates):
 
 
 def _positions(levels: pd.Series, ranges: Sequence[RangeRecord]) -> tuple[Any, dict[str, float]]:
-    """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their
-    positions.
+    """Return the position of each level on its axis, and the labels of the axis with their positions.
+
+    Positions are between 0 and 1. Families may have different ranges of a field: the axis covers them all.
     """
     choices = [escape(value_text(choice)) for setting_range in ranges for choice in setting_range.choices]
     if choices:
@@ -334,20 +334,24 @@ def _positions(levels: pd.Series, ranges: Sequence[RangeRecord]) -> tuple[Any, d
         max(setting_range.high for setting_range in ranges),
     )
     scale = np.log10 if all(setting_range.log for setting_range in ranges) else np.asarray
-    return np.interp(scale(levels.astype(float)), scale(limits), [0, 1]), dict(
-        zip(map("{:g}".format, limits), [0, 1], strict=True)
-    )
+    positions = np.interp(scale(levels.astype(float)), scale(limits), [0, 1])
+    return positions, dict(zip(map("{:g}".format, limits), [0, 1], strict=True))
 
 
-COSTLY = 20  # ratio of the largest to the least cost from which the axis is logarithmic
+LOG_RATIO = 20  # the axis of costs is logarithmic if the largest is more than 20 times the least
 
 
 @PARTS.add("pareto")
 class Pareto(FigurePart):
-    """Two metrics or costs against each other, a point per trial (a variant in other studies), and the front
-    as a line.
+    """Two metrics or costs against each other, with the Pareto front as a line.
 
-    `y` is by default the search's first objective, which is scored on the selection split.
+    A point is a trial of a search, or a variant of another study.
+
+    Args:
+        name: The name of the part and of its files.
+        x: The metric or cost along x.
+        y: The metric or cost along y. The default is the search's first objective, which is scored on the
+            selection split.
     """
 
     name: str = "pareto"
@@ -360,17 +364,16 @@ class Pareto(FigurePart):
         return self.title or f"{metric(self.y).title if self.y else 'Score'} against {metric(self.x).heading}"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per point with both values, each a mean over `n` runs; of a trial only the search's
-        own run counts.
+        """Return a row per point with both values, each a mean over `n` runs.
 
         Raises:
-            ConfigError: The study is no search, and `y` is not named.
+            ConfigError: `y` is not set, and the study is not a search.
         """
         search = records.plan.search
         if self.y is None and search is None:
             raise ConfigError(
-                f"{self.name!r} needs y: {records.plan.study} is no search, whose first objective it could"
-                " show"
+                f"pareto {self.name!r} needs y, such as y='top1_accuracy': only a search has a first"
+                f" objective as the default, and {records.plan.study} is not a search"
             )
         objectives, trials = (search.objectives, search.trials) if search else ({}, ())
         # the first trial that proposed a setting
@@ -378,6 +381,7 @@ class Pareto(FigurePart):
         names = [self.x, self.y or next(iter(objectives))]
         rows = []
         for index, variant in enumerate(records.variants):
+            # of a trial, only the search's own run counts and no fresh seed
             runs = records.by_variant[index][: 1 if search else None]
             values = [[run.objective(name) for name in names] for run in runs if run.done]
             values = [pair for pair in values if None not in pair]
@@ -387,22 +391,19 @@ class Pareto(FigurePart):
                 rows.append([numbers.get(index), variant.label, *means, *facts])
         data = pd.DataFrame(rows, columns=["trial", "label", *names, "n", "synthetic", "front"])
         directions = [direction_of(name, objectives) for name in names]
+        # until here, the column marks models that were given the answer: they cannot be on the front
         is_fair = ~data["front"].astype(bool)
         data["front"] = front(data[names].where(is_fair).to_numpy(float), directions) & is_fair
         best = data[data["front"]].sort_values(self.x)["label"].tolist()
-        point = (
-            "a finished trial, at the search's one seed"
-            if search
-            else "a variant, the mean of its finished runs"
-        )
-        better = (
-            f"{'up' if directions[1] == 'max' else 'down'} and to the"
-            f" {'right' if directions[0] == 'max' else 'left'}"
-        )
+        point = "the mean of a variant's finished runs"
+        if search:
+            point = "a finished trial with the seed of the search"
+        vertical = "up" if directions[1] == "max" else "down"
+        horizontal = "right" if directions[0] == "max" else "left"
         labels = f", from the left: {join_labels(best, '; ', 6)}" if best and not search else ""
         data.attrs["caption"] = (
-            f"One point is {point}; {len(data)} of {len(records.variants)} drawn. Better: {better}. "
-            f"The front is what no other point beats in both{labels}."
+            f"Each point is {point}; the figure shows {len(data)} of {len(records.variants)}. Better:"
+            f" {vertical} and to the {horizontal}. No other point beats a point of the front in both metrics{labels}."
         )
         finished = [run for run in records.rows if run.done]
         absent = [name for name in names if finished and all(run.objective(name) is None for run in finished)]
@@ -414,7 +415,7 @@ class Pareto(FigurePart):
         return f"{data['front'].sum()} of {len(data)} on the front" if len(data) > 1 else ""
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw all points, and a line through the front; a search's front has its trial numbers."""
+        """Draw all points and a line through the front. The front of a search has its trial numbers."""
         x, y = data.columns[2:4]
         figure = px.scatter(
             data.assign(front=data["front"].map({True: "front", False: "others"})).sort_values(x),
@@ -427,7 +428,7 @@ class Pareto(FigurePart):
             labels={x: metric_label(x), y: metric_label(y), "front": ""},
             hover_name="label",
             hover_data=["n"],
-            log_x=data[x].min() > 0 and data[x].max() > COSTLY * data[x].min(),
+            log_x=data[x].min() > 0 and data[x].max() > LOG_RATIO * data[x].min(),
             template=SCREEN,
         )
         figure.update_traces(mode="markers", textposition="top center", cliponaxis=False)

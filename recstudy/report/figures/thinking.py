@@ -1,8 +1,9 @@
-"""What networks thought of test puzzles, segment by segment: a viewer on a page, a strip of stills for a
-paper, and a GIF.
+"""The report part `Thinking`: the answers of networks to test puzzles after each segment.
 
-The file `thinking.npz` of a run is read with every check. Shapes: N puzzles, R rows, C columns, S = R C
-cells, T segments.
+It makes a viewer for the page, a strip of stills for a paper and an animated GIF. `read_thoughts` checks the
+file `thinking.npz` of a run, which may come from elsewhere.
+
+Shapes: N puzzles, R rows, C columns, S = R C cells, T segments.
 """
 
 from __future__ import annotations
@@ -35,28 +36,28 @@ if TYPE_CHECKING:
 
 
 THINKING = "thinking.npz"
-GIVEN_MARK, WRONG_MARK, CHANGED_MARK = 1, 2, 4  # the marks of a cell, as bits
+GIVEN_MARK, WRONG_MARK, CHANGED_MARK = 1, 2, 4  # bits, so that a cell can be wrong and changed
 COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
 INK, PAPER, RULE, WARNING = "#1C2126", "#FFFFFF", "#C4CCD4", "#9A4A00"
 FILLS = {0: PAPER, GIVEN_MARK: "#D8DEE4", WRONG_MARK: "#FFE3C7"}
 LETTERS = {0: "#0A5EA8", GIVEN_MARK: INK, WRONG_MARK: WARNING}
-FINE = 3  # pixels of a drawing for a pixel of its picture
+FINE = 3  # a picture is drawn at 3 times its size and reduced, which smooths its lines
 
 
 @dataclass(frozen=True)
 class Thought:
-    """The cells of one puzzle: the given ones at 0, then all after each segment.
+    """The cells of one puzzle: the given ones at index 0, then all cells after each segment.
 
-    A cell that is not asked for shows what is given, and nothing where cells have colours.
+    A cell without a question shows its given token, or nothing if cells have colours.
     """
 
-    symbols: list[str]  # of each token
-    colours: list[str]  # of each token, in place of symbols; or empty
-    box: list[int]  # rows and columns of a box of cells; [0, 0] without
-    row: int  # in the test set
-    cells: np.ndarray  # (1 + T, R, C)
-    marks: np.ndarray  # (1 + T, R, C) of GIVEN, WRONG, CHANGED
-    halt: list[float]  # T probabilities; empty for a network that never halts by itself
+    symbols: list[str]  # the symbol of each token
+    colours: list[str]  # the colour of each token, which replaces its symbol; or empty
+    box: list[int]  # rows and columns of a box of cells; [0, 0] without boxes
+    row: int  # the puzzle's row in the test set
+    cells: np.ndarray  # (1 + T, R, C) tokens
+    marks: np.ndarray  # (1 + T, R, C) sums of GIVEN_MARK, WRONG_MARK, CHANGED_MARK
+    halt: list[float]  # T halting probabilities; empty for a network that cannot halt early
 
     @property
     def segments(self) -> int:
@@ -73,7 +74,7 @@ class Thought:
 
     @property
     def numbers(self) -> list[Json]:
-        """Return the columns of each segment."""
+        """Return a CSV row for each segment."""
         return [
             {
                 "row": self.row,
@@ -89,7 +90,7 @@ class Thought:
 
     @property
     def viewed(self) -> Json:
-        """Return what the viewer of a page takes, with marks as one digit a cell."""
+        """Return the puzzle as JSON for `viewer.js`, with marks as one digit per cell."""
         return {
             "row": self.row,
             "rows": self.cells.shape[1],
@@ -100,7 +101,7 @@ class Thought:
         }
 
     def words(self, segment: int) -> list[str]:
-        """Say how many cells are wrong, and whether the network would halt here."""
+        """Return the lines under a grid: the number of wrong cells, and whether the network would halt."""
         if segment == 0:
             return ["as given"]
         wrong = self.count(segment, WRONG_MARK)
@@ -112,11 +113,14 @@ class Thought:
         return words
 
     def picture(self, segment: int, side: int) -> Image:
-        """Return the grid after a segment, its longer side at most `side` pixels.
+        """Return the grid after a segment.
 
-        Given cells are on gray, right ones on white in blue, wrong ones on orange. Wrong ones are struck
-        through and those that have changed since the segment before are outlined; over colours black on
-        white, which is seen on all of them.
+        Given cells have a gray background, right cells blue letters, and wrong cells an orange background.
+        Wrong cells are struck through, and cells that changed since the previous segment are outlined.
+
+        Args:
+            segment: The segment; 0 shows the puzzle.
+            side: Maximum length of the longer side in pixels.
         """
         from PIL import Image, ImageDraw, ImageFont
 
@@ -132,7 +136,9 @@ class Thought:
             fill = self.colours[token] if self.colours else FILLS[kind]
             draw.rectangle((x, y, x + cell, y + cell), fill, RULE, thin)
             left, top, right, bottom = x + 0.12 * cell, y + 0.12 * cell, x + 0.88 * cell, y + 0.88 * cell
-            for color, width in ((PAPER, 7 * thin), (INK, 3 * thin)) if self.colours else ((INK, 2 * thin),):
+            # black strokes on broader white ones are visible on every colour
+            strokes = ((PAPER, 7 * thin), (INK, 3 * thin)) if self.colours else ((INK, 2 * thin),)
+            for color, width in strokes:
                 if mark & WRONG_MARK:
                     draw.line((left, bottom, right, top), color, width)
                 if mark & CHANGED_MARK:
@@ -150,8 +156,12 @@ class Thought:
 def read_thoughts(path: Path, count: int) -> list[Thought]:
     """Read the first puzzles of a run.
 
+    Args:
+        path: The file `thinking.npz`.
+        count: Maximum number of puzzles.
+
     Raises:
-        ValueError: The arrays do not fit together.
+        ValueError: The arrays of the file do not fit together.
     """
     archive = arrays(path)
     symbols, colours, box, shape, rows = (
@@ -161,19 +171,20 @@ def read_thoughts(path: Path, count: int) -> list[Thought]:
         archive[name].reshape(len(rows), -1, *shape).astype(int) for name in ("cells", "given", "answers")
     ]
     halt, segments = archive["halt"].astype(float), grids[0].shape[1]
-    is_whole = (
+    boxes_fit = box == [0, 0] or all(
+        side > 0 and length % side == 0 for length, side in zip(shape, box, strict=True)
+    )
+    # a colour becomes a style of the page, so that only #RRGGBB is allowed
+    is_valid = (
         segments > 0
         and all(0 <= grid.min() <= grid.max() < len(symbols) for grid in grids)
         and len(colours) in (0, len(symbols))
         and all(map(COLOR.fullmatch, colours))
-        and (
-            box == [0, 0]
-            or all(side > 0 and length % side == 0 for length, side in zip(shape, box, strict=True))
-        )
+        and boxes_fit
         and halt.shape in ((len(rows), segments), (len(rows), 0))
         and np.isfinite(halt).all()
     )
-    if not is_whole:
+    if not is_valid:
         raise ValueError("arrays do not fit together")
     puzzles = zip(rows, special.expit(halt).tolist(), *grids, strict=True)
     return [
@@ -185,7 +196,14 @@ def read_thoughts(path: Path, count: int) -> list[Thought]:
 def _marked(
     cells: np.ndarray, clues: np.ndarray, answers: np.ndarray, has_colours: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cells of a puzzle and their marks, without the padding below and on the right."""
+    """Return the cells of a puzzle and their marks, without the padding below and on the right.
+
+    Args:
+        cells: (T, S) tokens after each segment.
+        clues: (1, S) given tokens.
+        answers: (1, S) right tokens; 0 in a cell without a question.
+        has_colours: Whether cells show colours.
+    """
     is_asked = answers > 0
     cells = np.where(is_asked, cells, 0 if has_colours else clues)
     is_wrong = is_asked & (cells != answers)
@@ -214,37 +232,40 @@ COLUMNS = [
     "synthetic",
 ]
 COLUMNS += ["_thought"]
-# pixels of the animation: a puzzle, around puzzles, a line, and its letters
+# pixels in the animation: side of a puzzle, space around puzzles, height of a line, and size of its letters
 SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13
 STILL = 360  # pixels of a puzzle in the strip
 ROW = SLOT + 6 * LINE  # pixels of a row of puzzles, with its words
 COLORS = 64
-TIMES = 1200, 450, 2500  # milliseconds of the first, of a middle and of the last frame
+TIMES = 1200, 450, 2500  # milliseconds of the first frame, of each middle frame and of the last frame
 
 
 @PARTS.add("thinking")
 class Thinking(OfVariants):
-    """Test puzzles with what stands in their cells after each segment, to step through: one seed of a
-    variant.
+    """Test puzzles with the network's answer after each segment, for one seed of each variant.
 
-    Beside its page an animated GIF of all of them, and a strip of stills for a paper, of the first puzzle
-    where there are several variants.
+    The page has a viewer that steps through the segments. The files are an animated GIF of all puzzles and a
+    strip of stills for a paper, which shows only the first puzzle if there are several variants.
+
+    Args:
+        name: The name of the part and of its files.
+        most: Maximum number of puzzles of a variant; a run keeps 12.
     """
 
     name: str = "thinking"
-    most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
-    default_title = "Test puzzles, segment by segment"
+    most: int = Field(default=4, ge=1)
+    default_title = "Answers to test puzzles after each segment"
 
     def render(self, records: StudyRecords) -> RenderedPart:
-        """Return the viewer, and as files the strip, the animation and a row per puzzle and segment."""
+        """Return the viewer with its files: the strip, the animation, and a CSV of puzzles and segments."""
         data, notes = read_examples(records, self.where, THINKING, self._read)
         data = data.reindex(columns=COLUMNS)
         notes = [*warnings(records), *notes]
         figure = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
-        puzzles = data.drop_duplicates(["variant", "row"]).groupby(["variant", "label", "seed"], sort=False)[
-            "_thought"
-        ]
-        runs = {f"{label}, seed {seed}": thoughts.tolist() for (_, label, seed), thoughts in puzzles}
+        # the data have a row per segment, and each row of a puzzle has the same thought
+        puzzles = data.drop_duplicates(["variant", "row"])
+        by_run = puzzles.groupby(["variant", "label", "seed"], sort=False)["_thought"]
+        runs = {f"{label}, seed {seed}": thoughts.tolist() for (_, label, seed), thoughts in by_run}
         body = render("thinking.html.jinja", heading=self.heading, caption=figure.caption, runs=runs)
         files = {"gif": partial(animation, runs, notes)} if runs else {}
         return RenderedPart(
@@ -272,35 +293,37 @@ class ThinkingStrip(FigurePart):
         sentences.append("Outlined: changed since the segment before.")
         if data["halt"].notna().any():
             sentences.append(
-                "Halting: the model's own probability that it is right; it would halt above 0.5."
+                "Halting: the probability that the model assigns to its answer; it would halt above 0.5."
             )
         return " ".join(sentences)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         panels = []
-        for puzzle in data.drop_duplicates("variant" if data["variant"].nunique() > 1 else "row").to_dict(
-            "records"
-        ):
-            thought, title = (
-                puzzle["_thought"],
-                f"{puzzle['label']}, seed {puzzle['seed']}, test puzzle {puzzle['row']}",
-            )
+        panel_column = "variant" if data["variant"].nunique() > 1 else "row"
+        for puzzle in data.drop_duplicates(panel_column).to_dict("records"):
+            thought = puzzle["_thought"]
+            title = f"{puzzle['label']}, seed {puzzle['seed']}, test puzzle {puzzle['row']}"
             last = thought.segments
+            # the stills show segments 0, 1, 2, 4, ... and the last
             segments = sorted({0, *(2**power for power in range(last.bit_length())), last})
             images = [thought.picture(segment, STILL) for segment in segments]
             words = [
                 "<br>".join([f"after {segment}"] * (segment > 0) + thought.words(segment))
                 for segment in segments
             ]
-            panels.append(Tiles(title, images, words, words, len(segments) if len(segments) <= 4 else 3))
+            columns = len(segments) if len(segments) <= 4 else 3
+            panels.append(Tiles(title, images, words, words, columns))
         return tile_figure(panels)
 
 
 def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> bytes:
-    """Return a GIF of all puzzles, a row for each run. A run of fewer segments stays at its last.
+    """Return a GIF of all puzzles with a row per run.
 
-    All frames have the same colours, so that the file keeps of each only what has changed: less than half the
-    bytes.
+    A run with fewer segments stays at its last one.
+
+    Args:
+        runs: The puzzles of each run by its title.
+        notes: Lines above the puzzles.
     """
     from PIL import Image, ImageDraw, ImageFont
 
@@ -321,6 +344,7 @@ def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> by
                 grid = thought.picture(shown_segment, SLOT)
                 film.paste(grid, (left, top + 2 * LINE))
                 write((left, top + 2 * LINE + grid.height), "\n".join(thought.words(shown_segment)))
+    # with one palette for all frames, the file stores only changed pixels: less than half the bytes
     film = film.quantize(COLORS, dither=Image.Dither.NONE)
     frames = [film.crop((0, top, width, top + height)) for top in range(0, film.height, height)]
     first, middle, last = TIMES

@@ -1,5 +1,6 @@
-"""A metric at the levels of two axes: as coloured cells, and as lines that are parallel if the axes do not
-interact.
+"""The report parts `HeatMap` and `Interactions`: a metric at the levels of two axes.
+
+`HeatMap` shows coloured cells. `Interactions` shows lines, which are parallel if the axes do not interact.
 """
 
 from __future__ import annotations
@@ -22,19 +23,17 @@ from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
 CAPTION = (
-    "In each cell the mean over seeds, its 95 % interval and the number of runs; without colour: no"
-    " finished run"
+    "Each cell shows the mean over seeds, its 95 % interval and the number of runs. Cells without colour have"
+    " no finished run"
 )
 ROW = 75  # pixels of a cell's height: four lines of text
-MOST_COLUMNS = 8  # whose cells have room for text
+MAX_TEXT_COLUMNS = 8  # in a wider map, the cells have no room for text
 Cells = dict[tuple[Any, Any], list[int]]  # (level of x, level of y) -> variants
 
 
 @PARTS.add("heat_map")
 class HeatMap(FigurePart, OfVariants):
-    """A metric at every two levels of a sweep, as coloured cells with mean, interval and n. Darker is
-    more.
-    """
+    """A heat map of a metric by two axes, with mean, interval and n in each cell. Darker means higher."""
 
     x: str
     y: str
@@ -47,7 +46,10 @@ class HeatMap(FigurePart, OfVariants):
         return self.title or f"{metric(self.metric).title} by {axis_title(self.x)} and {axis_title(self.y)}"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per cell; `said` is its text in a table. Variants that leak are left out."""
+        """Return a row per cell, where `said` is the text of the cell in a table.
+
+        Models that were given the answer are left out.
+        """
         from recstudy.report.tables.render import cell_text
 
         variants = comparable(records, self.where)
@@ -79,7 +81,7 @@ class HeatMap(FigurePart, OfVariants):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         columns, rows = (list(map(value_text, ordered(data[axis]))) for axis in ("x", "y"))
         text = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
-        # narrow: a line for each end of the interval
+        # cells are narrow, so that each end of the interval has its own line
         text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)
         cells = (
             data.assign(x=data["x"].map(value_text), y=data["y"].map(value_text), text=text)
@@ -100,13 +102,13 @@ class HeatMap(FigurePart, OfVariants):
         )
         text = cells["text"][columns].fillna("")
         figure.update_traces(text=text, hovertemplate="%{y}, %{x}: %{text}<extra></extra>")
-        figure.update_traces(texttemplate="%{text}" if len(columns) <= MOST_COLUMNS else None)
+        figure.update_traces(texttemplate="%{text}" if len(columns) <= MAX_TEXT_COLUMNS else None)
         figure.update_xaxes(type="category", showgrid=False).update_yaxes(type="category", showgrid=False)
         return figure.update_layout(meta={"rows": True})
 
 
 def crossed(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> Cells:
-    """Return the variants at every two levels, row by row."""
+    """Return the variants at each pair of levels, row by row."""
     cells = Cells()
     for index in variants:
         cells.setdefault((records.level(index, x), records.level(index, y)), []).append(index)
@@ -128,13 +130,20 @@ MEAN_COLUMNS = [
     "run_ids",
     "synthetic",
 ]
-PARALLEL = "Parallel lines: no interaction. Bars: 95 % intervals of each mean, by the spread of all cells"
+PARALLEL = (
+    "Parallel lines mean no interaction. Bars: 95 % intervals of the means, with variances pooled over cells"
+)
 
 
 @PARTS.add("interactions")
 class Interactions(FigurePart, OfVariants):
-    """Means at the levels of two axes as lines, parallel if they do not interact; without `x` and `by`, of
-    every two axes.
+    """Interaction plots: means at the levels of two axes as lines, which are parallel without interaction.
+
+    Args:
+        name: The name of the part and of its files.
+        metric: The metric to show.
+        x: The axis along x. Without `x` and `by`, there is a panel for each pair of axes.
+        by: The axis whose levels are the lines.
     """
 
     name: str = "interactions"
@@ -147,52 +156,52 @@ class Interactions(FigurePart, OfVariants):
     def __post_init__(self) -> None:
         if (self.x is None) != (self.by is None):
             raise ConfigError(
-                f"interactions {self.name!r}: x and by go together, but only one of them is given"
+                f"interactions {self.name!r}: x and by need each other, but only one of them is given"
             )
 
     @property
     def heading(self) -> str:
-        question = (
-            f"do {axis_title(self.x)} and {axis_title(self.by)} interact" if self.x else "which axes interact"
-        )
+        question = "which axes interact"
+        if self.x:
+            question = f"do {axis_title(self.x)} and {axis_title(self.by)} interact"
         return self.title or f"{metric(self.metric).title}: {question}?"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per point: the mean over seeds of a seed's mean over the cells there, and which runs
-        it lacks.
+        """Return a row per point: its mean over the seeds that are complete, and the runs that it lacks.
 
-        A seed counts if all of these cells have finished. Variants that leak are left out.
+        A seed is complete if all variants of the point have finished. Its value is their mean. Models that
+        were given the answer are left out.
 
         Raises:
-            ConfigError: An axis is unknown, or fewer than two of them vary.
+            ConfigError: An axis is unknown, or fewer than two axes vary.
         """
         variants = comparable(records, self.where)
         axes = [axis for axis in (self.x, self.by) if axis is not None]
         if not axes:
-            levels_of = {
-                axis: {value_text(records.level(index, axis)) for index in variants}
-                for axis in records.plan.axes
-            }
-            axes = [axis for axis, levels in levels_of.items() if len(levels) > 1]
+            for axis in records.plan.axes:
+                levels = {value_text(records.level(index, axis)) for index in variants}
+                if len(levels) > 1:
+                    axes.append(axis)
         if len(axes) < 2:
             raise ConfigError(
-                f"interactions {self.name!r} needs two axes, but {', '.join(axes) or 'none'} varies here"
+                f"interactions {self.name!r} needs two axes that vary, but this study has"
+                f" {', '.join(axes) or 'none'}"
             )
         rows = []
         for pair in combinations(axes, 2):
-            for levels, pooled in crossed(records, variants, *pair).items():
-                rows.append([*pair, *levels, *self._point(records, pooled)])
+            for pair_levels, pooled in crossed(records, variants, *pair).items():
+                rows.append([*pair, *pair_levels, *self._point(records, pooled)])
         data = pd.DataFrame(rows, columns=MEAN_COLUMNS).astype({"value": float, "low": float, "high": float})
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if unfinished_points := data["value"].isna().sum():
             notes.append(f"{unfinished_points} of {len(data)} points have no finished seed")
         if partial := ((data["n"] > 0) & (data["n"] < data["expected"])).sum():
-            notes.append(f"{partial} of {len(data)} points lack some seed")
+            notes.append(f"{partial} of {len(data)} points lack some seeds")
         data.attrs = {"notes": notes, "caption": PARALLEL}
         return data
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw a panel for each pair of axes; a level keeps its look in all panels."""
+        """Draw a panel for each pair of axes, in which a level always has the same line style."""
         points = data.assign(
             pair=data["x_axis"].map(axis_title)
             + " \N{MULTIPLICATION SIGN} "
@@ -218,13 +227,14 @@ class Interactions(FigurePart, OfVariants):
         return figure.update_xaxes(type="category", matches=None)
 
     def _point(self, records: StudyRecords, variants: Sequence[int]) -> list[Any]:
-        """Return a row's columns from `value` on."""
+        """Return the columns of a row from `value` on."""
         runs = [run for index in variants for run in records.by_variant[index]]
         seeds = sorted({run.seed for run in runs})
         finished, missing_seeds = [], []
         for seed in seeds:
             cells = [run for run in runs if run.seed == seed]
             gaps = [f"{run.label} {reason}" for run in cells if (reason := missing_reason(run, self.metric))]
+            # a seed with a gap would average over other variants than the rest
             if gaps:
                 missing_seeds.append(f"seed {seed}: {', '.join(gaps)}")
             elif len(cells) == len(variants):

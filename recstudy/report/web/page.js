@@ -1,71 +1,73 @@
-// Draws the figures of a page, and follows the reader's choice of dark or light. `COLORS` stands before it: each colour with its
-// form on a dark page.
+// Draws the figures of a page in the reader's light or dark colour scheme. The page defines `COLORS` before this script: pairs of a
+// light colour and its dark counterpart.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 const draw = box => {
   const text = box.nextElementSibling.textContent;
-  const light = () => COLORS.reduce((found, [own, other]) => found.replaceAll(own, other), text);
-  const figure = JSON.parse(dark.matches && !printing ? light() : text);
+  const darken = () => COLORS.reduce((json, [lightColor, darkColor]) => json.replaceAll(lightColor, darkColor), text);
+  const figure = JSON.parse(dark.matches && !printing ? darken() : text);
   const layout = figure.layout;
   layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
   layout.font = {...layout.font, color: printing ? "#1c2126" : getComputedStyle(document.body).color};
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
-  if (layout.meta?.min_width) layout.width = Math.max(box.clientWidth, layout.meta.min_width);  // the page scrolls to the rest
+  if (layout.meta?.min_width) layout.width = Math.max(box.clientWidth, layout.meta.min_width);  // a narrower box scrolls
   if (layout.meta?.width) layout.height *= Math.min(1, box.clientWidth / layout.meta.width);  // images keep their proportions
-  if (printing) layout.width = box.clientWidth;  // Plotly keeps the width of the window otherwise
+  if (printing) layout.width = box.clientWidth;  // Plotly would keep the width of the window
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
-  const kept = zoomed[layout.meta?.across];
-  if (kept) axesAcross(layout).forEach(axis => { layout[axis].range = [...kept]; });
-  const first = !box.on;
+  const sharedRange = sharedRanges[layout.meta?.across];
+  if (sharedRange) xAxesOf(layout).forEach(axis => { layout[axis].range = [...sharedRange]; });
+  const isNew = !box.on;
   Plotly.react(box, figure.data, layout, {responsive: true, displaylogo: false});
-  if (first) {
+  if (isNew) {
     box.on("plotly_relayout", change => zoomAll(box, change));
-    box.on("plotly_afterplot", () => oneStop(box));
+    box.on("plotly_afterplot", () => makeToolbar(box));
   }
   else if (!printing) Plotly.Plots.resize(box);
-  oneStop(box);
+  makeToolbar(box);
 };
-// Figures along the same axis, such as epochs, are zoomed together: what one shows of it, all show.
-const zoomed = {};  // by what stands along the axis
-const axesAcross = layout => Object.keys(layout).filter(name => /^xaxis\d*$/.test(name) && layout[name].type !== "category");
+// Figures with the same quantity along x, such as epochs, zoom together.
+const sharedRanges = {};  // quantity along x -> range
+const xAxesOf = layout => Object.keys(layout).filter(name => /^xaxis\d*$/.test(name) && layout[name].type !== "category");
 const zoomAll = (box, change) => {
-  const across = box.layout.meta?.across, name = Object.keys(change).find(one => /^xaxis\d*\.(range|autorange)/.test(one));
-  if (!across || !name) return;
-  const axis = box.layout[name.split(".")[0]], range = axis.autorange === true ? null : [...axis.range];
-  if (String(zoomed[across] || "") === String(range || "")) return;  // this is what the others were told
-  if (range) zoomed[across] = range;
-  else delete zoomed[across];
-  document.querySelectorAll(".figure.js-plotly-plot").forEach(other => {
-    if (other === box || other.layout.meta?.across !== across) return;
-    const told = axesAcross(other.layout).map(one => range ? [`${one}.range`, [...range]] : [`${one}.autorange`, true]);
-    Plotly.relayout(other, Object.fromEntries(told));
+  const across = box.layout.meta?.across, key = Object.keys(change).find(name => /^xaxis\d*\.(range|autorange)/.test(name));
+  if (!across || !key) return;
+  const axis = box.layout[key.split(".")[0]], range = axis.autorange === true ? null : [...axis.range];
+  // a relayout of this function ends here, so that figures do not trigger each other for ever
+  if (String(sharedRanges[across] || "") === String(range || "")) return;
+  if (range) sharedRanges[across] = range;
+  else delete sharedRanges[across];
+  document.querySelectorAll(".figure.js-plotly-plot").forEach(figure => {
+    if (figure === box || figure.layout.meta?.across !== across) return;
+    const settings = xAxesOf(figure.layout).map(name => range ? [`${name}.range`, [...range]] : [`${name}.autorange`, true]);
+    Plotly.relayout(figure, Object.fromEntries(settings));
   });
 };
-// The buttons of a figure are one stop of the Tab key; the arrow keys lead from one to the next.
+// The Tab key reaches the buttons of a figure once; the arrow keys move between them.
 const buttonsOf = bar => [...bar.querySelectorAll(".modebar-btn")];
-const stopAt = (buttons, at) => buttons.forEach((one, place) => { one.tabIndex = place === at ? 0 : -1; });
-const oneStop = box => box.querySelectorAll(".modebar").forEach(bar => {
+const setTabStop = (buttons, index) => buttons.forEach((button, position) => { button.tabIndex = position === index ? 0 : -1; });
+const makeToolbar = box => box.querySelectorAll(".modebar").forEach(bar => {
   bar.setAttribute("role", "toolbar");
-  bar.setAttribute("aria-label", "of the figure");
-  stopAt(buttonsOf(bar), Math.max(0, buttonsOf(bar).indexOf(document.activeElement)));
+  bar.setAttribute("aria-label", "figure tools");
+  setTabStop(buttonsOf(bar), Math.max(0, buttonsOf(bar).indexOf(document.activeElement)));
 });
 addEventListener("keydown", event => {
   const bar = event.target.closest?.(".modebar"), step = {ArrowLeft: -1, ArrowRight: 1, Home: -99, End: 99}[event.key];
   if (!bar || !step || event.ctrlKey || event.metaKey || event.altKey) return;
-  const buttons = buttonsOf(bar), to = Math.max(0, Math.min(buttons.length - 1, buttons.indexOf(event.target) + step));
+  const buttons = buttonsOf(bar), index = Math.max(0, Math.min(buttons.length - 1, buttons.indexOf(event.target) + step));
   event.preventDefault();
-  stopAt(buttons, to);
-  buttons[to].focus();
+  setTabStop(buttons, index);
+  buttons[index].focus();
 });
-const all = () => window.Plotly && document.querySelectorAll(".figure").forEach(draw);
+const drawAll = () => window.Plotly && document.querySelectorAll(".figure").forEach(draw);
 let width = innerWidth;
-dark.addEventListener("change", all);
-addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; all(); } });
-const print = on => {  // figures are as wide as the paper, whatever the window is
-  printing = on;
-  document.documentElement.classList.toggle("printing", on);
-  all();
+dark.addEventListener("change", drawAll);
+// a phone reports a new height whenever its address bar moves, so only the width counts
+addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; drawAll(); } });
+const setPrinting = isPrinting => {  // printed figures have the width of the paper, not of the window
+  printing = isPrinting;
+  document.documentElement.classList.toggle("printing", isPrinting);
+  drawAll();
 };
-addEventListener("beforeprint", () => print(true));
-addEventListener("afterprint", () => print(false));
-all();
+addEventListener("beforeprint", () => setPrinting(true));
+addEventListener("afterprint", () => setPrinting(false));
+drawAll();

@@ -1,5 +1,5 @@
-// Unpacks the drawing library, then draws. A page from a disk may fetch nothing, not even a part of itself: hence `atob`. The page
-// counts as loading until the frame closes, so that `chromium --print-to-pdf` waits for the figures.
+// Unpacks Plotly and draws the figures. A page that is opened from a file cannot fetch anything, not even a part of itself, so the
+// library is decoded with `atob`. The page counts as loading until the frame closes, so `chromium --print-to-pdf` waits for figures.
 const frame = document.body.appendChild(Object.assign(document.createElement("iframe"), {hidden: true}));
 frame.contentDocument.open();
 const unpacked = async text => {
@@ -8,7 +8,7 @@ const unpacked = async text => {
 };
 unpacked(document.getElementById("plotly").textContent).then(code => {
   document.head.append(Object.assign(document.createElement("script"), {textContent: code}));
-  all();
+  drawAll();
 }, () => document.querySelectorAll(".figure").forEach(box => {
-  box.textContent = "This figure needs a browser of 2023 or later; its numbers are in the CSV file.";
+  box.textContent = "This figure needs a browser from 2023 or later. Its numbers are in the CSV file.";
 })).finally(() => { frame.contentDocument.close(); frame.remove(); });
