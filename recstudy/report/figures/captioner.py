@@ -443,8 +443,8 @@ class ExpertLoad(FigurePart, OfVariants):
         counts = ", ".join(f"{math.log(count):.2f} of {count}" for count in experts)
         return (
             "Percent of the tokens of a layer; a token counts once for each expert that processes it. The"
-            f" model reads the reference captions, PAD does not count, and {dropped_words}. Each layer has its mean"
-            f" router entropy in nats; without any preference it would be {counts} experts. Experts of"
+            f" model reads the reference captions, PAD does not count, and {dropped_words}. Each layer has"
+            f" its mean router entropy in nats; without any preference it would be {counts} experts. Experts of"
             " different seeds or layers share only their number."
         )
 

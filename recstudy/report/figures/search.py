@@ -403,7 +403,8 @@ class Pareto(FigurePart):
         labels = f", from the left: {join_labels(best, '; ', 6)}" if best and not search else ""
         data.attrs["caption"] = (
             f"Each point is {point}; the figure shows {len(data)} of {len(records.variants)}. Better:"
-            f" {vertical} and to the {horizontal}. No other point beats a point of the front in both metrics{labels}."
+            f" {vertical} and to the {horizontal}. No other point beats a point of the front in both"
+            f" metrics{labels}."
         )
         finished = [run for run in records.rows if run.done]
         absent = [name for name in names if finished and all(run.objective(name) is None for run in finished)]
