@@ -444,8 +444,8 @@ class ExpertLoad(FigurePart, OfVariants):
         return (
             "Percent of the tokens of a layer; a token counts once for each expert that processes it. The"
             f" model reads the reference captions, PAD does not count, and {dropped_words}. Each layer has"
-            f" its mean router entropy in nats; without any preference it would be {counts} experts. Experts of"
-            " different seeds or layers share only their number."
+            f" its mean router entropy in nats; without any preference it would be {counts} experts. Experts"
+            " of different seeds or layers share only their number."
         )
 
     def finding(self, data: pd.DataFrame) -> str:
