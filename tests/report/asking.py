@@ -14,12 +14,12 @@ from recstudy.report import Claims, dump_report
 from recstudy.report.family import family
 from recstudy.report.questions import QuestionRow
 
-PLAIN = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
+LINEAR_METRIC = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
 AROUND = (-0.1, 0.0, 0.1)  # a seed's distance from its mean: the spread is 0.1
 MEANS = {1: 93.0, 2: 92.9, 4: 92.0, 16: 90.0}
 HURTS = Claim("more supervision hurts", lower={"steps": 16}, higher={"steps": 1}, margin=0.5)
 HELPS = Claim("more supervision helps", lower={"steps": 1}, higher={"steps": 16})
-SAME = Claim("two steps are as good as one", lower={"steps": 1}, higher={"steps": 2}, within=0.6)
+EQUAL_CLAIM = Claim("two steps are as good as one", lower={"steps": 1}, higher={"steps": 2}, within=0.6)
 CLOSE = Claim("two steps are worse", lower={"steps": 2}, higher={"steps": 1})
 FULL = [93.0, 93.2, 93.1, 92.9, 93.3]
 ABLATION: dict[str, list[Any]] = {
@@ -44,14 +44,14 @@ def study(
     ]
     part = Claims(claims=tuple(claims)).scored_by("top1_accuracy")
     axes, report = {"steps": "train.supervision_steps"}, dump_report([part])
-    made = plan(
+    study_plan = plan(
         **{"variants": variants, "axes": axes, "seeds": list(range(seeds)), "report": report, **changes}
     )
     scores = [
         [(losses or {}).get((steps, seed), mean + AROUND[seed]) for seed in range(seeds)]
         for steps, mean in means.items()
     ]
-    return written(root, made, scores)
+    return write_scored_plan(root, study_plan, scores)
 
 
 def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: Any) -> Results:
@@ -59,10 +59,11 @@ def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: An
     run.
     """
     variants = [
-        variant(label, {"part": label}, {"train.supervision_steps": at + 1}) | {"base": 0 if at else None}
-        for at, label in enumerate(scores)
+        variant(label, {"part": label}, {"train.supervision_steps": position + 1})
+        | {"base": 0 if position else None}
+        for position, label in enumerate(scores)
     ]
-    made = plan(
+    study_plan = plan(
         **{
             "variants": variants,
             "axes": {"part": "part"},
@@ -71,32 +72,45 @@ def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: An
             **changes,
         }
     )
-    made["runs"] = [
-        [at, seed, run_id(at, seed)] for at, own in enumerate(scores.values()) for seed in range(len(own))
+    study_plan["runs"] = [
+        [position, seed, run_id(position, seed)]
+        for position, variant_scores in enumerate(scores.values())
+        for seed in range(len(variant_scores))
     ]
-    return written(root, made, list(scores.values()))
+    return write_scored_plan(root, study_plan, list(scores.values()))
 
 
 def crossed(root: Path, variants: Any, score: Any, seeds: int = 3, report: Any = ()) -> Results:
     """A factorial whose run of a variant and a seed scores `score(levels, seed)`."""
-    made = [variant(one.label, dict(one.levels), dict(one.changes)) for one in variants]
+    variant_records = [
+        variant(chosen_variant.label, dict(chosen_variant.levels), dict(chosen_variant.changes))
+        for chosen_variant in variants
+    ]
     axes = dict(variants[0].axes)
-    known = plan(variants=made, axes=axes, seeds=list(range(seeds)), report=dump_report(list(report)))
-    return written(root, known, [[score(one.levels, seed) for seed in range(seeds)] for one in variants])
+    study_plan = plan(
+        variants=variant_records, axes=axes, seeds=list(range(seeds)), report=dump_report(list(report))
+    )
+    return write_scored_plan(
+        root,
+        study_plan,
+        [[score(chosen_variant.levels, seed) for seed in range(seeds)] for chosen_variant in variants],
+    )
 
 
-def written(root: Path, made: Any, scores: Any) -> Results:
+def write_scored_plan(root: Path, study_plan: Any, scores: Any) -> Results:
     """The plan, and a run a score."""
-    results = write_plan(root, made)
-    for at, own in enumerate(scores):
-        for seed, score in enumerate(own):
+    results = write_plan(root, study_plan)
+    for position, variant_scores in enumerate(scores):
+        for seed, score in enumerate(variant_scores):
             if score == "failed":
-                write_json(results.run(run_id(at, seed)).failure, failure())
+                write_json(results.run(run_id(position, seed)).failure, failure())
             elif score == "diverged":
-                finish(results, at, seed, result(None, status="diverged"))
+                finish(results, position, seed, result(None, status="diverged"))
             elif score not in (None, "not run"):
                 values = result(score)
-                finish(results, at, seed, values | {"metrics": values["metrics"] | {PLAIN: score}})
+                finish(
+                    results, position, seed, values | {"metrics": values["metrics"] | {LINEAR_METRIC: score}}
+                )
     return results
 
 

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from asking import CLOSE, HELPS, HURTS, SAME, study
+from asking import CLOSE, EQUAL_CLAIM, HELPS, HURTS, study
 from made_up import write_report, write_search, write_study
 from scenarios import SCENARIOS, records_of
 
@@ -22,7 +22,7 @@ from recstudy.report.shown import RenderedPart
 
 FOLDER = Path(__file__).parent / "golden" / "pages"
 PARTS = FOLDER.with_name("parts")
-FEW = 6  # values of a long list that are told
+SHOWN_VALUES = 6  # values of a long list that are told
 MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "li": "- ", "summary": "> ", "dt": "", "p": "", "pre": "    "}
 SILENT = ("style", "button", "nav", "noscript", "title")
 
@@ -30,7 +30,7 @@ SILENT = ("style", "button", "nav", "noscript", "title")
 STUDIES = {
     # tables beside published values, a curve, learning curves; runs that failed, diverged, did not run
     "scores": write_study,
-    "claims": lambda root: study(root, [HURTS, HELPS, SAME, CLOSE]),
+    "claims": lambda root: study(root, [HURTS, HELPS, EQUAL_CLAIM, CLOSE]),
     "search": write_search,
 }
 
@@ -120,8 +120,8 @@ def figure_lines(figure: dict[str, Any]) -> Iterator[str]:
     ]
     yield f"[figure; {'; '.join(axes)}; {len(figure['data'])} traces: {', '.join(lines)}]"
     yield from (
-        f"[  {' '.join(re.sub('<[^>]*>', ' ', one['text']).split())}]"
-        for one in layout.get("annotations", ())
+        f"[  {' '.join(re.sub('<[^>]*>', ' ', annotation['text']).split())}]"
+        for annotation in layout.get("annotations", ())
     )
 
 
@@ -139,35 +139,37 @@ def part_text(name: str, root: Path) -> str:
     """
     build, part = SCENARIOS[name]
     records = records_of(build, root)
-    made = render_part(records, part)
-    said = [f"finding: {made.finding}", *Words(made.html).lines]
-    said += figure_text(made) if made.drawn_figure and not made.drawn_figure.data.empty else []
-    if made.printed_table:
-        said += ["", made.markdown, made.latex]
-    numbers = made.csv or (made.drawn_figure.csv if made.drawn_figure else "")
-    lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", numbers).splitlines()
-    return "\n".join([*said, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
+    rendered = render_part(records, part)
+    output = [f"finding: {rendered.finding}", *Words(rendered.html).lines]
+    output += figure_text(rendered) if rendered.drawn_figure and not rendered.drawn_figure.data.empty else []
+    if rendered.printed_table:
+        output += ["", rendered.markdown, rendered.latex]
+    numbers = rendered.csv or (rendered.drawn_figure.csv if rendered.drawn_figure else "")
+    lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", numbers).splitlines()
+    return (
+        "\n".join([*output, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
+    )
 
 
-def figure_text(made: RenderedPart) -> list[str]:
+def figure_text(rendered: RenderedPart) -> list[str]:
     """The traces and the layout, long lists cut; pictures as how long they are."""
-    figure = json.loads(made.drawn_figure.figure.to_json())
+    figure = json.loads(rendered.drawn_figure.figure.to_json())
     layout = {
         name: value for name, value in figure["layout"].items() if name not in ("template", "legend", "font")
     }
-    told = [
-        f"words: {made.drawn_figure.part.describe(made.drawn_figure.data)}",
+    output = [
+        f"words: {rendered.drawn_figure.part.describe(rendered.drawn_figure.data)}",
         *(f"trace {short(trace)}" for trace in figure["data"]),
     ]
-    return [*told, *(f"layout {name} {short(value)}" for name, value in sorted(layout.items()))]
+    return [*output, *(f"layout {name} {short(value)}" for name, value in sorted(layout.items()))]
 
 
 def short(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {short(one)}" for name, one in sorted(value.items())) + "}"
+        return "{" + ", ".join(f"{name}: {short(entry)}" for name, entry in sorted(value.items())) + "}"
     if isinstance(value, list):
-        more = [f"... {len(value)}"] if value[FEW:] else []
-        return f"[{', '.join([*map(short, value[:FEW]), *more])}]"
+        remainder = [f"... {len(value)}"] if value[SHOWN_VALUES:] else []
+        return f"[{', '.join([*map(short, value[:SHOWN_VALUES]), *remainder])}]"
     if isinstance(value, str) and value.startswith("data:"):
         return f"{value.partition(',')[0]} of {len(value)}"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -92,7 +92,7 @@ def specs() -> list[Any]:
 
 
 def plan(**changes: Any) -> dict[str, Any]:
-    made = {
+    fields = {
         "format": 1,
         "study": "made_up",
         "preset": "paper",
@@ -107,15 +107,17 @@ def plan(**changes: Any) -> dict[str, Any]:
         "seeds": [0, 1, 2],
         "report": dump_report(specs()),
     }
-    made |= changes
-    made.setdefault("reference", {"preset": "paper", "base": made["base"], "axes": made["axes"]})
-    made["runs"] = [
-        [index, seed, run_id(index, seed)] for seed in made["seeds"] for index in range(len(made["variants"]))
+    fields |= changes
+    fields.setdefault("reference", {"preset": "paper", "base": fields["base"], "axes": fields["axes"]})
+    fields["runs"] = [
+        [index, seed, run_id(index, seed)]
+        for seed in fields["seeds"]
+        for index in range(len(fields["variants"]))
     ]
-    return made
+    return fields
 
 
-def beside(cell: Cell) -> tuple[str, str]:
+def published_beside(cell: Cell) -> tuple[str, str]:
     """What is published beside a cell, as it is printed, and the verdicts on it."""
     return ", ".join(dict.fromkeys(match.text for match in cell.matches)), ", ".join(verdicts(cell))
 
@@ -188,10 +190,10 @@ def variant(
     return {"label": label, "levels": levels, "changes": changes, "model": model, "data": data}
 
 
-def write_plan(root: Path, made: dict[str, Any]) -> Results:
+def write_plan(root: Path, study_plan: dict[str, Any]) -> Results:
     """Write a plan into an empty results folder."""
     results = Results(root).create()
-    write_json(results.study(made["study"], made["preset"]) / "plan.json", made)
+    write_json(results.study(study_plan["study"], study_plan["preset"]) / "plan.json", study_plan)
     return results
 
 
@@ -211,10 +213,10 @@ FINDINGS = {"Effusion": 88.04, "Pleural_Thickening": 71.5}
 
 def findings(auroc: float, seed: int, **changes: Any) -> dict[str, Any]:
     """A result on chest X-rays: `auroc` and 2 points more a seed; Hernia has no positive test image."""
-    each = {f"auroc.{name}": value + 2 * seed for name, value in FINDINGS.items()}
-    metrics = {"auroc": auroc + 2 * seed, "average_precision": 40.0, "nll": 0.2, **each}
-    made = result(None) | {"metrics": metrics, "depths": {"auroc": {"1": auroc}}, "undefined": ["Hernia"]}
-    return made | changes
+    finding_scores = {f"auroc.{name}": value + 2 * seed for name, value in FINDINGS.items()}
+    metrics = {"auroc": auroc + 2 * seed, "average_precision": 40.0, "nll": 0.2, **finding_scores}
+    record = result(None) | {"metrics": metrics, "depths": {"auroc": {"1": auroc}}, "undefined": ["Hernia"]}
+    return record | changes
 
 
 def write_chest(root: Path, **changes: Any) -> Results:
@@ -294,8 +296,8 @@ CIDER = {"LSTM": 0.31, "HRM, two loops": 0.42, "HRM, three loops": 0.48, "TRM": 
 
 def captioner(family: str, middle: int | None, backbone: str) -> dict[str, Any]:
     """`middle`: an HRM's cycles of the middle level."""
-    seen = {"family": family, "backbone": backbone, "weights": "pretrained", "tuned": False}
-    return seen | ({} if middle is None else {"middle_cycles": middle})
+    changes = {"family": family, "backbone": backbone, "weights": "pretrained", "tuned": False}
+    return changes | ({} if middle is None else {"middle_cycles": middle})
 
 
 def captioned(cider: float, **changes: Any) -> dict[str, Any]:
@@ -308,15 +310,15 @@ def captioned(cider: float, **changes: Any) -> dict[str, Any]:
         "token_accuracy": 61.25,
         "caption_loss": 1.5,
     }
-    made = result(None) | {
+    record = result(None) | {
         "metrics": metrics,
         "depths": {},
         "unavailable": {"meteor": "no Java on this machine"},
         "tokenizer": {"text": "byte (260)", "metrics": "PTB (Stanford CoreNLP 3.4.1)"},
         "decode": "beam 3",
     }
-    made["cost"] |= {"params": 18_500_000, "trained_params": 7_350_000}
-    return made | changes
+    record["cost"] |= {"params": 18_500_000, "trained_params": 7_350_000}
+    return record | changes
 
 
 def caption_plan(**changes: Any) -> dict[str, Any]:
@@ -325,16 +327,16 @@ def caption_plan(**changes: Any) -> dict[str, Any]:
     """
     data = changes.pop("data", {"name": "phantom_captions", "size": 64, "length": 96, "limit": None})
     chosen = [
-        variant(label, {"model": label}, {"model": captioner(*made)}, label, "Phantoms")
-        for label, made in CAPTION_MODELS.items()
+        variant(label, {"model": label}, {"model": captioner(*scores_of_model)}, label, "Phantoms")
+        for label, scores_of_model in CAPTION_MODELS.items()
     ]
     first = {
         "data": data,
         "model": captioner(*CAPTION_MODELS["TRM"]),
         "train": {"epochs": 50, "selection": "validation"},
     }
-    made = {"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], "base": base() | first}
-    return plan(**made | changes)
+    fields = {"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], "base": base() | first}
+    return plan(**fields | changes)
 
 
 def write_captions(
@@ -342,15 +344,15 @@ def write_captions(
 ) -> None:
     """Each text is an example's references and hypothesis; `images` are (n, C, H, W)."""
     folder = results.run(identity).path
-    rows = [3 * at for at in range(len(texts))]
-    kept = [
-        {"row": row, "references": known, "hypothesis": said}
-        for row, (known, said) in zip(rows, texts, strict=True)
+    rows = [3 * index for index in range(len(texts))]
+    examples = [
+        {"row": row, "references": references, "hypothesis": hypothesis}
+        for row, (references, hypothesis) in zip(rows, texts, strict=True)
     ]
-    write_json(folder / "captions.json", {"format": 1, "examples": kept})
-    drawn = np.zeros((len(texts), 3, 8, 8)) if images is None else images
+    write_json(folder / "captions.json", {"format": 1, "examples": examples})
+    pixels = np.zeros((len(texts), 3, 8, 8)) if images is None else images
     np.savez_compressed(
-        folder / "captions.npz", rows=np.array(rows)[: len(drawn)], images=drawn.astype(np.uint8)
+        folder / "captions.npz", rows=np.array(rows)[: len(pixels)], images=pixels.astype(np.uint8)
     )
 
 
@@ -359,7 +361,8 @@ def write_alignment(
 ) -> None:
     folder = results.run(identity).path
     pairs = [
-        {"row": at, "caption": caption, "before": old, "after": new} for at, (old, new) in enumerate(cosines)
+        {"row": index, "caption": caption, "before": old, "after": new}
+        for index, (old, new) in enumerate(cosines)
     ]
     write_json(folder / "alignment.json", {"format": 1, "pairs": pairs})
     images = np.zeros((len(pairs), 3, 8, 8), dtype=np.uint8)
@@ -368,20 +371,20 @@ def write_alignment(
 
 def write_caption_study(root: Path, **changes: Any) -> Results:
     """Every model finished on both seeds, a hundredth of a CIDEr apart."""
-    made = caption_plan(**changes)
-    results = write_plan(root, made)
+    study_plan = caption_plan(**changes)
+    results = write_plan(root, study_plan)
     for index, (_, cider) in enumerate(CIDER.items()):
-        for seed in made["seeds"]:
+        for seed in study_plan["seeds"]:
             finish(results, index, seed, captioned(cider + 0.01 * seed))
     return results
 
 
 def write_study(root: Path, **changes: Any) -> Results:
     """Records of the study above; `changes` replace parts of its plan."""
-    made = plan(**changes)
-    results = write_plan(root, made)
+    study_plan = plan(**changes)
+    results = write_plan(root, study_plan)
     for (index, seed), score in SCORES.items():
-        finish(results, index, seed, result(score, made["variants"][index]["model"]))
+        finish(results, index, seed, result(score, study_plan["variants"][index]["model"]))
         write_epochs(results, run_id(index, seed), score + seed)
     write_json(results.run(run_id(1, 2)).failure, failure())
     finish(results, 2, 1, result(None, "ViT-Small", status="diverged"))
@@ -437,7 +440,7 @@ def search_specs() -> list[Any]:
 
 
 def search_plan(**changes: Any) -> dict[str, Any]:
-    made = {
+    fields = {
         "objectives": {"selection_top1_accuracy": "max", "gflops": "min"},
         "sampler": "tpe",
         "stopping": "asha",
@@ -445,7 +448,7 @@ def search_plan(**changes: Any) -> dict[str, Any]:
         "space": SPACE,
         "confirm": {"best": 2, "seeds": [1, 2, 3]},
     }
-    return made | changes
+    return fields | changes
 
 
 def trial_line(number: int, params: dict[str, Any], label: str = "") -> dict[str, Any]:
@@ -465,23 +468,23 @@ def searched(score: float, gflops: float, test: float | None = None) -> dict[str
     """A result with this score on the selection split; on the test set five points less, unless it is
     given.
     """
-    made = result(score - 5 if test is None else test)
-    return made | {
+    record = result(score - 5 if test is None else test)
+    return record | {
         "selected": {"epoch": 4, "split": "validation", "top1_accuracy": score},
-        "cost": made["cost"] | {"gflops": gflops},
+        "cost": record["cost"] | {"gflops": gflops},
     }
 
 
-def end(results: Results, identity: str, how: str, score: float | None, gflops: float) -> None:
+def end(results: Results, identity: str, ending: str, score: float | None, gflops: float) -> None:
     """Write the folder of a run that ended like this."""
     folder = results.run(identity)
-    if how == "done":
+    if ending == "done":
         folder.finish(as_result(searched(score or 0.0, gflops)))
-    elif how == "diverged":
+    elif ending == "diverged":
         folder.finish(as_result(result(None, status="diverged")))
-    elif how == "stopped":
+    elif ending == "stopped":
         write_json(folder.stopped, {"epoch": 5, "score": score, "by": "asha"})
-    elif how == "failed":
+    elif ending == "failed":
         write_json(folder.failure, failure())
 
 
@@ -490,7 +493,7 @@ def write_search(
 ) -> Results:
     """Records of the search above; `changes` replace parts of its plan."""
     report = dump_report(search_specs())
-    made = plan(
+    study_plan = plan(
         **{
             "variants": [],
             "axes": {},
@@ -500,11 +503,13 @@ def write_search(
             **changes,
         }
     )
-    results = write_plan(root, made | {"definition": "3f2a9c0d1e4b", "search": search_plan(**(search or {}))})
+    results = write_plan(
+        root, study_plan | {"definition": "3f2a9c0d1e4b", "search": search_plan(**(search or {}))}
+    )
     folder = results.study("made_up", "paper")
-    for number, (steps, batch, rate, how, score, gflops) in trials.items():
+    for number, (steps, batch, rate, ending, score, gflops) in trials.items():
         params = {"model.latent_steps": steps, "train.batch_size": batch, "train.learning_rate": rate}
-        write_trial(results, trial_line(number, params), how, score, gflops)
+        write_trial(results, trial_line(number, params), ending, score, gflops)
     for number, seeds in FRESH.items():
         for seed, score in seeds.items() if number in trials else ():
             append_line(
@@ -516,9 +521,11 @@ def write_search(
     return results
 
 
-def write_trial(results: Results, line: dict[str, Any], how: str, score: float | None, gflops: float) -> None:
+def write_trial(
+    results: Results, line: dict[str, Any], ending: str, score: float | None, gflops: float
+) -> None:
     append_line(results.study("made_up", "paper") / "trials-3f2a9c0d1e4b.jsonl", line)
-    end(results, line["id"], how, score, gflops)
+    end(results, line["id"], ending, score, gflops)
 
 
 def read(results: Results) -> StudyRecords:

@@ -24,9 +24,12 @@ class ReliabilityDiagram(FigurePart, OfVariants):
     name: str = "reliability"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        rows = [row for at in records.chosen(self.where) for row in records.by_variant[at]]
-        kept = [answers for row in rows if (answers := answers_of(records, row)[0])]
-        points = [(one.probabilities.max(1).mean(), (one.predicted == one.labels).mean()) for one in kept]
+        rows = [row for variant in records.chosen(self.where) for row in records.by_variant[variant]]
+        run_answers = [answers for row in rows if (answers := answers_of(records, row)[0])]
+        points = [
+            (answers.probabilities.max(1).mean(), (answers.predicted == answers.labels).mean())
+            for answers in run_answers
+        ]
         return pd.DataFrame(points, columns=["confidence", "right"])
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
@@ -42,15 +45,18 @@ class Confidence(TablePart, OfVariants):
 
     def cells(self, records: StudyRecords) -> TableData:
         rows = []
-        for at in records.chosen(self.where):
-            kept = {row.id: answers_of(records, row)[0] for row in records.by_variant[at]}
+        for variant in records.chosen(self.where):
+            answers_by_run = {row.id: answers_of(records, row)[0] for row in records.by_variant[variant]}
             values = {
                 run: 100 * float(answers.probabilities.max(1).mean())
-                for run, answers in kept.items()
+                for run, answers in answers_by_run.items()
                 if answers
             }
             rows.append(
-                TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence", values),))
+                TableRow(
+                    records.variants[variant].label,
+                    (cell_of_values(records, [variant], "confidence", values),),
+                )
             )
         return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
 
@@ -60,16 +66,16 @@ class Faulty(FigurePart):
     """Fails where it is told to."""
 
     name: str = "faulty"
-    at: str = "data"
+    failing_step: str = "data"
 
     @property
     def heading(self) -> str:
-        return str(1 / 0) if self.at == "heading" else "A fault"
+        return str(1 / 0) if self.failing_step == "heading" else "A fault"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        if self.at == "data":
+        if self.failing_step == "data":
             raise RuntimeError("no such column\nand more")
-        return [1] if self.at == "return" else pd.DataFrame({"x": [1]})
+        return [1] if self.failing_step == "return" else pd.DataFrame({"x": [1]})
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        return px.line(data, x="y" if self.at == "figure" else "x")
+        return px.line(data, x="y" if self.failing_step == "figure" else "x")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from asking import CLOSE, FULL, HELPS, HURTS, PLAIN, SAME, ablation, by, crossed, study
+from asking import CLOSE, EQUAL_CLAIM, FULL, HELPS, HURTS, LINEAR_METRIC, ablation, by, crossed, study
 from made_up import (
     SPACE,
     TABLE1,
@@ -106,21 +106,21 @@ WORDS = ["[start]", "</script><b>", "[end]"]
 
 
 def hostile(root: Path, **changes: Any) -> Results:
-    named = variants()
-    named[0] |= {"label": HOSTILE, "data": HOSTILE, "levels": {"model": HOSTILE, "batch_size": 64}}
-    return write_study(root, variants=named, command=HOSTILE, **changes)
+    labelled = variants()
+    labelled[0] |= {"label": HOSTILE, "data": HOSTILE, "levels": {"model": HOSTILE, "batch_size": 64}}
+    return write_study(root, variants=labelled, command=HOSTILE, **changes)
 
 
 def leaky(root: Path) -> Results:
     """ViTRM at batch 64 is told the answer."""
-    made = variants()
-    made[0]["leaks"] = True
-    return write_study(root, variants=made)
+    chosen = variants()
+    chosen[0]["leaks"] = True
+    return write_study(root, variants=chosen)
 
 
 def swept(root: Path, models: tuple[str, ...] = MODELS, batches: int = 8) -> Results:
     """Models, some with long names, at batch sizes from 4 on, on synthetic data: three seeds each."""
-    made = [
+    chosen = [
         variant(
             f"model={model}, batch_size={2**batch}",
             {"model": model, "batch_size": 2**batch},
@@ -131,11 +131,11 @@ def swept(root: Path, models: tuple[str, ...] = MODELS, batches: int = 8) -> Res
         for model in models
         for batch in range(2, 2 + batches)
     ]
-    results = write_plan(root, plan(variants=made, smoke=True, report=[]))
-    for at in range(len(made)):
+    results = write_plan(root, plan(variants=chosen, smoke=True, report=[]))
+    for index in range(len(chosen)):
         for seed in range(3):
-            finish(results, at, seed, result(80.0 + at % 7 + seed))
-            write_epochs(results, run_id(at, seed), 80.0 + at)
+            finish(results, index, seed, result(80.0 + index % 7 + seed))
+            write_epochs(results, run_id(index, seed), 80.0 + index)
     return results
 
 
@@ -155,24 +155,26 @@ def solved(root: Path) -> Results:
     """A segment costs 0.25 GFLOP: two of evaluation 0.5. Trajectories of 4 segments; the two seeds halt after
     1 and 2.
     """
-    own = {"trajectories": 2, "copies": 1, "segments": 4}
-    results = write_study(root, base=base(evaluation_steps=2, evaluation_depths=4, at_test=own), seeds=[0, 1])
+    at_test = {"trajectories": 2, "copies": 1, "segments": 4}
+    results = write_study(
+        root, base=base(evaluation_steps=2, evaluation_depths=4, at_test=at_test), seeds=[0, 1]
+    )
     for seed in (0, 1):
-        more = {
+        metrics = {
             "noisy_exact_accuracy.1": 30.0 + seed,
             "noisy_exact_accuracy.2": 50.0 + seed,
             "voted_exact_accuracy.1": 60.0,
         }
         halted = {"halted_exact_accuracy": 20.0, "halted_steps": 1.0 + seed, "exact_accuracy": 40.0 + seed}
         depths = {"exact_accuracy": {"1": 10.0, "2": 40.0 + seed, "3": 41.0, "4": 42.0}}
-        found = {"metrics": more | halted, "cost": {"gflops": 0.5}, "depths": depths}
-        finish(results, 0, seed, result(None) | found)
+        record = {"metrics": metrics | halted, "cost": {"gflops": 0.5}, "depths": depths}
+        finish(results, 0, seed, result(None) | record)
     return results
 
 
 def lost_epochs(root: Path) -> Results:
-    results, made = write_study(root), result(93.0)
-    finish(results, 0, 1, made | {"provenance": made["provenance"] | {"lost_epochs": 2}})
+    results, record = write_study(root), result(93.0)
+    finish(results, 0, 1, record | {"provenance": record["provenance"] | {"lost_epochs": 2}})
     return results
 
 
@@ -192,11 +194,11 @@ def losses(root: Path) -> Results:
 
 def searched(root: Path) -> Results:
     results = write_search(root)
-    found = {name: {"PED-ANOVA": FIELDS, "fANOVA": FIELDS} for name in (SCORE, "gflops")}
-    ends = {path: [max(0, share - 0.1), share + 0.05] for path, share in FIELDS.items()}
-    known = {name: {"PED-ANOVA": ends, "fANOVA": ends} for name in (SCORE, "gflops")}
-    told = {"trials": 25, "importance": found, "intervals": known}
-    write_json(results.study("made_up", "paper") / "importance-3f2a9c0d1e4b.json", told)
+    importances = {name: {"PED-ANOVA": FIELDS, "fANOVA": FIELDS} for name in (SCORE, "gflops")}
+    intervals = {path: [max(0, share - 0.1), share + 0.05] for path, share in FIELDS.items()}
+    interval_table = {name: {"PED-ANOVA": intervals, "fANOVA": intervals} for name in (SCORE, "gflops")}
+    content = {"trials": 25, "importance": importances, "intervals": interval_table}
+    write_json(results.study("made_up", "paper") / "importance-3f2a9c0d1e4b.json", content)
     return results
 
 
@@ -224,11 +226,11 @@ def hostile_search(root: Path) -> Results:
 
 def wrong(root: Path, *images: Any, names: tuple[str, ...] = ("cat", "dog"), label: str = "") -> Results:
     """Mistakes of the first variants: of variant 0 by its seed 1, and by seed 2, which does not count."""
-    named = variants()
-    named[0]["label"] = label or named[0]["label"]
-    results = write_study(root, variants=named)
-    for index, own in enumerate(images):
-        write_mistakes(results, run_id(index, index == 0), own, names=np.array(names))
+    labelled = variants()
+    labelled[0]["label"] = label or labelled[0]["label"]
+    results = write_study(root, variants=labelled)
+    for index, run_images in enumerate(images):
+        write_mistakes(results, run_id(index, index == 0), run_images, names=np.array(names))
     write_mistakes(results, run_id(0, 2), GREY[:1])
     return results
 
@@ -260,7 +262,7 @@ def trace(**changes: Any) -> dict[str, Any]:
     router = np.broadcast_to([[[0.75, 0.25], [0.5, 0.5]], [[0.125, 0.875], [1.0, 0.0]]], (2, 2, 2, 2)).astype(
         np.float16
     )
-    made = {
+    trace = {
         "rows": np.array([0, 3]),
         "lengths": np.array([2, 2]),
         "words": np.array([WORDS] * 2),
@@ -270,13 +272,13 @@ def trace(**changes: Any) -> dict[str, Any]:
         "router": router,
         "chosen": (-router).argsort(-1, kind="stable")[..., :1].astype(np.int16),
     }
-    return {name: value for name, value in (made | changes).items() if value is not None}
+    return {name: value for name, value in (trace | changes).items() if value is not None}
 
 
 def routed(results: Results, identity: str, routing: Any) -> None:
-    made = captioned(0.4)
-    made["metrics"] |= {"router_entropy": 0.875, "expert_load_peak": 75.0, "dropped_tokens": 0.0}
-    results.run(identity).finish(as_result(made | {"routing": routing}))
+    record = captioned(0.4)
+    record["metrics"] |= {"router_entropy": 0.875, "expert_load_peak": 75.0, "dropped_tokens": 0.0}
+    results.run(identity).finish(as_result(record | {"routing": routing}))
 
 
 def inside(root: Path, image: bool = True, **changes: Any) -> Results:
@@ -298,7 +300,7 @@ def no_mixture(root: Path) -> Results:
     return inside(root, image=False, **none, cross_attention=np.full((2, 1, 1, 2, 4), 0.25, dtype=np.float16))
 
 
-def written(root: Path, *texts: tuple[list[str], str]) -> Results:
+def write_captions_study(root: Path, *texts: tuple[list[str], str]) -> Results:
     """Captions of the LSTM's seed 0 and the TRM's seed 1."""
     results = write_caption_study(root)
     write_captions(results, run_id(0, 0), list(texts))
@@ -314,25 +316,29 @@ def ranked(
     leaky: tuple[int, ...] = (),
 ) -> Results:
     """Runs a tenth of a point apart: of each data set the models in their order; no score, no run."""
-    cells = [(data, at, score) for data, own in scores.items() for at, score in enumerate(own)]
-    made = [
+    cells = [
+        (data, model, score)
+        for data, data_scores in scores.items()
+        for model, score in enumerate(data_scores)
+    ]
+    chosen = [
         variant(
             f"data={data}, model={'ABCD'[model]}",
             {"data": data, "model": "ABCD"[model]},
-            {"model": {**VIT, "width": at}, "data": {"name": data}},
+            {"model": {**VIT, "width": index}, "data": {"name": data}},
             "ABCD"[model],
             data,
         )
-        | {"leaks": at in leaky}
-        for at, (data, model, _) in enumerate(cells)
+        | {"leaks": index in leaky}
+        for index, (data, model, _) in enumerate(cells)
     ]
     axes = {"data": "data", "model": "model"}
-    results = write_plan(root, plan(variants=made, axes=axes, seeds=[*range(seeds)], report=[]))
-    for at, (_, _, score) in enumerate(cells):
+    results = write_plan(root, plan(variants=chosen, axes=axes, seeds=[*range(seeds)], report=[]))
+    for index, (_, _, score) in enumerate(cells):
         for seed in range(seeds if score is not None else 0):
-            found = result(score + 0.1 * (seed - (seeds - 1) / 2))
-            found["cost"]["params"] = params[at] if params else 1000
-            finish(results, at, seed, found)
+            record = result(score + 0.1 * (seed - (seeds - 1) / 2))
+            record["cost"]["params"] = params[index] if params else 1000
+            finish(results, index, seed, record)
     return results
 
 
@@ -395,9 +401,9 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "thinking": (thinking, Thinking(most=1)),
     "alignment": (aligned, Alignment(most=2)),
     "captions": (
-        lambda root: written(root, (["A large mass.", "The mass, left"], "the mass is small"), (["Normal film"], "")), Captions()
+        lambda root: write_captions_study(root, (["A large mass.", "The mass, left"], "the mass is small"), (["Normal film"], "")), Captions()
     ),
-    "captions that are hostile": (lambda root: written(root, ([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)), Captions()),
+    "captions that are hostile": (lambda root: write_captions_study(root, ([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)), Captions()),
     "expert load": (inside, ExpertLoad()),
     "expert path": (inside, ExpertPath()),
     "attention": (inside, AttentionMaps(example=1)),
@@ -405,12 +411,12 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "feature maps": (inside, FeatureMaps()),
     "feature maps of none": (no_mixture, FeatureMaps()),
     # questions
-    "claims": (lambda root: study(root, []), Claims(claims=tuple(by(PLAIN, HURTS, HELPS, SAME, CLOSE)))),
+    "claims": (lambda root: study(root, []), Claims(claims=tuple(by(LINEAR_METRIC, HURTS, HELPS, EQUAL_CLAIM, CLOSE)))),
     "claims that wait": (
         lambda root: study(root, [], losses={(16, 1): "not run", (2, 1): "failed", (4, 0): 10.0}),
-        Claims(claims=tuple(by("top1_accuracy", HURTS, SAME, CLOSE))),
+        Claims(claims=tuple(by("top1_accuracy", HURTS, EQUAL_CLAIM, CLOSE))),
     ),
-    "differences": (ablation, Differences("components", metric=PLAIN, title="Components")),
+    "differences": (ablation, Differences("components", metric=LINEAR_METRIC, title="Components")),
     "differences beside published ones": (write_study, Differences(base="ViTRM, batch_size=128", targets=TABLE1)),
     "differences of hostile names": (lambda root: ablation(root, {HOSTILE: FULL, "b": FULL[:3]}), Differences(title=HOSTILE)),
     "effects": (factors, Effects()),

@@ -45,22 +45,25 @@ def study(root: Path, runs: Any = None, **changes: Any) -> Results:
         "base": base(selection="validation"),
         "report": specs(Table("scores")),
     }
-    made = made_plan(**fine | changes)
-    results = write_plan(root, made)
-    for index, seed, _ in made["runs"]:
-        told = runs(index, seed) if runs else {}
-        if told is not None:
+    study_plan = made_plan(**fine | changes)
+    results = write_plan(root, study_plan)
+    for index, seed, _ in study_plan["runs"]:
+        changed_values = runs(index, seed) if runs else {}
+        if changed_values is not None:
             values = merged(
-                result(93.0 + 0.1 * seed + 0.9 * index), {"selected": {"split": "validation"}}, MILLION, told
+                result(93.0 + 0.1 * seed + 0.9 * index),
+                {"selected": {"split": "validation"}},
+                MILLION,
+                changed_values,
             )
             finish(results, index, seed, values)
     return results
 
 
-def merged(values: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
+def merged(values: dict[str, Any], *changes: dict[str, Any]) -> dict[str, Any]:
     """`values` with the others' entries, part by part."""
-    for other in others:
-        for key, value in other.items():
+    for change in changes:
+        for key, value in change.items():
             values[key] = (
                 {**values[key], **value}
                 if isinstance(value, dict) and isinstance(values.get(key), dict)
@@ -69,16 +72,16 @@ def merged(values: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def found(records: StudyRecords) -> dict[str, Any]:
+def findings_by_rule(records: StudyRecords) -> dict[str, Any]:
     """Rule -> finding."""
     return {finding.rule: finding for finding in audit(records).findings}
 
 
 def test_a_study_with_nothing_to_ask(tmp_path):
     records = read(study(tmp_path))
-    asked = audit(records)
+    audited = audit(records)
 
-    assert (asked.findings, asked.contradictions) == ([], {})
+    assert (audited.findings, audited.contradictions) == ([], {})
     assert all(rule in html.unescape(audit_html(records)) for rule in RULES)
 
 
@@ -103,27 +106,33 @@ LEAKY = variant("LEAKY", train__epochs=3) | {"leaks": True}
     ],
 )
 def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
-    assert found(read(study(tmp_path, **changes))) == {}
+    assert findings_by_rule(read(study(tmp_path, **changes))) == {}
 
 
-@pytest.mark.parametrize(("drawing", "asked"), [("fixed", True), ("per seed", False)])
-def test_seeds_may_draw_data_of_their_own_where_the_study_says_so(tmp_path, drawing, asked):
+@pytest.mark.parametrize(("drawing", "findings"), [("fixed", True), ("per seed", False)])
+def test_seeds_may_draw_data_of_their_own_where_the_study_says_so(tmp_path, drawing, findings):
     """The same in all variants of a seed; those of one seed with other images are asked about all the
     same.
     """
-    made = base(selection="validation")
-    made["data"]["resample"] = drawing
-    by_seed = found(read(study(tmp_path / "a", lambda index, seed: checksum(f"{seed}"), base=made)))
-    mixed = found(
-        read(study(tmp_path / "b", lambda index, seed: checksum(f"{seed} {index * (seed == 0)}"), base=made))
+    settings = base(selection="validation")
+    settings["data"]["resample"] = drawing
+    by_seed = findings_by_rule(
+        read(study(tmp_path / "a", lambda index, seed: checksum(f"{seed}"), base=settings))
+    )
+    mixed = findings_by_rule(
+        read(
+            study(
+                tmp_path / "b", lambda index, seed: checksum(f"{seed} {index * (seed == 0)}"), base=settings
+            )
+        )
     )
 
-    assert ("data checksums" in by_seed) is asked
+    assert ("data checksums" in by_seed) is findings
     assert "data checksums" in mixed
 
 
-def checksum(told: str) -> dict[str, Any]:
-    return {"provenance": {"data_checksum": told}}
+def checksum(digest: str) -> dict[str, Any]:
+    return {"provenance": {"data_checksum": digest}}
 
 
 RUNS = {
@@ -154,10 +163,14 @@ AUDITS = {
 
 def audit_text(name: str, root: Path) -> str:
     """All that is asked of a study, by which rules."""
-    asked = audit(read(AUDITS[name](root)))
-    assert all(one.conclusion.endswith(".") and one.settle.endswith(".") for one in asked.findings)
+    audited = audit(read(AUDITS[name](root)))
+    assert all(
+        finding.conclusion.endswith(".") and finding.settle.endswith(".") for finding in audited.findings
+    )
     return (
-        "\n".join([*(one.rule for one in asked.findings), *(line.plain for line in audit_lines(asked))])
+        "\n".join(
+            [*(finding.rule for finding in audited.findings), *(line.plain for line in audit_lines(audited))]
+        )
         + "\n"
     )
 
@@ -175,22 +188,26 @@ def test_contradictions_are_on_the_page_of_the_preset_paper_and_in_every_audit(t
     ((title, entries),) = audit(records).contradictions.items()
 
     assert title == "Known inconsistencies in the ViTRM paper"
-    assert [one.id for one in entries] == [f"002-{at}" for at in range(1, 17)]
+    assert [entry.id for entry in entries] == [f"002-{number}" for number in range(1, 17)]
     assert (title in audit_html(records)) is (preset == "paper")
 
 
 def test_contradictions_are_whole():
-    known = contradictions()
+    entries = contradictions()
 
-    assert len(known) == len({one.id for one in known}) == 55
-    assert all((one.quote or one.says) and one.where and one.conflict and one.handling for one in known)
-    assert all(one.id.startswith(f"{one.paper}-") for one in known)
-    quotes = "\n".join(f"{one.id} {one.quote}" for one in known if one.quote)
+    assert len(entries) == len({entry.id for entry in entries}) == 55
+    assert all(
+        (entry.quote or entry.says) and entry.where and entry.conflict and entry.handling for entry in entries
+    )
+    assert all(entry.id.startswith(f"{entry.paper}-") for entry in entries)
+    quotes = "\n".join(f"{entry.id} {entry.quote}" for entry in entries if entry.quote)
     # Each was compared letter by letter with its paper. Whoever changes one compares it again, and then
     # changes the digest.
     assert hashlib.sha256(quotes.encode()).hexdigest()[:12] == "1717e7296c23"
     assert not any(
-        '"' in words for one in known for words in (one.quote, one.says, one.conflict, one.handling)
+        '"' in words
+        for entry in entries
+        for words in (entry.quote, entry.says, entry.conflict, entry.handling)
     )
 
 

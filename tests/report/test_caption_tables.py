@@ -3,7 +3,16 @@ them.
 """
 
 import pytest
-from made_up import as_failure, as_result, beside, caption_plan, captioned, read, run_id, write_caption_study
+from made_up import (
+    as_failure,
+    as_result,
+    caption_plan,
+    captioned,
+    published_beside,
+    read,
+    run_id,
+    write_caption_study,
+)
 
 from recstudy.papers import published
 from recstudy.report import Table
@@ -20,9 +29,9 @@ def table(results, *metrics, **spec):
 
 def test_a_metric_that_not_every_run_has(tmp_path):
     results = write_caption_study(tmp_path / "r")
-    made = captioned(0.4, unavailable={})
-    made["metrics"]["meteor"] = 0.195
-    results.run(run_id(0, 1)).finish(as_result(made))
+    record = captioned(0.4, unavailable={})
+    record["metrics"]["meteor"] = 0.195
+    results.run(run_id(0, 1)).finish(as_result(record))
     results.run(run_id(1, 1)).result.unlink()
     results.run(run_id(1, 1)).fail(as_failure({"class": "code", "error": "ValueError", "traceback": ""}))
 
@@ -35,10 +44,10 @@ def test_a_metric_that_not_every_run_has(tmp_path):
 def test_the_models_of_ratescore_are_a_note(tmp_path):
     results = write_caption_study(tmp_path / "r")
     for seed in range(2):
-        made = captioned(0.4)
-        made["metrics"]["rate_score"] = 0.55
-        made["tokenizer"]["rate"] = "/models/entities"
-        results.run(run_id(0, seed)).finish(as_result(made))
+        record = captioned(0.4)
+        record["metrics"]["rate_score"] = 0.55
+        record["tokenizer"]["rate"] = "/models/entities"
+        results.run(run_id(0, seed)).finish(as_result(record))
 
     assert "RaTEScore by the models: /models/entities" in table(results, "rate_score").notes
     assert not any("RaTEScore" in note for note in table(results, "cider").notes)
@@ -82,20 +91,20 @@ def test_what_no_variant_varies_is_a_reason_and_decides_no_place(tmp_path):
 
     cell = table(results, "rouge_l", targets=TABLE2).rows[3].cells[0]
 
-    assert (beside(cell)[0], cell.reasons) == ("0.199", ("weights random, not pretrained",))
+    assert (published_beside(cell)[0], cell.reasons) == ("0.199", ("weights random, not pretrained",))
 
 
-@pytest.mark.parametrize(("count", "said"), [(7_350_000, "agrees"), (7_600_000, "differs")])
-def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, said):
+@pytest.mark.parametrize(("count", "words"), [(7_350_000, "agrees"), (7_600_000, "differs")])
+def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, words):
     results = write_caption_study(tmp_path / "r", data=ROCO)
     for seed in range(2):
-        made = captioned(0.4)
-        made["cost"]["trained_params"] = count
-        results.run(run_id(3, seed)).finish(as_result(made))
+        record = captioned(0.4)
+        record["cost"]["trained_params"] = count
+        results.run(run_id(3, seed)).finish(as_result(record))
 
     cell = table(results, "trained_params", targets=published("000_setup")).rows[3].cells[0]
 
-    assert beside(cell) == ("7 M", said)
+    assert published_beside(cell) == ("7 M", words)
 
 
 def test_what_is_trained_once_for_all_seeds_is_said(tmp_path):
@@ -105,6 +114,6 @@ def test_what_is_trained_once_for_all_seeds_is_said(tmp_path):
         ("model.fuselip", {"mode": "causal"}, "one FuseLIP encoder"),
         ("model.tokenizer_epochs", 20, "one image tokenizer"),
     ):
-        made = [variant | {"changes": variant["changes"] | {path: value, "model.files": ""}}]
-        notes = table(write_caption_study(tmp_path / path, variants=made), "cider").notes
+        chosen = [variant | {"changes": variant["changes"] | {path: value, "model.files": ""}}]
+        notes = table(write_caption_study(tmp_path / path, variants=chosen), "cider").notes
         assert any(note.startswith(f"all seeds share {words}") and note.endswith(": LSTM") for note in notes)

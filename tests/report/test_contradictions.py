@@ -17,8 +17,8 @@ from recstudy.report.audit import contradictions
 
 def row(table, **fields):
     """The one row with these fields."""
-    (found,) = (row for row in rows(table) if all(row[name] == value for name, value in fields.items()))
-    return found
+    (row,) = (row for row in rows(table) if all(row[name] == value for name, value in fields.items()))
+    return row
 
 
 def value(table, **fields):
@@ -29,14 +29,18 @@ def updates():
     """Of a run of 002 without and with the most supervision (batch 128), on 50,000 images; and what the
     accuracy loses.
     """
-    once, most = (row("002_ablation_fig2_fig3", id=f"002_ablation_fig2_fig3#{at}") for at in (1, 3))
-    steps, batch = (json.loads(most["config"])[letter] for letter in ("n_sup", "batch_size"))
-    (epochs,) = (
-        one.where["train.epochs"] for one in published("002_ablation_fig2_fig3") if one.row == once["id"]
+    single_step, most_steps = (
+        row("002_ablation_fig2_fig3", id=f"002_ablation_fig2_fig3#{number}") for number in (1, 3)
     )
-    made, loss = epochs * ceil(50_000 / batch), float(once["value"]) - float(most["value"])
+    steps, batch = (json.loads(most_steps["config"])[letter] for letter in ("n_sup", "batch_size"))
+    (epochs,) = (
+        target.where["train.epochs"]
+        for target in published("002_ablation_fig2_fig3")
+        if target.row == single_step["id"]
+    )
+    updates, loss = epochs * ceil(50_000 / batch), float(single_step["value"]) - float(most_steps["value"])
     return (
-        f"{made:,} of them at N_sup=1 (batch 128) and up to {steps * made:,} at {steps}",
+        f"{updates:,} of them at N_sup=1 (batch 128) and up to {steps * updates:,} at {steps}",
         f"the loss of {loss:.1f} points",
     )
 
@@ -49,15 +53,15 @@ def balance():
             "003_table3_ablation", dataset=data, config=json.dumps({"variant": variant}), metric="avg_bleu"
         )
 
-    lost = [
+    losses = [
         round(score(data, "full") - score(data, f"w/o {part}"), 3)
         for data in ("covctr", "mmr")
         for part in ("lb loss", "moe")
     ]
-    times = f"{lost[0] / lost[1]:.1f} times less"
+    times = f"{losses[0] / losses[1]:.1f} times less"
     return (
-        f"alone is worth {lost[0]:.3f} Avg-BLEU and the experts with it {lost[1]:.3f}, {times}",
-        "(on MMR {2:.3f} and {3:.3f})".format(*lost),
+        f"alone is worth {losses[0]:.3f} Avg-BLEU and the experts with it {losses[1]:.3f}, {times}",
+        "(on MMR {2:.3f} and {3:.3f})".format(*losses),
     )
 
 
@@ -65,7 +69,7 @@ def rate_scores():
     """003's RaTEScore above the transformer's, in standard errors of two means over the test images, as if
     scored apart.
     """
-    told = []
+    differences = []
     for data in ("covctr", "pgross"):
         ours, theirs = (
             row("003_table2_ratescore", dataset=data, model=of) for of in ("MicarVLMoE", "Transformer")
@@ -74,9 +78,9 @@ def rate_scores():
         images = round(value("003_setup", dataset=data, metric="images") * shares[-1] / sum(shares))
         error = hypot(float(ours["std"]), float(theirs["std"])) / sqrt(images)
         gap = round(float(ours["value"]) - float(theirs["value"]), 3)
-        told.append((gap, gap / error, images, error))
+        differences.append((gap, gap / error, images, error))
     first = "{0:.3f} above the transformer, {1:.1f} standard errors of the difference on {2} test images (about {3:.3f},"
-    return first.format(*told[0]), "on PGROSS {:.3f}, {:.1f} on {:,}".format(*told[1])
+    return first.format(*differences[0]), "on PGROSS {:.3f}, {:.1f} on {:,}".format(*differences[1])
 
 
 def rouge():
@@ -103,7 +107,7 @@ def one_run():
     )
 
 
-def fewer():
+def parameter_savings():
     """ViT-Large's parameters in ViTRM's, counted and as printed."""
     ours, theirs = (
         value("solved_parameter_counts", dataset="cifar10", model=of) for of in ("ViTRM", "ViT-Large")
@@ -121,8 +125,8 @@ def faster():
     """
     train = {"supervision_steps": 2, "evaluation_steps": 3}
     hrm, cnn = (
-        cost(RunConfig(data=Cifar10(), **one))
-        for one in ({"model": HRMImage(), "train": train}, {"model": CNN()})
+        cost(RunConfig(data=Cifar10(), **fields))
+        for fields in ({"model": HRMImage(), "train": train}, {"model": CNN()})
     )
     seconds = [value("004_author_repo_curves", dataset="cifar10", model=of, metric="seconds_per_epoch")
                for of in ("HRM", "CNN two-stage")]  # fmt: skip
@@ -136,7 +140,7 @@ def faster():
 @pytest.mark.parametrize(
     ("name", "worked"),
     [
-        ("002-16", fewer),
+        ("002-16", parameter_savings),
         ("002-14", updates),
         ("003-10", balance),
         ("003-11", rate_scores),

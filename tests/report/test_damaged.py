@@ -41,12 +41,12 @@ def results(tmp_path) -> Results:
     """The study that will be damaged, and another one beside it that shares a run."""
     results = write_study(tmp_path / "results")
     write_losses(results, run_id(0, 0), [1.0, 0.5])
-    other = json.loads(plan_file(results).read_text()) | {
+    other_plan = json.loads(plan_file(results).read_text()) | {
         "study": "other",
         "seeds": [0],
         "runs": [[0, 0, run_id(0, 0)]],
     }
-    write_json(results.study("other", "paper") / "plan.json", other)
+    write_json(results.study("other", "paper") / "plan.json", other_plan)
     return results
 
 
@@ -61,7 +61,7 @@ def damage_plan(results: Results, content) -> None:
     )
 
 
-def said(capsys, *arguments: str) -> tuple[int, str, str]:
+def run_command(capsys, *arguments: str) -> tuple[int, str, str]:
     """Exit code and what was printed, by a command in this process; nothing ends with a traceback."""
     with pytest.raises(SystemExit, match=r"^\d+$") as end:
         main([*arguments])
@@ -83,16 +83,16 @@ def test_a_damaged_plan_is_one_line_for_every_command(results, capsys):
     root, words = str(results.root), r"plan\.json is damaged: study is missing"
 
     for command in ("report", "audit", "evaluate"):
-        code, out, err = said(capsys, command, root)
+        code, output, err = run_command(capsys, command, root)
         assert code == 2
         assert re.fullmatch(rf"StorageError: \S+/made_up/paper/{words}.*\n", err)
-        assert "other" in out
+        assert "other" in output
     assert (results.study("other", "paper") / "report/report.html").exists()
-    code, out, err = said(capsys, "status", root)
+    code, output, err = run_command(capsys, "status", root)
     assert (code, err) == (0, "")
-    assert re.search(rf"made_up \(paper\): \S+{words}", out)
-    assert re.search(r"other +│ paper +│ 1 ", out)
-    code, out, err = said(capsys, "clean", root, "--orphans")
+    assert re.search(rf"made_up \(paper\): \S+{words}", output)
+    assert re.search(r"other +│ paper +│ 1 ", output)
+    code, output, err = run_command(capsys, "clean", root, "--orphans")
     assert code == 2
     assert re.fullmatch(rf"StorageError: \S+{words}.*\n", err)
 
@@ -129,7 +129,7 @@ def test_a_damaged_record_of_a_run_is_on_the_page(results, capsys, run, file, co
     write_whole(results.run(run).path / file, content)
 
     for command in ("report", "audit", "status", "clean"):
-        assert said(capsys, command, str(results.root))[::2] == (0, "")
+        assert run_command(capsys, command, str(results.root))[::2] == (0, "")
 
     assert words in (results.study("made_up", "paper") / "report/report.html").read_text()
 
@@ -142,7 +142,7 @@ def test_a_damaged_line_costs_the_figure_that_needs_it(results, capsys):
         write_whole(log, f"{damage}\n".encode() + log.read_bytes())
 
     for command in ("report", "audit", "status", "clean"):
-        assert said(capsys, command, str(results.root))[::2] == (0, "")
+        assert run_command(capsys, command, str(results.root))[::2] == (0, "")
 
     page = (results.study("made_up", "paper") / "report/report.html").read_text()
     assert f"line 1 of {run.epochs} is damaged: it is not JSON" in page

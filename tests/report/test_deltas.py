@@ -3,7 +3,7 @@
 from math import hypot
 
 import pytest
-from made_up import as_result, base, beside, captioned, failure, plan, read, run_id
+from made_up import as_result, base, captioned, failure, plan, published_beside, read, run_id
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import Why
@@ -17,12 +17,14 @@ from recstudy.report.tables.table import table_data
 from recstudy.report.targets import MatchedTarget
 
 SOTA = tuple(
-    one.model_copy(
+    target.model_copy(
         update={
-            "against": tuple(reason for reason in one.against if not reason.startswith("other test images"))
+            "against": tuple(
+                reason for reason in target.against if not reason.startswith("other test images")
+            )
         }
     )
-    for one in published("003_table1_sota")  # as if its test images were ours
+    for target in published("003_table1_sota")  # as if its test images were ours
 )
 MODEL = {"weights": "pretrained", "tuned": True}
 ATTEND = {
@@ -38,7 +40,7 @@ MODELS = {
 }
 COVCTR = {"name": "cov_ctr", "size": 224, "length": 80, "tokenizer": "word", "clean": "report", "limit": None}
 # seed 0 as the paper prints it: 100 (0.638 - 0.600) / 0.600 is its 6.33, 100 (0.638 - 0.631) / 0.631 its 1.11
-ONE = {
+CAPTION_SCORES = {
     "SAT": [0.600, 0.500, 0.640],  # mean 0.58
     "R2Gen": [0.631, 0.640, 0.640],  # mean 0.637
     "MicarVLMoE": [0.638, 0.600, 0.640],  # mean 0.626
@@ -46,7 +48,7 @@ ONE = {
 DELTA = {"metrics": ("avg_bleu", "avg_bleu_delta"), "improvement": {"model": "MicarVLMoE"}}
 
 
-def study(root, scores=ONE, **changes):
+def study(root, scores=CAPTION_SCORES, **changes):
     """Each model on each data set; a score of None: not run, "failed": failed, otherwise its Avg-BLEU."""
     train = {"epochs": 100, "batch_size": 16, "selection": "validation"}
     chosen = [
@@ -63,12 +65,12 @@ def study(root, scores=ONE, **changes):
         {"data": "data", "model": "model"},
         base() | {"data": COVCTR, "train": train, **MODELS["MicarVLMoE"]},
     )
-    made = plan(**{"variants": chosen, "axes": axes, "base": first, "report": [], **changes})
+    study_plan = plan(**{"variants": chosen, "axes": axes, "base": first, "report": [], **changes})
     results = Results(root).create()
-    write_json(results.study("made_up", "paper") / "plan.json", made)
-    for at, variant in enumerate(chosen):
+    write_json(results.study("made_up", "paper") / "plan.json", study_plan)
+    for index, variant in enumerate(chosen):
         for seed, score in enumerate(scores[variant["model"]]):
-            folder = results.run(run_id(at, seed))
+            folder = results.run(run_id(index, seed))
             if score == "failed":
                 write_json(folder.failure, failure())
             elif score is not None:
@@ -88,7 +90,7 @@ def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
     sat, r2gen, ours = (row.cells[1] for row in data.rows)
 
     assert sat.values == (0.6, 0.5, 0.64)  # of the row itself
-    row, better = (data.rows[at].cells[0].estimate.error for at in (0, 2))
+    row, better = (data.rows[row_index].cells[0].estimate.error for row_index in (0, 2))
     assert sat.value == pytest.approx(100 * 0.046 / 0.58)
     assert sat.estimate.error == pytest.approx(100 / 0.58 * hypot(better, 0.626 / 0.58 * row))
     assert cell_text(sat) == "7.93 [-11.78, 27.65] (n=3)"
@@ -98,7 +100,7 @@ def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
     assert sat.prediction.value == sat.value
     assert sat.prediction.error == pytest.approx(2 * sat.estimate.error)  # sqrt(1 + 1/3) for sqrt(1/3)
     assert [list(ids) for ids in (sat.run_ids, sat.base.run_ids)] == [
-        [run_id(at, seed) for seed in range(3)] for at in (0, 2)
+        [run_id(variant_index, seed) for seed in range(3)] for variant_index in (0, 2)
     ]
     # NLL 1.16 beside 1.252: ours is worse
     (lower, *_) = table(study(tmp_path / "s"), metrics=("nll_delta",)).rows[0].cells
@@ -123,30 +125,30 @@ def test_a_ratio_to_what_is_not_told_from_0_has_no_interval(tmp_path):
 
 def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
     """SAT stands so far apart from itself that the paper's delta is one of those to be expected."""
-    scores = ONE | {"R2Gen": [0.631] * 3, "MicarVLMoE": [0.638] * 3}
+    scores = CAPTION_SCORES | {"R2Gen": [0.631] * 3, "MicarVLMoE": [0.638] * 3}
 
     data = table(study(tmp_path / "r", scores), targets=SOTA)
 
     sat, r2gen, ours = (row.cells[1] for row in data.rows)
-    assert [beside(cell) for cell in (sat, r2gen)] == [("6.33", "undecided"), ("1.11", "undecided")]
-    assert beside(ours) == ("", "")
+    assert [published_beside(cell) for cell in (sat, r2gen)] == [("6.33", "undecided"), ("1.11", "undecided")]
+    assert published_beside(ours) == ("", "")
     assert "1.11, undecided |" in table_shown(data).markdown
 
 
 def test_what_is_against_either_published_number_is_against_their_delta(tmp_path):
     """SAT as the paper trains it, MicarVLMoE for half its epochs; then both, which is said once."""
     results = study(tmp_path / "r")
-    made = plan(**dumped(read(results).plan))
+    study_plan = plan(**dumped(read(results).plan))
     shorter = [
-        *made["variants"][:2],
-        made["variants"][2] | {"changes": made["variants"][2]["changes"] | {"train.epochs": 50}},
+        *study_plan["variants"][:2],
+        study_plan["variants"][2] | {"changes": study_plan["variants"][2]["changes"] | {"train.epochs": 50}},
     ]
     reasons = []
     for changes in (
         {"variants": shorter},
-        {"base": made["base"] | {"train": made["base"]["train"] | {"epochs": 50}}},
+        {"base": study_plan["base"] | {"train": study_plan["base"]["train"] | {"epochs": 50}}},
     ):
-        write_json(results.study("made_up", "paper") / "plan.json", made | changes)
+        write_json(results.study("made_up", "paper") / "plan.json", study_plan | changes)
         reasons.append([cell.reasons for cell in table(results, targets=SOTA).rows[0].cells])
 
     assert reasons == [
@@ -167,31 +169,34 @@ def test_runs_that_either_side_lost_are_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "message"),
     [
         ({"MicarVLMoE": ["failed"] * 3}, "not available (MicarVLMoE has no value)"),
         ({"SAT": [0.0] * 3}, "not available (no percentage of a score of 0 or less)"),
         ({"SAT": [None] * 3}, "\N{EN DASH} not run"),
     ],
 )
-def test_without_a_number_a_delta_says_why(tmp_path, scores, said):
-    assert cell_text(table(study(tmp_path / "a", ONE | scores)).rows[0].cells[1]) == said
+def test_without_a_number_a_delta_says_why(tmp_path, scores, message):
+    assert cell_text(table(study(tmp_path / "a", CAPTION_SCORES | scores)).rows[0].cells[1]) == message
 
 
 def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_path):
     results = study(tmp_path / "r")
-    made = plan(**dumped(read(results).plan))
-    made["variants"][0]["leaks"] = True
-    write_json(results.study("made_up", "paper") / "plan.json", made)
+    study_plan = plan(**dumped(read(results).plan))
+    study_plan["variants"][0]["leaks"] = True
+    write_json(results.study("made_up", "paper") / "plan.json", study_plan)
 
     leaky = table(results).rows[0].cells[1]
-    missing = table(results, improvement={"model": "Micar"}, targets=SOTA).rows[1].cells[1]
+    missing_cell = table(results, improvement={"model": "Micar"}, targets=SOTA).rows[1].cells[1]
 
     assert (leaky.value, cell_text(leaky)) == (
         None,
         "not available (it is given the caption that it must write)",
     )
-    assert (beside(missing)[0], missing.reasons) == ("1.11", ("no variant to compare it with",))
+    assert (published_beside(missing_cell)[0], missing_cell.reasons) == (
+        "1.11",
+        ("no variant to compare it with",),
+    )
 
 
 def test_models_that_nobody_ran_have_rows_of_published_values_that_are_never_ours(tmp_path):
@@ -202,14 +207,16 @@ def test_models_that_nobody_ran_have_rows_of_published_values_that_are_never_our
     data = table(
         study(tmp_path / "r"), metrics=metrics, group="data", targets=SOTA, published_only=("CoAtt", "AMANet")
     )
-    shown = table_shown(data)
-    (row,) = [line for line in shown.printed_table.lines if line[0].text.startswith(("CoAtt", "AMANet"))]
+    shown_table = table_shown(data)
+    (row,) = [
+        line for line in shown_table.printed_table.lines if line[0].text.startswith(("CoAtt", "AMANet"))
+    ]
 
     assert row[0].text == "CoAtt (published, not run here)"
     assert [entry.text for entry in row[1:]] == [DASH, "0.627", DASH, "1.75", DASH, DASH]
     assert not any(entry.runs or entry.bold or entry.underlined for entry in row)
     assert [row.label for row in data.rows if row.cells] == ["SAT", "R2Gen", "MicarVLMoE"]
-    (line,) = [line for line in shown.csv.splitlines() if "CoAtt" in line and ",Avg-BLEU," in line]
+    (line,) = [line for line in shown_table.csv.splitlines() if "CoAtt" in line and ",Avg-BLEU," in line]
     assert "0.627" in line
     assert not any(identity in line for identity in data.rows[1].cells[0].run_ids)
     assert "CoAtt" not in "".join(line for line in data.notes if line.startswith("not shown"))
@@ -223,10 +230,10 @@ def test_the_second_best_is_underlined_where_a_table_wants_it(tmp_path):
 
     cells = [row.cells[0] for row in data.rows if row.cells]
     assert [(cell.best, cell.second) for cell in cells] == [(False, False), (False, True), (True, False)]
-    shown = table_shown(data)
-    assert "<ins>0.603" in shown.markdown
-    assert "<u>0.603" in shown.html
-    assert r"\underline{0.603}" in shown.latex
+    shown_table = table_shown(data)
+    assert "<ins>0.603" in shown_table.markdown
+    assert "<u>0.603" in shown_table.html
+    assert r"\underline{0.603}" in shown_table.latex
     assert "underlined: the best of the variants that are significantly worse than the best" in data.notes
     assert not any(cell.second for cell in table(study(tmp_path / "s", scores), group="data").cells)
 

@@ -40,10 +40,10 @@ def test_moving_average_by_hand(window, expected):
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=200), st.integers(2, 50))
-def test_a_thinned_trace_is_short_in_order_and_as_wide_as_before(losses, most):
+def test_a_thinned_trace_is_short_in_order_and_as_wide_as_before(losses, max_points):
     values = np.array(losses)
-    kept = thin(values, most)
+    thinned = thin(values, max_points)
 
-    assert len(kept) <= most
-    assert (np.diff(kept) > 0).all()
-    assert (values[kept].min(), values[kept].max()) == (values.min(), values.max())
+    assert len(thinned) <= max_points
+    assert (np.diff(thinned) > 0).all()
+    assert (values[thinned].min(), values[thinned].max()) == (values.min(), values.max())

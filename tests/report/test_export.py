@@ -45,9 +45,9 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
     older.write("figures/c.png", "of an older report")
     older.finish()
 
-    out = ReportFiles(tmp_path)
-    problem = write_figure(draw_figure(records, SPEC), out, "c", ["png"])
-    out.finish()
+    report_files = ReportFiles(tmp_path)
+    problem = write_figure(draw_figure(records, SPEC), report_files, "c", ["png"])
+    report_files.finish()
 
     assert "apt-get install chromium" in problem
     assert "BROWSER_PATH" in problem
@@ -59,7 +59,7 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
         ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"
     ):
         write_figure(draw_figure(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
-    for flags, said in (
+    for flags, message in (
         (
             ["--venue", "iclm"],
             "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?",
@@ -79,7 +79,7 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
     ):
         with pytest.raises(SystemExit, match="2"):
             main(["report", str(results.root), *flags])
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert not (results.study("made_up", "paper") / "report").exists()
 
 
@@ -115,6 +115,6 @@ def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
         draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves())
     )
 
-    assert [printed(one, VENUES["icml"])[1] for one in (low, high)] == [False, True]
+    assert [printed(figure, VENUES["icml"])[1] for figure in (low, high)] == [False, True]
     assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120
     assert printed(high, VENUES["neurips"])[1] is False

@@ -8,12 +8,12 @@ from recstudy.report.summary import Price, costs, flowing, reproducibility
 
 
 def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
-    made = result(93.0)
-    provenance = made["provenance"] | {
+    record = result(93.0)
+    provenance = record["provenance"] | {
         "recstudy": "4567def",
         "data_notes": ["12 colour images converted to grey", "<3 left out>"],
     }
-    results.run(run_id(0, 0)).finish(as_result(made | {"provenance": provenance}))
+    results.run(run_id(0, 0)).finish(as_result(record | {"provenance": provenance}))
 
     page = write_report(results, "made_up", "paper").read_text()
 
@@ -23,7 +23,7 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "sentence"),
     [
         (
             {"name": "cifar10"},
@@ -43,21 +43,21 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
         ),
     ],
 )
-def test_a_page_says_what_the_random_seed_controls(tmp_path, data, told):
+def test_a_page_says_what_the_random_seed_controls(tmp_path, data, sentence):
     records = load_study(
         write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper"
     )
 
-    assert seed_words(records, range(4)) == told
-    assert f"<dt>The random seed controls</dt><dd>{told}</dd>" in reproducibility(records)
+    assert seed_words(records, range(4)) == sentence
+    assert f"<dt>The random seed controls</dt><dd>{sentence}</dd>" in reproducibility(records)
 
 
 def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
-    made = variants()
-    made[1]["changes"] = made[1]["changes"] | {"data.resample": "per seed", "data.limit": 500}
-    records = load_study(write_study(tmp_path / "r", variants=made), "made_up", "paper")
+    chosen = variants()
+    chosen[1]["changes"] = chosen[1]["changes"] | {"data.resample": "per seed", "data.limit": 500}
+    records = load_study(write_study(tmp_path / "r", variants=chosen), "made_up", "paper")
 
-    first, second, *others = seed_words(records, range(4)).split("); ")
+    first, second, *other_parts = seed_words(records, range(4)).split("); ")
 
     assert first.startswith("initial weights, order of training; fixed across seeds: images (")
     assert (
@@ -66,21 +66,21 @@ def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
         + records.variants[1].label
         + ")"
     )
-    assert not others
+    assert not other_parts
 
 
 def test_sentences_flow_and_commands_keep_their_lines():
-    told = (
+    question = (
         "One sentence goes\non here.\nCost: quick,\n3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
     )
 
     assert (
-        flowing(told)
+        flowing(question)
         == "One sentence goes on here.\nCost: quick, 3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
     )
 
 
-def used(results, price=None):
+def machines_row(results, price=None):
     return dict(costs(load_study(results, "made_up", "paper"), price))["Machines"]
 
 
@@ -88,29 +88,29 @@ def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
     """The made-up runs of 90 s: one had a core and a half and half of a GPU on two workers, one half a core
     and all of it.
     """
-    assert used(results) == ""
+    assert machines_row(results) == ""
 
     for seed, cores, gpu, memory in ((0, 1.5, 50.0, 900.0), (1, 0.5, 100.0, 1200.0)):
-        made = result(93.0)
-        cost = made["cost"] | {
+        record = result(93.0)
+        cost = record["cost"] | {
             "cores_used": cores,
             "gpu_use": gpu,
             "peak_memory_mb": memory,
             "seconds": 3600.0,
         }
-        provenance = made["provenance"] | {"hardware": {"gpu": "a GPU"}, "workers": 2 - seed}
-        results.run(run_id(0, seed)).finish(as_result(made | {"cost": cost, "provenance": provenance}))
+        provenance = record["provenance"] | {"hardware": {"gpu": "a GPU"}, "workers": 2 - seed}
+        results.run(run_id(0, seed)).finish(as_result(record | {"cost": cost, "provenance": provenance}))
 
-    assert used(results) == "1.0 cores and 75 % of a GPU on average, at most 1,200 MB, 3 GPU hours"
-    assert used(results, Price.parse("2.5EUR")).endswith("3 GPU hours, 7.50 EUR at 2.5 an hour")
+    assert machines_row(results) == "1.0 cores and 75 % of a GPU on average, at most 1,200 MB, 3 GPU hours"
+    assert machines_row(results, Price.parse("2.5EUR")).endswith("3 GPU hours, 7.50 EUR at 2.5 an hour")
     records = load_study(results, "made_up", "paper")
     assert "7.50 EUR at 2.5 an hour" in dict(costs(records, Price.parse("2.5 EUR")))["Machines"]
 
 
-@pytest.mark.parametrize("given", ["2.5", "EUR", "-1EUR", "1e9EUR"])
-def test_a_price_is_a_number_with_its_currency(given):
+@pytest.mark.parametrize("price_text", ["2.5", "EUR", "-1EUR", "1e9EUR"])
+def test_a_price_is_a_number_with_its_currency(price_text):
     with pytest.raises(
         ConfigError,
         match=r"^--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got",
     ):
-        Price.parse(given)
+        Price.parse(price_text)

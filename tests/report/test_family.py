@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from asking import AROUND, CLOSE, HELPS, HURTS, MEANS, PLAIN, SAME, study
+from asking import AROUND, CLOSE, EQUAL_CLAIM, HELPS, HURTS, LINEAR_METRIC, MEANS, study
 from made_up import read
 from scipy import stats
 
@@ -19,12 +19,12 @@ from recstudy.report.family import family, study_family
 from recstudy.report.registration import dropped_questions
 from recstudy.report.summary import looks_words, origins
 
-MADE_UP = ("made_up", "paper")
+STUDY_KEY = ("made_up", "paper")
 FILE = "studies/made_up/paper/plan.json"
 
 
 def on_plain(*claims: Claim) -> list[Claim]:
-    return [replace(claim, metric=PLAIN) for claim in claims]
+    return [replace(claim, metric=LINEAR_METRIC) for claim in claims]
 
 
 def edited(results: Results, **changes) -> PlanRecord:
@@ -40,49 +40,51 @@ def report_of(*parts) -> tuple:
 
 def test_claims_in_five_parts_are_adjusted_as_in_one(tmp_path):
     """Five parts of a claim each had five unadjusted intervals."""
-    results = study(tmp_path / "r", on_plain(HURTS, SAME, CLOSE))
+    results = study(tmp_path / "r", on_plain(HURTS, EQUAL_CLAIM, CLOSE))
     together = [row.answer.adjusted for row in family(read(results), read(results).parts[0]).rows]
-    apart = [
+    separate_parts = [
         Claims(name=f"claims {position}", claims=(claim,))
-        for position, claim in enumerate(on_plain(HURTS, SAME, CLOSE))
+        for position, claim in enumerate(on_plain(HURTS, EQUAL_CLAIM, CLOSE))
     ]
-    edited(results, report=report_of(*apart, Differences(metric=PLAIN, base="steps=1")))
+    edited(results, report=report_of(*separate_parts, Differences(metric=LINEAR_METRIC, base="steps=1")))
     records = read(results)
-    hurts, same, close = (family(records, part).rows[0].answer for part in records.parts[:3])
-    adjusted = [hurts.adjusted, same.adjusted, close.adjusted]
+    hurts, equal, close = (family(records, part).rows[0].answer for part in records.parts[:3])
+    adjusted = [hurts.adjusted, equal.adjusted, close.adjusted]
 
     assert study_family(records).tests == 6  # three differences beside
-    assert [p >= before for p, before in zip(adjusted, together, strict=True)] == [True] * 3
+    assert [p >= unadjusted_p for p, unadjusted_p in zip(adjusted, together, strict=True)] == [True] * 3
     assert hurts.adjusted == pytest.approx(5 * hurts.p)  # the second of six
 
 
 def test_a_dropped_claim_still_counts_and_is_named(tmp_path):
     """p 0.143 became 0.024 when five of six claims were dropped."""
     results = study(tmp_path / "r", on_plain(CLOSE, HURTS, HELPS))
-    (before, *_) = family(read(results), read(results).parts[0]).rows
-    whole = read_record(results.root / FILE, PlanRecord)
-    shorter = replace(whole, report=report_of(Claims(claims=tuple(on_plain(CLOSE)))))
-    dropped = dropped_questions(shorter, whole, is_frozen=True)
+    (old_row, *_) = family(read(results), read(results).parts[0]).rows
+    full_plan = read_record(results.root / FILE, PlanRecord)
+    shorter = replace(full_plan, report=report_of(Claims(claims=tuple(on_plain(CLOSE)))))
+    dropped = dropped_questions(shorter, full_plan, is_frozen=True)
     edited(results, report=shorter.report, dropped=dropped)
     records = read(results)
-    (after,) = family(records, records.parts[0]).rows
+    (new_row,) = family(records, records.parts[0]).rows
 
     assert [words for words, _ in dropped.values()] == [
         f"the claim {claim.text!r}" for claim in (HURTS, HELPS)
     ]
-    assert after.answer.adjusted == pytest.approx(min(1.0, 3 * after.answer.p))
-    assert after.answer.adjusted >= before.answer.adjusted
+    assert new_row.answer.adjusted == pytest.approx(min(1.0, 3 * new_row.answer.p))
+    assert new_row.answer.adjusted >= old_row.answer.adjusted
     assert ("Questions dropped, still counted", "; ".join(words for words, _ in dropped.values())) in origins(
         records
     )
-    assert dropped_questions(shorter, whole, is_frozen=False) == {}
-    assert dropped_questions(whole, replace(shorter, dropped=dropped), is_frozen=True) == {}  # stated again
+    assert dropped_questions(shorter, full_plan, is_frozen=False) == {}
+    assert (
+        dropped_questions(full_plan, replace(shorter, dropped=dropped), is_frozen=True) == {}
+    )  # stated again
 
 
 def test_looks_belong_to_runs(tmp_path):
     """A new variant, a dropped claim, another name of the study and a notebook reset no look."""
     results = study(tmp_path / "r", on_plain(HURTS), seeds=2)
-    load(results.study(*MADE_UP))
+    load(results.study(*STUDY_KEY))
     first = read_record(results.root / FILE, PlanRecord)
     seeds = study(tmp_path / "more", on_plain(HURTS), seeds=3)
     third = read_record(seeds.root / FILE, PlanRecord)
@@ -115,8 +117,8 @@ def test_looks_belong_to_runs(tmp_path):
 
 def test_a_variant_with_an_unfinished_run_is_not_read_yet(tmp_path):
     results = study(tmp_path / "r", on_plain(HURTS), losses={(16, 1): "not run"})
-    record_look(results, *MADE_UP)
-    record_look(results, *MADE_UP)
+    record_look(results, *STUDY_KEY)
+    record_look(results, *STUDY_KEY)
     (look,) = read_looks(results, read_record(results.root / FILE, PlanRecord))
 
     assert len(look.runs) == 9

@@ -29,11 +29,11 @@ def over_seeds(df):
 def test_the_variance_over_items_is_added_by_hand():
     """Means of the items 100 100 50 0: variance 6875 / 3, over four items 572.9; what single answers have
     beside runs and items, 3750 / 3 an answer, is in both: 156.25 over eight. The seeds have 25^2 / 2."""
-    found = over_items(over_seeds(10), [RIGHT], [1])
+    estimate = over_items(over_seeds(10), [RIGHT], [1])
 
     seeds, items, single = 25**2 / 2, 6875 / 3 / 4, 3750 / 3 / 8
-    assert found.error**2 == pytest.approx(seeds + items - single)
-    assert found.df == pytest.approx((seeds + items - single) ** 2 / (seeds**2 / 10 + items**2 / 3))
+    assert estimate.error**2 == pytest.approx(seeds + items - single)
+    assert estimate.df == pytest.approx((seeds + items - single) ** 2 / (seeds**2 / 10 + items**2 / 3))
 
 
 def test_it_is_never_narrower_than_over_seeds_alone():
@@ -60,22 +60,22 @@ def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
     """Thirty seeds on the same 200 items: over seeds alone the interval holds it in fewer than half of the
     draws.
     """
-    rng, n, items, hits, alone = np.random.default_rng(1), 30, 200, 0, 0
+    rng, n, items, hits, seed_hits = np.random.default_rng(1), 30, 200, 0, 0
     scale = Scale(0.0, 100.0, "share", items)
     for _ in range(300):
         easy = rng.normal(1.4, 1.2, items)
         scores = 100.0 * (rng.normal(0, 1, (n, items)) + rng.normal(0, 0.08, (n, 1)) + easy > 0)
-        found = Fit({"a": scores.mean(1).tolist()}, scale).estimate("a")
-        wide = over_items(found, [scores], [1.0], scale=scale)
+        estimate = Fit({"a": scores.mean(1).tolist()}, scale).estimate("a")
+        wide = over_items(estimate, [scores], [1.0], scale=scale)
         hits += wide.low <= 100 * TRUTH <= wide.high
-        alone += found.low <= 100 * TRUTH <= found.high
+        seed_hits += estimate.low <= 100 * TRUTH <= estimate.high
 
     assert hits / 300 > 0.93
-    assert alone / 300 < 0.5
+    assert seed_hits / 300 < 0.5
 
 
 @pytest.mark.parametrize(
-    ("told", "plain", "noisy"),
+    ("counts", "plain_width", "noisy"),
     [
         ({}, 500, 500),
         ({"repeated": 100}, 500, 100),
@@ -84,16 +84,16 @@ def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
     ],
     ids=["each its own", "a part of the puzzles", "copies", "both"],
 )
-def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, told, plain, noisy):
+def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, counts, plain_width, noisy):
     """However many trajectories choose an answer, a share of solved puzzles has the noise of as many draws as
     there are puzzles.
     """
     results = write_study(tmp_path / "r")
-    results.run(run_id(0, 0)).finish(as_result(result(50.0) | {"answers": {"kept": 0, "of": 500, **told}}))
+    results.run(run_id(0, 0)).finish(as_result(result(50.0) | {"answers": {"kept": 0, "of": 500, **counts}}))
     runs = [run for run in read(results).rows if run.found and run.found.answers]
 
     assert len(runs) == 1
-    assert scale_of("exact_accuracy", runs).items == plain
+    assert scale_of("exact_accuracy", runs).items == plain_width
     assert {scale_of(f"{name}.64", runs).items for name in AT_TEST} == {noisy}
 
 
@@ -105,7 +105,7 @@ def answer(results, variant, counts, **changes):
 
 
 @pytest.fixture
-def kept(tmp_path):
+def answered_study(tmp_path):
     """Variant 0 is right on 18, 19 and 18 of 20 images, variant 1 on 12, 14 and 13, one each as the runs'
     results say.
     """
@@ -119,64 +119,78 @@ def kept(tmp_path):
     return read(results)
 
 
-def test_a_table_has_the_interval_over_items_at_each_number(kept):
-    table = table_data(kept, Table("t", metrics=("top1_accuracy", "macro_f1")))
+def test_a_table_has_the_interval_over_items_at_each_number(answered_study):
+    table = table_data(answered_study, Table("t", metrics=("top1_accuracy", "macro_f1")))
 
-    whole, other = table.rows[0].cells
+    first_cell, second_cell = table.rows[0].cells
     # as angles: not the bound itself
-    assert whole.items.low < whole.low < whole.value < whole.high < whole.items.high < 100
-    assert other.items is None
+    assert (
+        first_cell.items.low
+        < first_cell.low
+        < first_cell.value
+        < first_cell.high
+        < first_cell.items.high
+        < 100
+    )
+    assert second_cell.items is None
     assert table.rows[2].cells[0].items is None  # it kept no answers
     line = next(csv.DictReader(table_shown(table).csv.splitlines()))
-    assert (float(line["low_items"]), float(line["high_items"])) == pytest.approx(whole.items.interval)
+    assert (float(line["low_items"]), float(line["high_items"])) == pytest.approx(first_cell.items.interval)
 
 
-def test_a_difference_has_both_tests(kept):
-    found = family(kept, Differences(base="ViTRM, batch_size=128"))
-    row = found.rows[0]
+def test_a_difference_has_both_tests(answered_study):
+    questions = family(answered_study, Differences(base="ViTRM, batch_size=128"))
+    row = questions.rows[0]
 
     assert row.items.level == row.estimate.level == 0.95
     assert row.items.low < row.estimate.low < row.estimate.value < row.estimate.high < row.items.high
-    ours, theirs = (100.0 * (np.arange(20) < np.array(own)[:, None]) for own in ((18, 19, 18), (12, 14, 13)))
+    ours, theirs = (
+        100.0 * (np.arange(20) < np.array(right_counts)[:, None])
+        for right_counts in ((18, 19, 18), (12, 14, 13))
+    )
     assert row.over_items_alone == pytest.approx(mcnemar(ours, theirs))
     assert row.over_items_alone < 0.05
-    line = next(csv.DictReader(csv_text(found).splitlines()))
+    line = next(csv.DictReader(csv_text(questions).splitlines()))
     assert float(line["p_mcnemar"]) == pytest.approx(row.over_items_alone)
 
 
-def test_the_items_of_a_patient_are_one_draw(kept):
+def test_the_items_of_a_patient_are_one_draw(answered_study):
     """Ten patients of two images each, both right or both wrong: half as many draws, so that the interval
     over items widens.
     """
-    alone = table_data(kept, Table("t")).rows[0].cells[0]
-    answer(kept.results, 0, (18, 19, 18), groups=np.arange(20) // 2)
+    single_items = table_data(answered_study, Table("t")).rows[0].cells[0]
+    answer(answered_study.results, 0, (18, 19, 18), groups=np.arange(20) // 2)
 
-    patients = table_data(load_study(kept.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
+    patients = table_data(load_study(answered_study.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
 
-    assert patients.items.error > alone.items.error > patients.estimate.error
+    assert patients.items.error > single_items.items.error > patients.estimate.error
 
 
-def test_cut_answers_and_those_to_other_items_are_left_out(kept):
+def test_cut_answers_and_those_to_other_items_are_left_out(answered_study):
     draw = np.random.default_rng(0)
     write_answers(
-        kept.results, run_id(0, 0), draw.normal(size=(3000, 2)), draw.integers(2, size=3000), limit=6000
+        answered_study.results,
+        run_id(0, 0),
+        draw.normal(size=(3000, 2)),
+        draw.integers(2, size=3000),
+        limit=6000,
     )
-    write_answers(kept.results, run_id(1, 0), draw.normal(size=(21, 2)), draw.integers(2, size=21))
+    write_answers(answered_study.results, run_id(1, 0), draw.normal(size=(21, 2)), draw.integers(2, size=21))
 
-    table = table_data(kept, Table("t"))
+    table = table_data(answered_study, Table("t"))
 
     assert [row.cells[0].items for row in table.rows] == [None] * 4
 
 
-def test_items_that_each_seed_drew_for_itself_are_not_the_same_items(kept):
+def test_items_that_each_seed_drew_for_itself_are_not_the_same_items(answered_study):
     """Row 3 of one run's test split is another item than row 3 of the next."""
     for seed in (0, 1, 2):
-        made = result(5.0 * (18, 19, 18)[seed])
-        kept.results.run(run_id(0, seed)).finish(
-            as_result(made | {"provenance": made["provenance"] | {"data_checksum": f"{seed}"}})
+        record = result(5.0 * (18, 19, 18)[seed])
+        answered_study.results.run(run_id(0, seed)).finish(
+            as_result(record | {"provenance": record["provenance"] | {"data_checksum": f"{seed}"}})
         )
 
-    table = table_data(load_study(kept.results, "made_up", "paper"), Table("t"))
+    table = table_data(load_study(answered_study.results, "made_up", "paper"), Table("t"))
 
     assert table.rows[0].cells[0].items is None
     assert table.rows[1].cells[0].items is not None

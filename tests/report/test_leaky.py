@@ -3,7 +3,7 @@ nothing.
 """
 
 import pytest
-from made_up import as_result, beside, caption_plan, captioned, read, run_id, write_caption_study
+from made_up import as_result, caption_plan, captioned, published_beside, read, run_id, write_caption_study
 
 from recstudy import RunConfig, Search, Study, TrainConfig, grid
 from recstudy.data import PhantomCaptions
@@ -41,9 +41,9 @@ def config(mode):
 @pytest.fixture
 def records(tmp_path):
     """The last of four models, a TRM, leaks; its CIDEr is the best by far."""
-    made = caption_plan(data=ROCO)["variants"]
-    made[3] |= {"label": "TRM, LEAKY", "leaks": True}
-    results = write_caption_study(tmp_path / "r", variants=made, data=ROCO)
+    chosen = caption_plan(data=ROCO)["variants"]
+    chosen[3] |= {"label": "TRM, LEAKY", "leaks": True}
+    results = write_caption_study(tmp_path / "r", variants=chosen, data=ROCO)
     for seed in range(2):
         results.run(run_id(3, seed)).finish(as_result(captioned(3.0 + 0.01 * seed, unavailable={})))
     return read(results)
@@ -57,14 +57,14 @@ def test_the_plan_says_who_leaks_and_its_label_does_too():
         question="?",
     )
 
-    made = plan_record(make_plan(study)).variants
+    variant_records = plan_record(make_plan(study)).variants
 
-    assert [(variant.label, variant.leaks) for variant in made] == [
+    assert [(variant.label, variant.leaks) for variant in variant_records] == [
         ("mode=prefix_causal", False),
         ("mode=image_only", False),
         ("mode=leaky, LEAKY", True),
     ]
-    assert made[2].model == "ImageTRM (FuseLIP on standin-vq, LEAKY)"
+    assert variant_records[2].model == "ImageTRM (FuseLIP on standin-vq, LEAKY)"
 
 
 def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
@@ -73,7 +73,7 @@ def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
     )
 
     rouge = data.rows[3].cells[0]
-    assert (*beside(rouge), rouge.reasons) == (
+    assert (*published_beside(rouge), rouge.reasons) == (
         "0.199",
         "not comparable",
         ("is given the caption that it must write",),
@@ -82,7 +82,7 @@ def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
 
 
 def test_no_search_ranks_it():
-    told = (
+    message = (
         r"a search compares, and ImageTRM \(FuseLIP on standin-vq, LEAKY\) is told the caption it is to write"
     )
 
@@ -96,8 +96,8 @@ def test_no_search_ranks_it():
             question="?",
         )
 
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         make_plan(search("leaky"))
     plan = make_plan(search("image_only", **{"model.fuselip.mode": Range(["image_only", "leaky"])}))
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         plan.run(0, {"model.fuselip.mode": "leaky"})

@@ -145,11 +145,11 @@ def test_importing_recstudy_stays_light():
 
 def documented_cells() -> list[str]:
     """The example of docs/how-to/notebook.md, a cell a line."""
-    first, *others = re.findall(
+    first, *other_blocks = re.findall(
         r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text(), re.DOTALL
     )
     imports, _, lines = first.partition("\n\n")
-    return [imports, *"\n".join([lines, *others]).strip().splitlines()]
+    return [imports, *"\n".join([lines, *other_blocks]).strip().splitlines()]
 
 
 def test_the_documented_example_in_a_notebook(results, tmp_path):

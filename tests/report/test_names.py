@@ -19,7 +19,7 @@ def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "expected"),
     [
         ("train_pflop", 0.0003927, "392.7 GFLOP"),
         ("train_pflop", 518.0, "518 PFLOP"),
@@ -27,14 +27,14 @@ def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
         ("params", 41133, "41,133"),
     ],
 )
-def test_a_quantity_alone_is_in_a_unit_that_can_be_read(name, value, said):
-    assert quantity(name, value) == said
+def test_a_quantity_alone_is_in_a_unit_that_can_be_read(name, value, expected):
+    assert quantity(name, value) == expected
 
 
 def test_a_generated_label_is_words_where_a_level_has_a_comma():
     levels = [{"model": "ViT, equal FLOPs", "batch_size": size} for size in (32, 64)]
-    labels = [", ".join(f"{axis}={level}" for axis, level in each.items()) for each in levels]
-    variants = [VariantRecord(label, each) for label, each in zip(labels, levels, strict=True)]
+    labels = [", ".join(f"{axis}={level}" for axis, level in level_set.items()) for level_set in levels]
+    variants = [VariantRecord(label, level_set) for label, level_set in zip(labels, levels, strict=True)]
 
     assert [variant.label for variant in with_word_labels(variants)] == ["batch size 32", "batch size 64"]
     variants.append(VariantRecord("model=ViTRM, batch_size=32", {"model": "ViTRM", "batch_size": 32}))

@@ -10,31 +10,35 @@ from recstudy.report.family import family
 from recstudy.report.findings import open_questions
 from recstudy.report.study_records import load_study
 
-MADE_UP = ("made_up", "paper")
+STUDY_KEY = ("made_up", "paper")
 
 
-def asked(results: Results):
-    return {one.text: one for one in open_questions(load_study(results, *MADE_UP))}
+def questions_of(results: Results):
+    return {question.text: question for question in open_questions(load_study(results, *STUDY_KEY))}
 
 
 def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path):
     results = study(tmp_path / "r", [HURTS, CLOSE])
-    records = load_study(results, *MADE_UP)
+    records = load_study(results, *STUDY_KEY)
     _, close = family(records, records.parts[0]).rows
-    found = asked(results)
+    questions = questions_of(results)
 
-    assert (found[HURTS.text].is_decided, found[HURTS.text].verdict, found[HURTS.text].more_seeds) == (
+    assert (
+        questions[HURTS.text].is_decided,
+        questions[HURTS.text].verdict,
+        questions[HURTS.text].more_seeds,
+    ) == (
         True,
         "supported",
         None,
     )
-    assert (found[CLOSE.text].is_decided, found[CLOSE.text].verdict) == (False, "undecided")
-    assert found[CLOSE.text].more_seeds == close.answer.seeds_needed[1] > 0
-    assert sorted(found[CLOSE.text].variants) == [0, 1]
+    assert (questions[CLOSE.text].is_decided, questions[CLOSE.text].verdict) == (False, "undecided")
+    assert questions[CLOSE.text].more_seeds == close.answer.seeds_needed[1] > 0
+    assert sorted(questions[CLOSE.text].variants) == [0, 1]
 
 
 @pytest.mark.parametrize(
-    ("seeds", "how", "waits", "chance", "why"),
+    ("seeds", "ending", "waits", "chance", "why"),
     [
         (3, "not run", True, 0.0, ""),
         (3, "failed", False, 0.0, "16 steps, seed 1: failed: code"),
@@ -42,24 +46,24 @@ def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path
     ],
 )
 def test_runs_to_come_are_waited_for_and_lost_ones_leave_a_claim_open(
-    tmp_path, seeds, how, waits, chance, why
+    tmp_path, seeds, ending, waits, chance, why
 ):
     """More seeds are wanted if too few are known to spread."""
-    (one,) = asked(study(tmp_path / "r", [HURTS], seeds=seeds, losses={(16, 1): how})).values()
+    (question,) = questions_of(study(tmp_path / "r", [HURTS], seeds=seeds, losses={(16, 1): ending})).values()
 
-    assert (one.is_decided, one.waits, one.chance, one.why) == (False, waits, chance, why)
+    assert (question.is_decided, question.waits, question.chance, question.why) == (False, waits, chance, why)
 
 
 def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_stands_in(tmp_path):
     """Two tables have the same values; the parameters follow from the config. ViT-Small's accuracies are of
     variants under way.
     """
-    found = [
-        (one.text, one.variants, one.verdict)
-        for one in open_questions(load_study(write_study(tmp_path / "r"), *MADE_UP))
+    questions = [
+        (question.text, question.variants, question.verdict)
+        for question in open_questions(load_study(write_study(tmp_path / "r"), *STUDY_KEY))
     ]
 
-    assert found == [
+    assert questions == [
         (
             "ViTRM, batch size 64: top-1 accuracy 92.6 %, ViTRM Table 1 (002_table1_cifar10#2)",
             (0,),
@@ -74,21 +78,25 @@ def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_s
 
 
 @pytest.mark.parametrize(
-    ("scores", "verdict", "is_decided", "more"),
+    ("scores", "verdict", "is_decided", "needs_more_seeds"),
     [
         ((92.4, 92.5, 92.6, 92.7, 92.8), "agrees within 0.5", True, False),
         ((92.6,), "undecided: no spread over seeds is known", False, False),
         ((92.3, 92.6, 92.9), "undecided: these seeds detect differences of 2.2 or more", False, True),
     ],
 )
-def test_how_many_seeds_a_published_value_wants(tmp_path, scores, verdict, is_decided, more):
+def test_how_many_seeds_a_published_value_wants(tmp_path, scores, verdict, is_decided, needs_more_seeds):
     changes = {"variants": variants()[:1], "seeds": list(range(len(scores)))}
     results = Results(tmp_path / "r").create()
-    write_json(results.study(*MADE_UP) / "plan.json", plan(**changes))
+    write_json(results.study(*STUDY_KEY) / "plan.json", plan(**changes))
     for seed, score in enumerate(scores):
         results.run(run_id(0, seed)).finish(
             as_result(result(score) | {"answers": {"kept": 10_000, "of": 10_000}})
         )
-    (one,) = open_questions(load_study(results, *MADE_UP))
+    (question,) = open_questions(load_study(results, *STUDY_KEY))
 
-    assert (one.verdict, one.is_decided, one.more_seeds is not None) == (verdict, is_decided, more)
+    assert (question.verdict, question.is_decided, question.more_seeds is not None) == (
+        verdict,
+        is_decided,
+        needs_more_seeds,
+    )

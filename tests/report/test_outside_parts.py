@@ -32,8 +32,8 @@ THEIRS = [
 
 def study(root, *parts, file=FILE, **changes):
     """Two runs with kept answers, and a report with a table of recstudy's own at its end."""
-    gone = [{"module": file.stem, "file": str(file), "digest": ""}]
-    plugins = user_files_of(file.parent, [file.stem]).record if file.exists() else gone
+    missing_record = [{"module": file.stem, "file": str(file), "digest": ""}]
+    plugins = user_files_of(file.parent, [file.stem]).record if file.exists() else missing_record
     results = write_study(root, report=[*parts, *dump_report([Table("last")])], plugins=plugins, **changes)
     for seed, right in ((0, 0.75), (1, 0.5)):
         write_answers(results, run_id(0, seed), np.log([[right, 1 - right], [1 - right, right]]), [0, 0])
@@ -42,16 +42,16 @@ def study(root, *parts, file=FILE, **changes):
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    before = dict(PARTS)
+    old_parts = dict(PARTS)
     yield
-    assert dict(PARTS) == before
+    assert dict(PARTS) == old_parts
     assert "outside_kinds" not in sys.modules
 
 
 def printed(show, *arguments) -> str:
-    out = Console(width=160, record=True, file=io.StringIO())
-    show(*arguments, out)
-    return out.export_text()
+    terminal = Console(width=160, record=True, file=io.StringIO())
+    show(*arguments, terminal)
+    return terminal.export_text()
 
 
 def test_both_are_drawn_as_if_they_were_recstudy_s_own(tmp_path):
@@ -83,19 +83,19 @@ def test_a_user_s_table_is_in_the_terminal_the_notebook_and_explained(tmp_path):
     )
     assert loaded["confidence"].frame["mean"].iloc[0] == pytest.approx(62.5, abs=0.02)
     assert len(loaded["reliability"].data) == 1
-    said = printed(partial(show_cell, trust=True), [(results, "made_up", "paper")], "confidence:1:1")
-    assert all(words in said for words in (run_id(0, 0), run_id(0, 1), "n: 2"))
+    output = printed(partial(show_cell, trust=True), [(results, "made_up", "paper")], "confidence:1:1")
+    assert all(words in output for words in (run_id(0, 0), run_id(0, 1), "n: 2"))
 
 
 def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, caplog):
-    gone = tmp_path / "gone.py"
-    results = study(tmp_path / "r", *THEIRS, file=gone)
+    missing_file = tmp_path / "gone.py"
+    results = study(tmp_path / "r", *THEIRS, file=missing_file)
 
     page = write_report(results, "made_up", "paper", trust=True).read_text()
     loaded = recstudy.load(results.root)
 
     assert "&#39;reliability&#39; cannot be drawn: no report part &#39;reliability_diagram&#39;" in page
-    assert f"{gone} is not there" in page
+    assert f"{missing_file} is not there" in page
     assert "93.1 [92.8, 93.4]" in page
     assert "no report part 'confidence'" in caplog.text
     assert "93.1 [92.8, 93.4]" in printed(show_report, results, "made_up", "paper", ())
@@ -124,14 +124,14 @@ def test_a_broken_module_is_the_reason(tmp_path):
     [
         ({"kind": "faulty", "name": "f"}, "'f' cannot be drawn: RuntimeError: no such column"),
         (
-            {"kind": "faulty", "name": "f", "at": "figure"},
+            {"kind": "faulty", "name": "f", "failing_step": "figure"},
             "'f' cannot be drawn: ValueError: Value of 'x' is not the name",
         ),
         (
-            {"kind": "faulty", "name": "f", "at": "return"},
+            {"kind": "faulty", "name": "f", "failing_step": "return"},
             "f: its method `data` must return DataFrame, but gave list",
         ),
-        ({"kind": "faulty", "name": "f", "at": "heading"}, "'f' cannot be drawn: ZeroDivisionError: "),
+        ({"kind": "faulty", "name": "f", "failing_step": "heading"}, "'f' cannot be drawn: ZeroDivisionError: "),
     ],
 )
 def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, words):
@@ -145,7 +145,7 @@ def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, wor
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         (
             {"kind": "reliability", "name": "r"},
@@ -162,11 +162,11 @@ def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, wor
         ),
     ],
 )
-def test_an_entry_that_cannot_be_read_says_why_and_is_kept(entry, said):
+def test_an_entry_that_cannot_be_read_says_why_and_is_kept(entry, message):
     (part,) = read_report([entry])
 
     assert isinstance(part, Undrawable)
-    assert part.reason.startswith(said)
+    assert part.reason.startswith(message)
     assert dump_report([part]) == [entry]
 
 
@@ -184,15 +184,15 @@ def test_what_is_no_part_is_refused_before_a_run_starts():
 
 
 def test_every_kind_of_recstudy_s_own_survives_a_plan():
-    stated = {"name": "model", "x": "model", "y": "model", "cell": "hrm_maze_hard"}
+    field_values = {"name": "model", "x": "model", "y": "model", "cell": "hrm_maze_hard"}
     parts = [
-        kind(**{name: value for name, value in stated.items() if _needed(kind, name)})
+        kind(**{name: value for name, value in field_values.items() if _is_required(kind, name)})
         for kind in PARTS.values()
     ]
 
     assert read_report(dump_report(parts)) == parts
 
 
-def _needed(kind, name: str) -> bool:
+def _is_required(kind, name: str) -> bool:
     field = kind.__pydantic_fields__.get(name)
     return field is not None and field.is_required()

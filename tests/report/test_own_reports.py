@@ -197,18 +197,18 @@ print([name for name in sys.modules if name.startswith(foreign)])
 
 def test_reading_imports_neither_the_program_nor_the_recursive_models(tmp_path):
     results = run_study(tmp_path / "r")
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", READ, str(results.root)], capture_output=True, text=True, check=True
     )
 
-    assert made.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"
 
 
 def test_a_setting_may_be_stated_as_a_deviation(tmp_path):
     """Of the preset `paper`, which need not state what the source leaves out."""
     part = own_table(tmp_path, "metric,value,depth,reference.rate\naccuracy,83.0,1,0.2\n")
-    told = Deviation(field="rate", paper=0.2, ours=0.1, why="as we have it")
-    results = run_study(tmp_path / "r", presets={"paper": {}}, report=[part], deviations=[told])
+    deviation = Deviation(field="rate", paper=0.2, ours=0.1, why="as we have it")
+    results = run_study(tmp_path / "r", presets={"paper": {}}, report=[part], deviations=[deviation])
     records = load_study(results, "depth", "paper")
     with records.study_modules():
         cell = find_number(records, "t:1:accuracy").fields

@@ -25,7 +25,7 @@ from recstudy.report.tables.table import table_data
 from recstudy.report.venues import VENUES, Paper, paper_of
 from recstudy.report.writers import TerminalTable, latex
 
-MANY = (
+MANY_METRICS = (
     "top1_accuracy",
     "params",
     "gflops",
@@ -40,8 +40,8 @@ LONG = "a variant whose_name=says_all_of/its_settings and then some, " * 2
 SMALLEST = 8.0  # points, where 7 are asked for
 
 
-def table(records, *metrics, **more):
-    return table_shown(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **more)))
+def table(records, *metrics, **options):
+    return table_shown(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **options)))
 
 
 def floats(text):
@@ -51,23 +51,23 @@ def floats(text):
 def complete(root, **changes):
     """Every variant with a score of each of its three seeds."""
     results = write_study(root, **changes)
-    for at in range(len(variants())):
+    for index in range(len(variants())):
         for seed in range(3):
-            finish(results, at, seed, result(90.0 + at + seed / 10))
+            finish(results, index, seed, result(90.0 + index + seed / 10))
     return read(results)
 
 
 @needs_siunitx
 @pytest.mark.parametrize("venue", VENUES)
 def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, venue):
-    named = [variant | {"label": f"{LONG}{at}"} for at, variant in enumerate(variants())]
-    records = load_study(write_study(tmp_path / "r", variants=named), "made_up", "paper")
-    wide, plain = (
-        table(records, *MANY, targets=TABLE1),
+    labelled = [variant | {"label": f"{LONG}{index}"} for index, variant in enumerate(variants())]
+    records = load_study(write_study(tmp_path / "r", variants=labelled), "made_up", "paper")
+    wide, narrow = (
+        table(records, *MANY_METRICS, targets=TABLE1),
         table(records, "nll", title="no % of {this} is_bad & <such>"),
     )
 
-    pdf = compiled(wide.latex_for(VENUES[venue]) + plain.latex_for(VENUES[venue]), tmp_path, VENUES[venue])
+    pdf = compiled(wide.latex_for(VENUES[venue]) + narrow.latex_for(VENUES[venue]), tmp_path, VENUES[venue])
 
     sizes = letters(pdf)
     assert min(sizes) >= SMALLEST
@@ -81,9 +81,9 @@ def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, ven
      "differences of hostile names", "claims that wait", "effects", "arithmetic given"],
 )  # fmt: skip
 def test_tables_of_every_kind_compile(tmp_path, name):
-    made = render_part(records_of(SCENARIOS[name][0], tmp_path / "r"), SCENARIOS[name][1])
+    rendered = render_part(records_of(SCENARIOS[name][0], tmp_path / "r"), SCENARIOS[name][1])
 
-    assert compiled(made.latex_for(Paper(9, 9)), tmp_path).exists()
+    assert compiled(rendered.latex_for(Paper(9, 9)), tmp_path).exists()
 
 
 @needs_siunitx
@@ -115,11 +115,11 @@ def test_a_table_stands_where_it_has_room(tmp_path):
     records = complete(tmp_path / "r")
 
     for venue, count, kind in (("neurips", 4, "table"), ("icml", 1, "table"), ("icml", 4, "table*")):
-        assert set(floats(table(records, *MANY[:count]).latex_for(VENUES[venue]))) == {kind}
-    most = table(records, *MANY, targets=TABLE1).latex_for(VENUES["icml"])
-    assert floats(most) == ["table*", "table*"]
-    assert re.findall(r"part \d of \d", most) == ["part 1 of 2", "part 2 of 2"]
-    assert re.findall(r"\\label\{(.*)\}", most) == ["tab:t", "tab:t-2"]
+        assert set(floats(table(records, *MANY_METRICS[:count]).latex_for(VENUES[venue]))) == {kind}
+    widest = table(records, *MANY_METRICS, targets=TABLE1).latex_for(VENUES["icml"])
+    assert floats(widest) == ["table*", "table*"]
+    assert re.findall(r"part \d of \d", widest) == ["part 1 of 2", "part 2 of 2"]
+    assert re.findall(r"\\label\{(.*)\}", widest) == ["tab:t", "tab:t-2"]
 
 
 def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
@@ -168,12 +168,12 @@ def test_each_writer_formats_a_number_for_itself():
 
 
 def test_a_terminal_shows_every_number_and_note_whole(records):
-    made = table_data(records, Table("t", metrics=MANY, targets=TABLE1))
+    table_content = table_data(records, Table("t", metrics=MANY_METRICS, targets=TABLE1))
     console = Console(width=80, record=True, file=io.StringIO())
 
-    console.print(TerminalTable(table_shown(made).printed_table))
+    console.print(TerminalTable(table_shown(table_content).printed_table))
 
-    text, page = console.export_text(), table_shown(made).printed_table
+    text, page = console.export_text(), table_shown(table_content).printed_table
     assert max(map(len, text.splitlines())) <= 80
     numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
     assert [number for number in numbers if number not in text] == []

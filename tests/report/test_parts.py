@@ -80,7 +80,7 @@ def test_golden_parts(name, tmp_path):
 
 def test_every_kind_of_part_has_a_scenario_and_every_file_too():
     assert {type(part) for _, part in SCENARIOS.values()} == {
-        one for one in PARTS.values() if one.__module__.startswith("rec")
+        part_class for part_class in PARTS.values() if part_class.__module__.startswith("rec")
     }
     assert {path.name for path in GOLDEN.iterdir()} == {part_file(name).name for name in SCENARIOS}
 
@@ -93,24 +93,25 @@ def test_every_kind_of_part_has_a_scenario_and_every_file_too():
 def test_hostile_names_are_text_in_every_form(name, tmp_path):
     build, part = SCENARIOS[name]
     records = records_of(build, tmp_path / "r")
-    made, console = render_part(records, part), Console(width=600, record=True, file=io.StringIO())
-    page = Tags(made.html)
+    rendered, console = render_part(records, part), Console(width=600, record=True, file=io.StringIO())
+    page = Tags(rendered.html)
 
     assert {tag for tag, _ in page.tags if tag in ("b", "a", "i")} <= {"a"}
     assert [attrs.get("type") for tag, attrs in page.tags if tag == "script"] in ([], ["application/json"])
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
-    assert "<script" not in made.markdown
-    assert "<img" not in made.markdown
-    if made.drawn_figure and not made.drawn_figure.data.empty:
+    assert "<script" not in rendered.markdown
+    assert "<img" not in rendered.markdown
+    if rendered.drawn_figure and not rendered.drawn_figure.data.empty:
         # nothing shows it
         traces = [
-            {**trace, "legendgroup": ""} for trace in json.loads(made.drawn_figure.figure.to_json())["data"]
+            {**trace, "legendgroup": ""}
+            for trace in json.loads(rendered.drawn_figure.figure.to_json())["data"]
         ]
         assert "<script" not in json.dumps(traces)
-    if made.printed_table:
-        console.print(TerminalTable(made.printed_table))
+    if rendered.printed_table:
+        console.print(TerminalTable(rendered.printed_table))
         assert "[1](http://x)" in console.export_text()
-        assert r"\textbackslash{}evil" in made.latex
+        assert r"\textbackslash{}evil" in rendered.latex
 
 
 # ------------------------------------------------------------------------------------------------------
@@ -135,8 +136,8 @@ def captions_of(results, images=None, **content):
         write_json(results.run(run_id(0, 0)).path / "captions.json", content)
 
 
-def pairs_of(results, after):
-    write_alignment(results, run_id(0, 0), [(0.1, after)])
+def pairs_of(results, cosine_after):
+    write_alignment(results, run_id(0, 0), [(0.1, cosine_after)])
 
 
 def load_of(results, **changes):
@@ -165,7 +166,7 @@ DAMAGES = [
     (AttentionMaps(), trace_of, {"rows": np.array([{}], dtype=object)}, "an array of object"),
     (Captions(), captions_of, {"examples": [{"row": 1}]}, "examples.0.references is missing"),
     (Captions(), captions_of, {"images": np.zeros((2, 2, 8, 8))}, "captions.npz is damaged (ValueError: "),
-    (Alignment(), pairs_of, {"after": 1.5}, "pairs.0.after must be less than 1.001"),
+    (Alignment(), pairs_of, {"cosine_after": 1.5}, "pairs.0.after must be less than 1.001"),
     (ExpertLoad(), load_of, {"load": [[0, 0], [1, 1]]}, "result.json is damaged (ValueError: routing"),
 ]
 
@@ -175,9 +176,9 @@ def test_damage_is_one_line_that_names_the_file_and_the_fix(tmp_path, part, dama
     results = write_caption_study(tmp_path / "r")
     damage(results, **changes)
 
-    made = render_part(read(results), part)
+    rendered = render_part(read(results), part)
 
-    notes = (*made.notes, *(made.drawn_figure.notes if made.drawn_figure else ()))
+    notes = (*rendered.notes, *(rendered.drawn_figure.notes if rendered.drawn_figure else ()))
     (note,) = [note for note in notes if "is damaged" in note]
     assert note.startswith(f"LSTM: runs/{run_id(0, 0)}/")
     assert words in note
@@ -285,37 +286,43 @@ def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seed
     """One fit for all that is shown of a metric. The mean of 60 and 90 % is known as well as each: to what
     their seeds differ by.
     """
-    made = [variant(f"copy {at}", {"copy": at}, {"seed": at}, "TRM", "X") for at in range(2)]
-    results = write_plan(tmp_path / "r", plan(variants=made, axes={"copy": "seed"}, report=[], seeds=[0, 1]))
+    chosen = [variant(f"copy {index}", {"copy": index}, {"seed": index}, "TRM", "X") for index in range(2)]
+    results = write_plan(
+        tmp_path / "r", plan(variants=chosen, axes={"copy": "seed"}, report=[], seeds=[0, 1])
+    )
     for index, first in enumerate((60.0, 90.0)):
         for seed in (0, 1):
             depths = {"top1_accuracy": {"1": first + 0.4 * seed, "2": first}}
             finish(results, index, seed, result(first + 0.4 * seed) | {"depths": depths})
     records = read(results)
     pooled = draw_figure(records, Curve("c", x="eval.depth", y="top1_accuracy", by="model")).data.iloc[0]
-    alone = draw_figure(records, Curve("c", x="copy", y="top1_accuracy")).data
+    unpooled = draw_figure(records, Curve("c", x="copy", y="top1_accuracy")).data
 
     assert pooled["value"] == pytest.approx(75.2)
     assert 0 < pooled["high"] - pooled["low"] < 4
-    for at, point in enumerate(alone.to_dict("records")):
-        found = cell(records, [at], "top1_accuracy", Placement({}, ()))
+    for variant_index, point in enumerate(unpooled.to_dict("records")):
+        pooled_cell = cell(records, [variant_index], "top1_accuracy", Placement({}, ()))
         assert [point[end] for end in ("value", "low", "high", "n")] == [
-            found.value,
-            found.low,
-            found.high,
-            found.n,
+            pooled_cell.value,
+            pooled_cell.low,
+            pooled_cell.high,
+            pooled_cell.n,
         ]
-    same = replace(records, rows=[*records.rows, *(replace(row, variant=1) for row in records.by_variant[0])])
-    assert cell(same, [0, 1], "top1_accuracy", Placement({}, ())).n == 4  # a run under two labels counts once
+    duplicated = replace(
+        records, rows=[*records.rows, *(replace(row, variant=1) for row in records.by_variant[0])]
+    )
+    assert (
+        cell(duplicated, [0, 1], "top1_accuracy", Placement({}, ())).n == 4
+    )  # a run under two labels counts once
 
 
 def test_a_figure_without_values_says_so(tmp_path):
     records = read(write_study(tmp_path / "r", seeds=[]))
-    made = render_part(records, Curve("c", x="batch_size", y="top1_accuracy", by="batch_size"))
+    rendered = render_part(records, Curve("c", x="batch_size", y="top1_accuracy", by="batch_size"))
 
-    assert set(made.frame["line"]) == {"batch size 64", "batch size 128"}
-    assert "Nothing to draw yet." in made.html
-    assert made.figure.data == ()
+    assert set(rendered.frame["line"]) == {"batch size 64", "batch size 128"}
+    assert "Nothing to draw yet." in rendered.html
+    assert rendered.figure.data == ()
 
 
 def test_two_variants_of_one_label_are_two_learning_curves(results):
@@ -339,25 +346,25 @@ def test_a_word_counts_at_most_as_often_as_a_reference_has_it(tmp_path):
     write_captions(
         results, run_id(0, 0), [(references, "large large large large large"), (references, "Large mass")]
     )
-    made = render_part(read(results), Captions())
+    rendered = render_part(read(results), Captions())
 
-    assert made.frame[["words", "shared"]].values.tolist() == [[5, 2], [2, 2]]
-    assert re.findall("<mark>(.*?)</mark>", made.html) == ["large", "large", "Large", "mass"]
+    assert rendered.frame[["words", "shared"]].values.tolist() == [[5, 2], [2, 2]]
+    assert re.findall("<mark>(.*?)</mark>", rendered.html) == ["large", "large", "Large", "mass"]
     theirs = [
         Bleu(1).compute_score({0: references}, {0: [text.lower()]}, verbose=0)[0][0]
-        for text in made.frame["hypothesis"]
+        for text in rendered.frame["hypothesis"]
     ]
-    assert made.frame["bleu_1"].tolist() == pytest.approx(theirs)
+    assert rendered.frame["bleu_1"].tolist() == pytest.approx(theirs)
 
 
 def test_runs_of_fewer_segments_stay_at_their_last(results):
     write_thinking(results, run_id(0, 0))
     write_thinking(results, run_id(1, 0), cells=puzzles()["cells"][:, :1], halt=np.empty((2, 0), np.float32))
 
-    made = render_part(read(results), Thinking())
+    rendered = render_part(read(results), Thinking())
 
-    assert Image.open(io.BytesIO(made.files["gif"]())).n_frames == 4
-    assert len(made.figure.layout.images) == 4 + 2
+    assert Image.open(io.BytesIO(rendered.files["gif"]())).n_frames == 4
+    assert len(rendered.figure.layout.images) == 4 + 2
 
 
 @pytest.mark.parametrize(("train_puzzles", "count"), [(1000, 6), (500, 0)])
@@ -371,11 +378,11 @@ def test_our_runs_stand_among_replications_where_they_compare(tmp_path, train_pu
         "networks": 1,
         "act": "halt only",
     }
-    own = base(selection="last", ema_decay=0.999, epochs=10, batch_size=768, supervision_steps=16)
-    own |= {"data": {"name": "sudoku_extreme", "train_puzzles": train_puzzles, "limit": None}}
-    own |= {"model": model | {"gradient": "last_cycle"}}
-    made = [variant(f"TRM {at}", {}, {}, "TRM", "Sudoku-Extreme") for at in range(4)]
-    records = read(write_study(tmp_path / "r", base=own, axes={}, variants=made))
+    settings = base(selection="last", ema_decay=0.999, epochs=10, batch_size=768, supervision_steps=16)
+    settings |= {"data": {"name": "sudoku_extreme", "train_puzzles": train_puzzles, "limit": None}}
+    settings |= {"model": model | {"gradient": "last_cycle"}}
+    chosen = [variant(f"TRM {index}", {}, {}, "TRM", "Sudoku-Extreme") for index in range(4)]
+    records = read(write_study(tmp_path / "r", base=settings, axes={}, variants=chosen))
     part = Replications(cell="trm_mlp_sudoku_extreme")
 
     assert draw_figure(records, part).data["kind"].eq("ours").sum() == 0  # of images: no exact accuracy

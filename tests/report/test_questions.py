@@ -11,18 +11,18 @@ from asking import (
     ABLATION,
     AROUND,
     CLOSE,
+    EQUAL_CLAIM,
     FULL,
     HELPS,
     HURTS,
-    PLAIN,
-    SAME,
+    LINEAR_METRIC,
     ablation,
     by,
     claimed,
     crossed,
     read,
     study,
-    written,
+    write_scored_plan,
 )  # fmt: skip
 from made_up import finish, plan, result, run_id, write_study
 from scipy import stats
@@ -50,20 +50,21 @@ def test_p_and_interval_by_hand(tmp_path):
     """s = 0.1 of two degrees of freedom everywhere, so that the prior is 0.01 e^0.5772 (its logarithms vary
     by chance alone), of which two count: s~^2 = (0.01781 + 0.01) / 2, with four a side and eight in the
     difference."""
-    (row,) = claimed(tmp_path, *by(PLAIN, HURTS))
+    (row,) = claimed(tmp_path, *by(LINEAR_METRIC, HURTS))
     error = ((0.01 * np.exp(np.euler_gamma) + 0.01) / 2 * 2 / 3) ** 0.5
     half = stats.t.ppf(0.975, 8) * error
 
     assert (row.estimate.value, row.estimate.error, row.estimate.df) == pytest.approx((3.0, error, 8.0))
     assert row.estimate.interval == pytest.approx((3.0 - half, 3.0 + half))
     assert row.answer.p == pytest.approx(2 * stats.t.sf(2.5 / error, 8))
-    assert row.run_ids == tuple(run_id(at, seed) for at in (0, 3) for seed in range(3))
+    assert row.run_ids == tuple(run_id(variant, seed) for variant in (0, 3) for seed in range(3))
 
 
 def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
     """Accuracy at one step is 93 in the middle: at least 92, and not at least 94."""
     enough, short = claimed(
-        tmp_path, *by(PLAIN, *(Claim("solved", higher={"steps": 1}, margin=least) for least in (92.0, 94.0)))
+        tmp_path,
+        *by(LINEAR_METRIC, *(Claim("solved", higher={"steps": 1}, margin=margin) for margin in (92.0, 94.0))),
     )
 
     assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.SMALLER]
@@ -75,36 +76,38 @@ def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
 
 
 def test_holm_counts_every_claim_and_intervals_agree_with_it(tmp_path):
-    found = claimed(tmp_path, *by(PLAIN, HURTS, SAME, CLOSE), losses={(4, 0): "failed"})
-    hurts, same, close = found
+    claim_rows = claimed(tmp_path, *by(LINEAR_METRIC, HURTS, EQUAL_CLAIM, CLOSE), losses={(4, 0): "failed"})
+    hurts, equal, close = claim_rows
 
     assert hurts.answer.adjusted == pytest.approx(3 * hurts.answer.p)
-    assert same.answer.adjusted == pytest.approx(2 * same.answer.p)
-    assert [row.answer.alpha for row in found] == pytest.approx([0.05 / 3, 0.05 / 2, 0.05])
-    assert [row.estimate.level for row in found] == [0.95] * 3
+    assert equal.answer.adjusted == pytest.approx(2 * equal.answer.p)
+    assert [row.answer.alpha for row in claim_rows] == pytest.approx([0.05 / 3, 0.05 / 2, 0.05])
+    assert [row.estimate.level for row in claim_rows] == [0.95] * 3
     assert close.estimate.low < 0 < close.estimate.high
 
 
 def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
     losses = {(2, 1): "not run", (2, 2): "not run", (4, 1): "failed", (4, 0): "diverged"}
-    lost = Claim("four are worse", lower={"steps": 4}, higher={"steps": 1})
-    hurts, same, fewer = claimed(tmp_path, *by(PLAIN, HURTS, SAME, lost), losses=losses)
+    lost_claim = Claim("four are worse", lower={"steps": 4}, higher={"steps": 1})
+    hurts, equal, failed_row = claimed(
+        tmp_path, *by(LINEAR_METRIC, HURTS, EQUAL_CLAIM, lost_claim), losses=losses
+    )
 
     assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(0.05 / 3))
-    assert (same.verdict, same.left, same.answer.p) == (Verdict.INTERIM, 2, None)
-    assert (fewer.verdict, fewer.answer.reasons, fewer.answer.p) == (
+    assert (equal.verdict, equal.left, equal.answer.p) == (Verdict.INTERIM, 2, None)
+    assert (failed_row.verdict, failed_row.answer.reasons, failed_row.answer.p) == (
         Verdict.UNDECIDED,
         (Reason.RUNS_LOST,),
         None,
     )
-    assert fewer.lost == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
+    assert failed_row.lost == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
 
 
 def test_no_run_and_one_seed_decide_nothing(tmp_path):
-    (alone,) = claimed(tmp_path / "one", *by(PLAIN, HURTS), seeds=1)
+    (single_seed,) = claimed(tmp_path / "one", *by(LINEAR_METRIC, HURTS), seeds=1)
     (none,) = claimed(tmp_path / "none", HURTS, losses={(16, seed): "not run" for seed in range(3)})
 
-    assert (alone.verdict, alone.answer.reasons, alone.estimate.interval) == (
+    assert (single_seed.verdict, single_seed.answer.reasons, single_seed.estimate.interval) == (
         Verdict.UNDECIDED,
         (Reason.NO_SPREAD,),
         None,
@@ -128,8 +131,8 @@ def test_each_goes_by_the_contrast_that_speaks_most_against_it(tmp_path):
     each is worst of one step, whose p is that of the worst of three."""
     best = Claim("one is the best", lower={"steps": [2, 4, 16]}, higher={"steps": 1}, each=True)
     last = Claim("sixteen is the best", lower={"steps": [1, 2, 4]}, higher={"steps": 16}, each=True)
-    alone = [CLOSE, HELPS]
-    first, worst, close, helps = claimed(tmp_path, *by(PLAIN, best, last, *alone))
+    other_claims = [CLOSE, HELPS]
+    first, worst, close, helps = claimed(tmp_path, *by(LINEAR_METRIC, best, last, *other_claims))
 
     assert [row.estimate.value for row in (first, worst)] == pytest.approx([0.1, -3.0])
     assert first.answer.p == pytest.approx(close.answer.p)
@@ -144,10 +147,10 @@ def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp
     claim = Claim("tuned", lower={"steps": [4, 16], "tuned": "steps"}, higher={"steps": 1})
     results = study(tmp_path / "r", [claim])
     for seed in range(3):
-        made = result(92.0 + AROUND[seed]) | {
+        record = result(92.0 + AROUND[seed]) | {
             "selected": {"epoch": 4, "split": "validation", "top1_accuracy": 40.0}
         }
-        finish(results, 2, seed, made)
+        finish(results, 2, seed, record)
     records = read(results)
     (row,) = family(records, records.parts[0]).rows
 
@@ -160,10 +163,14 @@ def test_a_gain_is_a_difference_of_differences(tmp_path):
         Interaction(of={"steps": 2}, over={"steps": 4}),
     ]
     claim = Claim(
-        "the second doubling costs more", lower=doubling[0], higher=doubling[1], margin=0.5, metric=PLAIN
+        "the second doubling costs more",
+        lower=doubling[0],
+        higher=doubling[1],
+        margin=0.5,
+        metric=LINEAR_METRIC,
     )
     (row,) = claimed(tmp_path, claim)
-    (two,) = claimed(tmp_path / "two", *by(PLAIN, HURTS))
+    (two,) = claimed(tmp_path / "two", *by(LINEAR_METRIC, HURTS))
 
     assert (row.estimate.value, row.sides) == (pytest.approx(0.9 - 0.1), None)
     assert row.estimate.error == pytest.approx(two.estimate.error * 3**0.5)  # weights 1, -2, 1 against 1, -1
@@ -182,10 +189,10 @@ def test_depths_at_test_are_compared_run_by_run(tmp_path):
     )
     results = study(tmp_path / "r", [claim], means={1: 93.0})
     for seed, gain in enumerate((1.9, 2.0, 2.1)):
-        made = result(80.0 + 5 * seed) | {
+        record = result(80.0 + 5 * seed) | {
             "depths": {"top1_accuracy": {"1": 80.0 + 5 * seed - gain, "2": 80.0 + 5 * seed}}
         }
-        finish(results, 0, seed, made)
+        finish(results, 0, seed, record)
     records = read(results)
     (row,) = family(records, records.parts[0]).rows
 
@@ -217,18 +224,18 @@ def differences(root, spec=None, scores=ABLATION, **changes):
 
 
 def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp_path):
-    rows = differences(tmp_path, Differences(metric=PLAIN))
+    rows = differences(tmp_path, Differences(metric=LINEAR_METRIC))
     fit = Fit(
         {
-            name: [one for one in own if isinstance(one, float)]
-            for name, own in ABLATION.items()
-            if own[0] is not None
+            name: [score for score in scores if isinstance(score, float)]
+            for name, scores in ABLATION.items()
+            if scores[0] is not None
         }
     )
     theirs = contrast([(1.0, fit.weighted("without MoE")), (-1.0, fit.weighted("full"))])
-    found = rows["without MoE"].estimate
+    estimate = rows["without MoE"].estimate
 
-    assert (found.value, found.error, found.df) == pytest.approx((-0.9, theirs.error, theirs.df))
+    assert (estimate.value, estimate.error, estimate.df) == pytest.approx((-0.9, theirs.error, theirs.df))
     assert rows["without MoE"].answer.p == pytest.approx(2 * stats.t.sf(0.9 / theirs.error, theirs.df))
     assert rows["without MoE"].group == "full"
     assert [row.better for row in rows.values()] == [None] * 6  # a cosine is neither good nor bad
@@ -243,10 +250,12 @@ def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp
 
 def test_seeds_by_chance_alone_show_nothing_and_say_what_they_could_have_shown(tmp_path):
     row = differences(
-        tmp_path, scores={"full": FULL, "b": [93.1, 93.1, 93.4, 92.7, 93.4]}, spec=Differences(metric=PLAIN)
+        tmp_path,
+        scores={"full": FULL, "b": [93.1, 93.1, 93.4, 92.7, 93.4]},
+        spec=Differences(metric=LINEAR_METRIC),
     )["b"]
-    found = row.estimate
-    power = stats.nct.sf(stats.t.ppf(0.975, found.df), found.df, row.detectable / found.error)
+    estimate = row.estimate
+    power = stats.nct.sf(stats.t.ppf(0.975, estimate.df), estimate.df, row.detectable / estimate.error)
 
     assert (row.verdict, row.answer.alpha) == (Verdict.NO_DIFFERENCE, 0.05)
     assert power == pytest.approx(0.8, abs=1e-3)
@@ -255,33 +264,34 @@ def test_seeds_by_chance_alone_show_nothing_and_say_what_they_could_have_shown(t
 
 def test_a_lower_loss_is_better(tmp_path):
     results = ablation(tmp_path / "r", {"full": FULL, "b": FULL})
-    for at, first in enumerate((0.5, 0.3)):
+    for index, first in enumerate((0.5, 0.3)):
         for seed in range(5):
-            finish(results, at, seed, result(90.0) | {"metrics": {"nll": first + 0.01 * seed}})
+            finish(results, index, seed, result(90.0) | {"metrics": {"nll": first + 0.01 * seed}})
 
     (row,) = family(read(results), Differences(metric="nll")).rows
     assert (row.verdict, row.better) == (Verdict.LOWER, True)
 
 
 @pytest.mark.parametrize(
-    ("at", "changes", "said"),
+    ("position", "changes", "message"),
     [
         (1, {"leaks": True}, "not compared: is given the caption that it must write"),
         (0, {"leaks": True}, "not compared: the base is given the caption that it must write"),
         (1, {"data": "MNIST"}, "not compared: other data"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(tmp_path, at, changes, said):
+def test_what_cannot_be_compared_is_refused(tmp_path, position, changes, message):
     records = read(ablation(tmp_path / "r", {"full": FULL, "b": ABLATION["without MoE"]}))
     variants = [
-        replace(one, **(changes if index == at else {})) for index, one in enumerate(records.variants)
+        replace(variant, **(changes if index == position else {}))
+        for index, variant in enumerate(records.variants)
     ]
     (row,) = family(
         replace(records, plan=replace(records.plan, variants=tuple(variants))), Differences()
     ).rows
 
     assert (row.answer.reasons[-1], row.verdict, row.terms, row.answer.p) == (
-        said,
+        message,
         Verdict.NOT_COMPARABLE,
         (),
         None,
@@ -290,10 +300,12 @@ def test_what_cannot_be_compared_is_refused(tmp_path, at, changes, said):
 
 
 def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
-    variants = [dumped(one) for one in read(ablation(tmp_path / "a", {"full": FULL, "b": FULL})).variants]
-    made = plan(variants=variants, axes={}, seeds=[], report=[])
-    made["runs"] = [[variant, seed, run_id(0, seed)] for variant in (0, 1) for seed in range(5)]
-    (row,) = family(read(written(tmp_path / "r", made, [FULL])), Differences()).rows
+    variants = [
+        dumped(variant) for variant in read(ablation(tmp_path / "a", {"full": FULL, "b": FULL})).variants
+    ]
+    study_plan = plan(variants=variants, axes={}, seeds=[], report=[])
+    study_plan["runs"] = [[variant, seed, run_id(0, seed)] for variant in (0, 1) for seed in range(5)]
+    (row,) = family(read(write_scored_plan(tmp_path / "r", study_plan, [FULL])), Differences()).rows
 
     assert (row.answer.reasons[-1], row.terms) == ("the base itself: it changes nothing", ())
 
@@ -328,26 +340,30 @@ def effects(root, variants, score, **kwargs):
 def test_effects_of_three_factors_are_the_regression(tmp_path):
     """An effect is twice the coefficient of its product of signs in the least squares."""
     table = dict(zip(product((0, 1), repeat=3), np.random.default_rng(1).normal(80, 3, 8), strict=True))
-    found = effects(tmp_path, factorial(axes(3)), lambda on, seed: table[tuple(on.values())] + seed / 10)
+    effect_table = effects(
+        tmp_path, factorial(axes(3)), lambda on, seed: table[tuple(on.values())] + seed / 10
+    )
 
     signs = 2 * np.array([*table]) - 1
     terms = [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
     design = np.column_stack([signs[:, list(term)].prod(axis=1) for term in terms])
-    twice = 2 * np.linalg.lstsq(design, np.array([*table.values()]), rcond=None)[0][1:]
-    assert [row.estimate.value for row in found.rows] == pytest.approx(list(twice), abs=1e-8)
-    assert [row.label for row in found.rows][2:4] == ["c", "a \N{MULTIPLICATION SIGN} b"]
-    assert (found.levels["a"], found.adjusted_for) == ((0, 1), 7)
+    effects_by_regression = 2 * np.linalg.lstsq(design, np.array([*table.values()]), rcond=None)[0][1:]
+    assert [row.estimate.value for row in effect_table.rows] == pytest.approx(
+        list(effects_by_regression), abs=1e-8
+    )
+    assert [row.label for row in effect_table.rows][2:4] == ["c", "a \N{MULTIPLICATION SIGN} b"]
+    assert (effect_table.levels["a"], effect_table.adjusted_for) == ((0, 1), 7)
 
 
 def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
-    found = effects(
+    effect_table = effects(
         tmp_path,
         factorial(axes(2)),
         lambda on, seed: "failed" if seed == 1 and on["a"] else 80.0 + seed + on["b"],
     )
 
-    assert {row.verdict for row in found.rows} == {Verdict.UNDECIDED}
-    assert found.rows[0].lost == ("a 1, b 0, seed 1: failed: code", "a 1, b 1, seed 1: failed: code")
+    assert {row.verdict for row in effect_table.rows} == {Verdict.UNDECIDED}
+    assert effect_table.rows[0].lost == ("a 1, b 0, seed 1: failed: code", "a 1, b 1, seed 1: failed: code")
 
 
 @pytest.mark.parametrize(
@@ -370,7 +386,7 @@ def test_what_is_no_factorial_is_refused(tmp_path, variants, message):
 # at planning
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
-STATED = Claim(
+STATED_CLAIM = Claim(
     "002 4.4.1: more supervision hurts",
     lower={"supervision_steps": 4},
     higher={"supervision_steps": 1},
@@ -384,7 +400,7 @@ def planned(*claims):
 
 
 def test_claims_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
-    first = plan_record(planned(STATED)).report[0]
+    first = plan_record(planned(STATED_CLAIM)).report[0]
 
     assert (first["kind"], first["claims"][0]["metric"]) == ("claims", "top1_accuracy")
 
@@ -401,7 +417,9 @@ def test_claims_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
 )  # fmt: skip
 def test_a_claim_that_cannot_be_tested_is_refused_before_it_runs(changes, message):
     with pytest.raises(ConfigError, match=message):
-        planned(Claim("002 4.4.1", **({"lower": STATED.lower, "higher": STATED.higher} | changes)))
+        planned(
+            Claim("002 4.4.1", **({"lower": STATED_CLAIM.lower, "higher": STATED_CLAIM.higher} | changes))
+        )
 
 
 def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
@@ -413,7 +431,11 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
         2: {"rouge_l": -0.5},
     }
     with pytest.raises(ConfigError, match="is about 'c', which leaks: choose other variants"):
-        weights(claim, [*variants[:2], replace(variants[2], leaks=True)], [{"at": at} for at in range(3)])
+        weights(
+            claim,
+            [*variants[:2], replace(variants[2], leaks=True)],
+            [{"at": position} for position in range(3)],
+        )
     with pytest.raises(
         ConfigError, match="has both margin and within: give margin for a direction, or within"
     ):
@@ -426,7 +448,7 @@ def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):
         write_study(tmp_path / "r", success_threshold={"top1_accuracy": 93.05}), "made_up", "paper"
     )
 
-    found = cell(records, [0], "top1_accuracy", Placement({}, ())).estimate
+    estimate = cell(records, [0], "top1_accuracy", Placement({}, ())).estimate
 
-    assert (found.split.learned, found.split.of, found.split.given) == (2, 3, pytest.approx(93.15))
-    assert (found.low, found.high) == (None, None)
+    assert (estimate.split.learned, estimate.split.of, estimate.split.given) == (2, 3, pytest.approx(93.15))
+    assert (estimate.low, estimate.high) == (None, None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from made_up import base, variants, write_study
-from test_targets import placed, target
+from test_targets import match_in, target
 
 from recstudy import Augment, Resources, RunConfig, Study, TrainConfig, Variant
 from recstudy.config import DATASETS, FAMILIES
@@ -34,7 +34,7 @@ def load(name):
     return getattr(module, "study", None)
 
 
-FREE = ("resources.", "seed", "train.evaluation_depths")  # decide no number
+FREE_FIELDS = ("resources.", "seed", "train.evaluation_depths")  # decide no number
 PRESETS = [
     path.stem
     for path in sorted(STUDIES.glob("*_*.py"))
@@ -47,83 +47,91 @@ PAPER = TrainConfig(
 )  # fmt: skip
 
 
-def beside(tmp_path, train, preset="own", deviations=(), **model) -> MatchedTarget:
+def matched_value(tmp_path, train, preset="own", deviations=(), **model) -> MatchedTarget:
     """What stands beside a study of one variant whose only preset is of this name."""
     config = RunConfig(data=Cifar10(), model=ViTRM(**model), train=train, resources=Resources(gpus=0))
     study = Study(
         name="one", presets={preset: config}, variants=[Variant("ViTRM", {})], deviations=deviations
     )
     records = records_of(Results(tmp_path), plan_record(make_plan(study, preset)))
-    (found,) = match_targets(
-        records, [one for one in TABLE if one.value == 93.1], [0], ["top1_accuracy"]
+    (matches,) = match_targets(
+        records, [target for target in TABLE if target.value == 93.1], [0], ["top1_accuracy"]
     ).matches.values()
-    return found[0]
+    return matches[0]
 
 
 def test_a_study_without_a_paper_preset_is_held_against_the_tables_own_settings(tmp_path):
-    other = TrainConfig(epochs=1000, selection="test", learning_rate=0.05, warmup=0.03, ema_decay=0.999)
+    other_training = TrainConfig(
+        epochs=1000, selection="test", learning_rate=0.05, warmup=0.03, ema_decay=0.999
+    )
 
-    reasons = beside(tmp_path, other, width=60).reasons
+    reasons = matched_value(tmp_path, other_training, width=60).reasons
 
     assert {"learning_rate 0.05, not 0.0003", "crop 0, not 4", "mixup 0, not 0.2"} <= {*reasons}
     assert reasons[-1] == "1 more setting (width)"
-    assert beside(tmp_path, PAPER).reasons == ()
+    assert matched_value(tmp_path, PAPER).reasons == ()
 
 
 @pytest.mark.parametrize("preset", ["own", "paper"])
 def test_a_wrong_preset_does_not_certify_itself(tmp_path, preset):
     wrong = PAPER.model_copy(update={"weight_decay": 0.5})
-    stated = Deviation(field="train.weight_decay", paper=0.05, ours=0.5, why="to see")
+    deviation = Deviation(field="train.weight_decay", paper=0.05, ours=0.5, why="to see")
 
-    assert beside(tmp_path, wrong, preset=preset).reasons == ("weight_decay 0.5, not 0.05",)
-    assert beside(tmp_path, wrong, preset=preset, deviations=(stated,)).reasons == ()
+    assert matched_value(tmp_path, wrong, preset=preset).reasons == ("weight_decay 0.5, not 0.05",)
+    assert matched_value(tmp_path, wrong, preset=preset, deviations=(deviation,)).reasons == ()
 
 
 def test_a_deviation_of_another_number_of_the_table_excuses_nothing(tmp_path):
     wrong = PAPER.model_copy(update={"weight_decay": 0.5})
-    other = Deviation(field="train.weight_decay", paper=0.1, ours=0.5, why="of another model")
+    other_deviation = Deviation(field="train.weight_decay", paper=0.1, ours=0.5, why="of another model")
 
-    assert beside(tmp_path, wrong, deviations=(other,)).reasons == ("weight_decay 0.5, not 0.05",)
+    assert matched_value(tmp_path, wrong, deviations=(other_deviation,)).reasons == (
+        "weight_decay 0.5, not 0.05",
+    )
 
 
 def test_where_text_and_code_differ_a_preset_follows_one_of_them(tmp_path):
     early = PAPER.model_copy(update={"patience": 10})
     mixture = "a mixture of the paper's text and its code: patience {} ({}), ffn {} ({})"
-    stated = Deviation(field="train.patience", paper=10, ours=0, why="to see")
+    deviation = Deviation(field="train.patience", paper=10, ours=0, why="to see")
 
-    assert beside(tmp_path, early, ffn="gelu").reasons == ()
-    assert beside(tmp_path, PAPER, ffn="gelu").reasons == (mixture.format(0, "code", "gelu", "text"),)
-    assert beside(tmp_path, early).reasons == (mixture.format(10, "text", "swiglu", "code"),)
-    assert beside(tmp_path, PAPER, ffn="gelu", deviations=(stated,)).reasons == ()
-    assert beside(tmp_path, PAPER.model_copy(update={"patience": 5})).reasons == (
+    assert matched_value(tmp_path, early, ffn="gelu").reasons == ()
+    assert matched_value(tmp_path, PAPER, ffn="gelu").reasons == (mixture.format(0, "code", "gelu", "text"),)
+    assert matched_value(tmp_path, early).reasons == (mixture.format(10, "text", "swiglu", "code"),)
+    assert matched_value(tmp_path, PAPER, ffn="gelu", deviations=(deviation,)).reasons == ()
+    assert matched_value(tmp_path, PAPER.model_copy(update={"patience": 5})).reasons == (
         "patience 5, not 10 (text) or 0 (code)",
     )
 
 
 def test_without_reference_settings_nothing_says_that_the_settings_are_the_papers(tmp_path):
-    own = {"preset": "own", "base": base(), "axes": {"model": "model"}}
-    records = load_study(write_study(tmp_path / "r", reference=own), "made_up", "paper")
-    stated = {"train__optimizer": "adamw", "train__learning_rate": 1e-3, "train__batch_size": 64}
+    reference = {"preset": "own", "base": base(), "axes": {"model": "model"}}
+    records = load_study(write_study(tmp_path / "r", reference=reference), "made_up", "paper")
+    target_settings = {"train__optimizer": "adamw", "train__learning_rate": 1e-3, "train__batch_size": 64}
 
-    assert placed(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons == (
+    assert match_in(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons == (
         NO_SETTINGS,
     )
-    found = placed(records, target(**stated)).matches[0, "top1_accuracy"][0].reasons
-    assert NO_SETTINGS not in found  # the target itself states them, and the study's differ
-    assert found == ("optimizer none, not adamw", "learning_rate none, not 0.001")
+    reasons = match_in(records, target(**target_settings)).matches[0, "top1_accuracy"][0].reasons
+    assert NO_SETTINGS not in reasons  # the target itself states them, and the study's differ
+    assert reasons == ("optimizer none, not adamw", "learning_rate none, not 0.001")
 
 
 def test_settings_are_fields_that_there_are():
     """One that is misspelt would be held against nothing, in silence."""
     train = {f"train.{name}" for name in flatten(TrainConfig().model_dump())}
-    for one in every_target():
-        told, known = settings(one), set(train)
+    for any_target in every_target():
+        stated_settings, known_fields = settings(any_target), set(train)
         for part, key, registry in (("model", "family", FAMILIES), ("data", "name", DATASETS)):
-            kind = (one.where | told).get(f"{part}.{key}")
-            known |= {f"{part}.{name}" for name in registry[kind].model_fields} if kind in registry else set()
+            kind = (any_target.where | stated_settings).get(f"{part}.{key}")
+            known_fields |= (
+                {f"{part}.{name}" for name in registry[kind].model_fields} if kind in registry else set()
+            )
         assert {
-            path for path in told if "model.family" in one.where | told or path.startswith("train")
-        } <= known, one.row
+            path
+            for path in stated_settings
+            if "model.family" in any_target.where | stated_settings or path.startswith("train")
+        } <= known_fields, any_target.row
 
 
 def every_target():
@@ -142,15 +150,17 @@ def every_target():
         "trm_table4_puzzles",
         "trm_table5_arc",
     )
-    return [one for table in tables for one in published(table)]
+    return [target for table in tables for target in published(table)]
 
 
 def placement(name, changes=()):
     """Where the published values of a study's report are in its `paper` preset with these changes."""
     plan = make_plan(load(name), "paper", dict(changes))
     records = records_of(Results(Path("none")), plan_record(plan))
-    targets = [one for part in plan.report for one in getattr(part, "targets", ())]
-    return match_targets(records, targets, range(len(records.variants)), [one.metric for one in targets])
+    targets = [target for part in plan.report for target in getattr(part, "targets", ())]
+    return match_targets(
+        records, targets, range(len(records.variants)), [target.metric for target in targets]
+    )
 
 
 def contradictions(name, changes):
@@ -158,7 +168,10 @@ def contradictions(name, changes):
     rows have.
     """
     return {
-        reason for ones in placement(name, changes).matches.values() for one in ones for reason in one.reasons
+        reason
+        for matches in placement(name, changes).matches.values()
+        for match in matches
+        for reason in match.reasons
     }
 
 
@@ -168,7 +181,10 @@ def test_each_row_of_the_tables_of_000_has_its_variant(name):
 
     assert places.unmatched_targets == ()
     assert {
-        one.target.value for ones in places.matches.values() for one in ones if "tuned" in str(one.reasons)
+        match.target.value
+        for matches in places.matches.values()
+        for match in matches
+        if "tuned" in str(match.reasons)
     } == set()
 
 
@@ -235,18 +251,20 @@ def test_no_field_of_a_paper_preset_certifies_itself(name):
     plan = replace(plan_record(make_plan(load(name), "paper")), runs=())
     records = records_of(Results(Path("none")), plan)
     targets = [target for part in records.parts for target in getattr(part, "targets", ())]
-    before = comparable(plan, targets)
+    comparable_before = comparable(plan, targets)
     targets = list(
         {
-            target.source: target for target in targets if target.source in {source for source, *_ in before}
+            target.source: target
+            for target in targets
+            if target.source in {source for source, *_ in comparable_before}
         }.values()
     )
-    for path in {path: None for _, index, _ in before for path in records.configs[index]}:
+    for path in {path: None for _, index, _ in comparable_before for path in records.configs[index]}:
         unchanged = {
             (source, index, scored)
-            for source, index, scored in before
+            for source, index, scored in comparable_before
             if path not in records.configs[index]
-            or path.startswith(FREE)
+            or path.startswith(FREE_FIELDS)
             or (path.startswith("train.at_test") and not scored.startswith("noisy"))
         }
 
@@ -254,19 +272,21 @@ def test_no_field_of_a_paper_preset_certifies_itself(name):
 
 
 def reasons_of(records):
-    return placed(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons
+    return match_in(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons
 
 
-def made_up(folder, **changes):
+def made_up_study(folder, **changes):
     return load_study(write_study(folder, **changes), "made_up", "paper")
 
 
 def test_batch_norm_over_the_shares_of_several_workers_is_a_reason(tmp_path):
-    alone = made_up(tmp_path / "r", variants=[{**one, "batch_norm": True} for one in variants()])
+    normalised = made_up_study(
+        tmp_path / "r", variants=[{**record, "batch_norm": True} for record in variants()]
+    )
 
-    assert reasons_of(alone) == ()
-    assert reasons_of(sharing(alone, workers=2)) == (SHARDS,)
-    assert reasons_of(sharing(made_up(tmp_path / "s"), workers=2)) == ()  # layer norm
+    assert reasons_of(normalised) == ()
+    assert reasons_of(sharing(normalised, workers=2)) == (SHARDS,)
+    assert reasons_of(sharing(made_up_study(tmp_path / "s"), workers=2)) == ()  # layer norm
 
 
 def sharing(records, **provenance):
@@ -283,24 +303,26 @@ def sharing(records, **provenance):
 def test_models_say_whether_they_train_with_batch_norm():
     tuned = {"tuned": True, "weights": "random"}
 
-    assert [one.batch_norm for one in (CNN(), ResNet(), MicarVLMoE(), ImageTRM(**tuned))] == [True] * 4
-    assert [one.batch_norm for one in (ViTRM(), ImageTRM(), ImageTRM(**tuned, backbone="swin_t"))] == [
+    assert [model.batch_norm for model in (CNN(), ResNet(), MicarVLMoE(), ImageTRM(**tuned))] == [True] * 4
+    assert [model.batch_norm for model in (ViTRM(), ImageTRM(), ImageTRM(**tuned, backbone="swin_t"))] == [
         False
     ] * 3
 
 
 def test_another_data_checksum_is_a_reason(tmp_path):
-    mixed = sharing(made_up(tmp_path / "r"), data_checksum="0ddba11")
-    planned = made_up(tmp_path / "s", variants=[{**one, "data_checksum": "cafe"} for one in variants()])
+    mixed = sharing(made_up_study(tmp_path / "r"), data_checksum="0ddba11")
+    planned = made_up_study(
+        tmp_path / "s", variants=[{**record, "data_checksum": "cafe"} for record in variants()]
+    )
 
     assert reasons_of(mixed) == ("data of several checksums: 0ddba11 and feedbeef",)
     assert reasons_of(planned) == ("data of several checksums: cafe and feedbeef",)
 
 
 def test_without_a_stated_margin_nothing_is_near_enough(records):
-    stated = target(train__batch_size=64)
-    bare = stated.model_copy(update={"margin_reason": ""})
-    (first, second) = placed(records, stated, bare).matches[0, "top1_accuracy"]
+    stated_target = target(train__batch_size=64)
+    without_margin = stated_target.model_copy(update={"margin_reason": ""})
+    (first, second) = match_in(records, stated_target, without_margin).matches[0, "top1_accuracy"]
 
     assert (first.margin, second.margin) == (0.5, 0.0)
 
@@ -308,12 +330,13 @@ def test_without_a_stated_margin_nothing_is_near_enough(records):
 def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
     """27,000,000 parameters of HRM stood beside the 52,226 of a small one."""
     small, paper = (base() | {"model": {**base()["model"], "layers": layers}} for layers in (1, 3))
-    other = [
-        {**one, "changes": {"train.batch_size": one["changes"]["train.batch_size"]}} for one in variants()
+    other_variants = [
+        {**record, "changes": {"train.batch_size": record["changes"]["train.batch_size"]}}
+        for record in variants()
     ]
-    reference = {"preset": "paper", "base": paper, "axes": {}, "variants": other}
-    placement = placed(
-        made_up(tmp_path / "r", base=small, variants=other, reference=reference),
+    reference = {"preset": "paper", "base": paper, "axes": {}, "variants": other_variants}
+    placement = match_in(
+        made_up_study(tmp_path / "r", base=small, variants=other_variants, reference=reference),
         target(3.6, "params", "million"),
     )
 
@@ -322,6 +345,6 @@ def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
 
 
 def test_a_deviation_is_none_where_the_paper_has_our_value_for_this_number(tmp_path):
-    stated = Deviation(field="model.heads", paper=12, ours=6, why="of another model of its table")
+    deviation = Deviation(field="model.heads", paper=12, ours=6, why="of another model of its table")
 
-    assert beside(tmp_path, PAPER, deviations=(stated,)).deviations == ()
+    assert matched_value(tmp_path, PAPER, deviations=(deviation,)).deviations == ()

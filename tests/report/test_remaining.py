@@ -28,18 +28,21 @@ def test_a_pace_of_less_than_a_tenth_is_none():
 
 
 def test_a_run_takes_what_those_of_its_variant_took_with_their_evaluation():
-    ended = [Job("a", 1.0, 10.0, 4.0), Job("a", 1.0, 20.0, 6.0), Job("b", 2.0, 50.0, 0.0)]
+    ended_jobs = [Job("a", 1.0, 10.0, 4.0), Job("a", 1.0, 20.0, 6.0), Job("b", 2.0, 50.0, 0.0)]
 
-    assert remaining_seconds(ended, [Job("a"), Job("a", training=99.0, epochs=6, share=0.5)]) == [20.0, 12.5]
+    assert remaining_seconds(ended_jobs, [Job("a"), Job("a", training=99.0, epochs=6, share=0.5)]) == [
+        20.0,
+        12.5,
+    ]
 
 
 def test_a_variant_of_which_none_has_ended_goes_by_the_root_of_its_flops():
     """On average 20 s at 2 PFLOP, so 40 at 8, and then the median of 2, 6 and 900 s of evaluation."""
-    ended = [Job("a", 1.0, 10.0, 2.0), Job("b", 3.0, 30.0, 6.0), Job("c", 2.0, 20.0, 900.0)]
+    ended_jobs = [Job("a", 1.0, 10.0, 2.0), Job("b", 3.0, 30.0, 6.0), Job("c", 2.0, 20.0, 900.0)]
 
-    assert remaining_seconds(ended, [Job("d", 8.0)]) == [pytest.approx(46.0)]
+    assert remaining_seconds(ended_jobs, [Job("d", 8.0)]) == [pytest.approx(46.0)]
 
 
-@pytest.mark.parametrize(("at_once", "seconds"), [(1, 60.0), (2, 40.0), (9, 30.0)])
-def test_runs_go_on_side_by_side_in_their_order(at_once, seconds):
-    assert wall_time([10.0, 20.0, 30.0], at_once) == seconds
+@pytest.mark.parametrize(("parallel_runs", "seconds"), [(1, 60.0), (2, 40.0), (9, 30.0)])
+def test_runs_go_on_side_by_side_in_their_order(parallel_runs, seconds):
+    assert wall_time([10.0, 20.0, 30.0], parallel_runs) == seconds

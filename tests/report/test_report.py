@@ -44,9 +44,9 @@ def test_a_plan_with_the_papers_numbers_is_read_with_their_names(tmp_path):
         "004: HRM is worse", lower={"batch_size": 64}, higher={"batch_size": 128}, metric="top1_accuracy"
     )
     report = [Table("scores", title="Accuracy (002, section 4.3)"), Claims(claims=(claim,))]
-    named = [one | {"label": f"003 wide, {one['label']}"} for one in variants()]
+    labelled = [record | {"label": f"003 wide, {record['label']}"} for record in variants()]
     results = write_study(
-        tmp_path, variants=named, question="Does 002 4.4.1 hold?", report=dump_report(report)
+        tmp_path, variants=labelled, question="Does 002 4.4.1 hold?", report=dump_report(report)
     )
 
     words = Tags(write_report(results, "made_up", "paper").read_text()).words
@@ -68,7 +68,7 @@ def test_page_loads_nothing(results):
         for tag, attrs in Tags(page).tags
         if tag in ("script", "link", "img", "iframe") and (attrs.get("src") or attrs.get("href"))
     ]
-    assert [(one["rel"], (one["href"] or "").partition(",")[0]) for one in loads] == [
+    assert [(link["rel"], (link["href"] or "").partition(",")[0]) for link in loads] == [
         ("icon", "data:image/svg+xml")
     ]
     assert page.count(packed().decode()) == 1
@@ -84,7 +84,7 @@ def test_reports_are_the_same_byte_for_byte(results):
 
 
 def test_hostile_names_add_no_tag(tmp_path):
-    plain = Tags(write_report(write_study(tmp_path / "plain"), "made_up", "paper").read_text())
+    plain_page = Tags(write_report(write_study(tmp_path / "plain"), "made_up", "paper").read_text())
     results = hostile(tmp_path / "hostile", question=HOSTILE, description=HOSTILE)
     write_json(
         results.run(run_id(1, 2)).failure,
@@ -93,9 +93,11 @@ def test_hostile_names_add_no_tag(tmp_path):
 
     page = Tags(write_report(results, "made_up", "paper").read_text())
 
-    kinds = {tag for tag, _ in plain.tags}
+    kinds = {tag for tag, _ in plain_page.tags}
     assert {tag for tag, _ in page.tags} <= kinds
-    assert [tag for tag, _ in page.tags].count("script") == [tag for tag, _ in plain.tags].count("script")
+    assert [tag for tag, _ in page.tags].count("script") == [tag for tag, _ in plain_page.tags].count(
+        "script"
+    )
     assert HOSTILE in page.words
 
 
@@ -125,8 +127,8 @@ def test_files_of_an_older_report_are_removed_but_for_those_that_a_user_changed(
     page = write_report(results, "made_up", "paper")
 
     assert not list(page.parent.glob("figures/*.html"))
-    kept = ["linked.md", "mine.csv", "older.md", "scores.csv", "scores.md", "scores.tex"]
-    assert sorted(path.name for path in tables.iterdir()) == kept
+    kept_files = ["linked.md", "mine.csv", "older.md", "scores.csv", "scores.md", "scores.tex"]
+    assert sorted(path.name for path in tables.iterdir()) == kept_files
     assert (tmp_path / "outside.md").exists()
     assert "older.md is of an earlier report and was changed since, so it stays" in caplog.text
 
@@ -138,7 +140,7 @@ def test_a_manifest_of_somebody_else_removes_nothing_outside_of_the_reports_fold
     digest = hashlib.sha256(b"mine").hexdigest()
     write_json(
         folder / "files.json",
-        {f"{up}keep": digest for up in ("../../../../", "tables/../../../../../", "/", "")},
+        {f"{parent_path}keep": digest for parent_path in ("../../../../", "tables/../../../../../", "/", "")},
     )
 
     write_report(results, "made_up", "paper")
@@ -152,7 +154,7 @@ def test_nothing_is_written_or_removed_through_a_link(tmp_path, monkeypatch, lin
     monkeypatch.setattr("recstudy.opened.SAME_S", 0.0)
     results = write_study(tmp_path / "r")
     folder = write_report(results, "made_up", "paper").parent
-    before = sorted(folder.rglob("*"))
+    old_files = sorted(folder.rglob("*"))
     place = results.study("made_up", "paper") / link
     place.rename(tmp_path / "outside")
     place.symlink_to(tmp_path / "outside")
@@ -160,7 +162,7 @@ def test_nothing_is_written_or_removed_through_a_link(tmp_path, monkeypatch, lin
     with pytest.raises(StorageError, match=f"{link} is a link"):
         write_report(results, "made_up", "paper")
 
-    assert sorted(folder.rglob("*")) == before or link != "report"
+    assert sorted(folder.rglob("*")) == old_files or link != "report"
 
 
 def test_a_linked_file_of_the_report_is_replaced(tmp_path):
@@ -180,15 +182,15 @@ def test_a_linked_file_of_the_report_is_replaced(tmp_path):
 
 def every_part(root, **changes):
     """A study whose report has every kind of part, and each something to show."""
-    shown = [
+    parts = [
         *specs(),
         LossTrace(),
         Mistakes(),
         Arithmetic(counted={"embed_new": 131_072.0}),
         Table("a", across=True),
     ]
-    shown += [Captions(), Alignment()]
-    results = write_study(root, report=dump_report(shown), **changes)
+    parts += [Captions(), Alignment()]
+    results = write_study(root, report=dump_report(parts), **changes)
     write_losses(results, run_id(0, 0), [2.0, 1.0])
     write_mistakes(results, run_id(0, 0), np.zeros((2, 1, 8, 8)))
     write_captions(results, run_id(0, 0), [(["a film"], "a film")])
@@ -230,9 +232,9 @@ def test_synthetic_data_is_said_once_a_page_and_in_every_file(tmp_path):
 
 
 def printed(show, *arguments):
-    out = Console(width=160, record=True, file=io.StringIO())
-    show(*arguments, out)
-    return out.export_text()
+    terminal = Console(width=160, record=True, file=io.StringIO())
+    show(*arguments, terminal)
+    return terminal.export_text()
 
 
 def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
@@ -248,24 +250,24 @@ def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
 def test_show_status_says_which_runs_are_under_way(tmp_path):
     """Begun five minutes ago; one without a sign of life for a minute is not, nor one whose lock is free."""
     results = write_plan(tmp_path / "r", plan())
-    begun = datetime.now(UTC) - timedelta(minutes=5)
+    start_time = datetime.now(UTC) - timedelta(minutes=5)
     for seed in (0, 1):
         folder = results.run(run_id(0, seed))
         folder.path.mkdir()
-        append_line(folder.attempts, {"started": begun.isoformat()})
+        append_line(folder.attempts, {"started": start_time.isoformat()})
         for epoch in range(3):
             append_line(folder.epochs, {"epoch": epoch})
     for file in (folder.attempts, folder.epochs):
-        os.utime(file, (begun.timestamp(),) * 2)
+        os.utime(file, (start_time.timestamp(),) * 2)
 
-    def said() -> list[str]:
+    def status_lines() -> list[str]:
         return [line for line in printed(show_status, results).splitlines() if " runs " in line]
 
     lines = [f"made_up (paper) runs {plan()['variants'][0]['label']}, seed 0"]
-    assert said() == lines  # a mirror of an object store has no lock
+    assert status_lines() == lines  # a mirror of an object store has no lock
     with locked(results.run(run_id(0, 0)).lock):
-        assert said() == lines
-    assert said() == []
+        assert status_lines() == lines
+    assert status_lines() == []
 
 
 def test_show_status_names_the_command_that_finishes(results):
@@ -280,7 +282,7 @@ def test_show_status_names_the_command_that_finishes(results):
 
 def test_studies_are_found_from_any_folder_above_them(results):
     for folder in (results.root, results.root / "studies" / "made_up", results.study("made_up", "paper")):
-        assert [(found.root, name, preset) for found, name, preset in studies_at(folder)] == [
+        assert [(results_at.root, name, preset) for results_at, name, preset in studies_at(folder)] == [
             (results.root, "made_up", "paper")
         ]
     with pytest.raises(ConfigError, match=r"no study in .*runs\. Give a results folder"):

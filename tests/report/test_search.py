@@ -27,7 +27,7 @@ from recstudy.report.trials import (
     trial_table,
 )
 
-ONE = {"selection_top1_accuracy": "max"}
+ONE_OBJECTIVE = {"selection_top1_accuracy": "max"}
 BEST = Best(metrics=("top1_accuracy", "params", "gflops"))
 
 
@@ -67,9 +67,15 @@ def test_other_keys_torn_lines_and_confirmations_of_nothing_are_left_out(results
 
 
 def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
-    again = trial_line(4, {"model.latent_steps": 4, "train.batch_size": 16, "train.learning_rate": 2e-3})
+    repeated_line = trial_line(
+        4, {"model.latent_steps": 4, "train.batch_size": 16, "train.learning_rate": 2e-3}
+    )
     write_trial(
-        results, again | {"number": 9, "variant": again["variant"] | {"label": "later"}}, "done", 90.0, 0.4
+        results,
+        repeated_line | {"number": 9, "variant": repeated_line["variant"] | {"label": "later"}},
+        "done",
+        90.0,
+        0.4,
     )
     records = read(results)
 
@@ -116,16 +122,19 @@ def test_status_counts_stopped_trials_apart(results):
     (row,) = status(results)
 
     assert (row.done, row.stopped, row.failed, row.planned) == (9, 1, 1, 13)
-    out = Console(width=120, file=io.StringIO())
-    show_status(results, out)
-    assert re.search(r"made_up\W+paper\W+9\W+1\W+1\W+13", out.file.getvalue())
+    terminal = Console(width=120, file=io.StringIO())
+    show_status(results, terminal)
+    assert re.search(r"made_up\W+paper\W+9\W+1\W+1\W+13", terminal.file.getvalue())
 
 
 def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
-    results, out = write_search(tmp_path / "r", {0: TRIALS[0], 3: TRIALS[3]}), Console(file=io.StringIO())
-    show_status(results, out)
+    results, terminal = (
+        write_search(tmp_path / "r", {0: TRIALS[0], 3: TRIALS[3]}),
+        Console(file=io.StringIO()),
+    )
+    show_status(results, terminal)
 
-    assert "Finish" not in out.file.getvalue()
+    assert "Finish" not in terminal.file.getvalue()
     assert "Finish" not in str(make_table(read(results), Table("t")).caption)
 
 
@@ -142,15 +151,15 @@ def test_the_front_comes_first_and_then_the_score(records):
     table = trial_table(records, records.plan.search)
 
     assert ranked(table, records.plan.search.objectives)["trial"].tolist() == [4, 6, 1, 0, 7]
-    assert ranked(table, ONE)["trial"].tolist() == [4, 6, 0, 7, 1]
+    assert ranked(table, ONE_OBJECTIVE)["trial"].tolist() == [4, 6, 0, 7, 1]
     assert ranked(table, {"gflops": "min"})["trial"].tolist() == [1, 0, 6, 4, 7]
     assert [row.label[0] for row in make_table(records, Best(most=2)).rows] == ["4", "6"]
 
 
 def test_runs_of_earlier_definitions_are_counted(results):
-    study, made = results.study("made_up", "paper"), dumped(read(results).plan)
-    write_json(study / "plan.json", made | {"variants": [], "runs": []})
-    write_json(study / "plan-abc.json", made | {"definition": "abc", "variants": [], "runs": []})
+    study, search_plan = results.study("made_up", "paper"), dumped(read(results).plan)
+    write_json(study / "plan.json", search_plan | {"variants": [], "runs": []})
+    write_json(study / "plan-abc.json", search_plan | {"definition": "abc", "variants": [], "runs": []})
     append_line(study / "trials-abc.jsonl", trial_line(0, {}) | {"id": "x"})
     results.run("x").path.mkdir()
 

@@ -30,8 +30,8 @@ from recstudy.report.tables.table import table_data
 
 
 def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
-    labels = (", ".join(f"{axis}={value}" for axis, value in one.items()) for one in levels)
-    return [variant(label, one, {}, "A", "B") for label, one in zip(labels, levels, strict=True)]
+    labels = (", ".join(f"{axis}={value}" for axis, value in level_set.items()) for level_set in levels)
+    return [variant(label, level_set, {}, "A", "B") for label, level_set in zip(labels, levels, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_csv_has_full_precision_and_one_line_a_cell(records):
 @pytest.mark.parametrize("planned", [True, False])
 def test_synthetic_data_is_known_from_the_plan_or_from_a_run(tmp_path, planned):
     """From the plan, before any run is finished; or from a run that was made before plans stated it."""
-    chosen = [one | {"synthetic": planned} for one in variants()]
+    chosen = [record | {"synthetic": planned} for record in variants()]
     results = write_study(tmp_path / "r", variants=chosen, **({"seeds": []} if planned else {}))
     if not planned:
         finish(results, 0, 0, result(93.0, synthetic=True))
@@ -144,9 +144,9 @@ def tunable(root, leaks=(), status="done"):
     )
     for index, (selected, test) in enumerate(TUNED.values()):
         for seed in (0, 1):
-            told = result(test + 0.2 * seed, status=status)
-            told["selected"] = {"epoch": 4, "split": "validation", "top1_accuracy": selected}
-            finish(results, index, seed, told)
+            record = result(test + 0.2 * seed, status=status)
+            record["selected"] = {"epoch": 4, "split": "validation", "top1_accuracy": selected}
+            finish(results, index, seed, record)
     return results
 
 
@@ -170,9 +170,9 @@ def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
 def test_a_loss_is_best_where_it_is_lowest(tmp_path):
     results = tunable(tmp_path)
     for index, loss in ((0, 0.5), (1, 0.9)):
-        told = result(90.0)
-        told["selected"] = {"epoch": 4, "split": "validation", "loss": loss}
-        finish(results, index, 0, told)
+        record = result(90.0)
+        record["selected"] = {"epoch": 4, "split": "validation", "loss": loss}
+        finish(results, index, 0, record)
 
     table = make_table(read(results), Tuned(by="selection_loss"))
 
@@ -181,23 +181,23 @@ def test_a_loss_is_best_where_it_is_lowest(tmp_path):
 
 def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
     leaky = make_table(read(tunable(tmp_path / "a", leaks=("A",))), Tuned())
-    nothing = make_table(read(tunable(tmp_path / "b", status="diverged")), Tuned())
+    empty_table = make_table(read(tunable(tmp_path / "b", status="diverged")), Tuned())
 
     assert [row.label for row in leaky.rows] == ["B"]
-    assert (nothing.rows, nothing.columns) == ((), ())
-    assert nothing.notes[1] == "no run has finished yet: A, 64; A, 256; B, 64; B, 256"
+    assert (empty_table.rows, empty_table.columns) == ((), ())
+    assert empty_table.notes[1] == "no run has finished yet: A, 64; A, 256; B, 64; B, 256"
 
 
 # ----------------------------------------------------------------------------------------------------------
 # arithmetic
 
 
-def claim(value, counted, unit="params", kind="reported", metric="total_increase", **more):
+def claim(value, counted, unit="params", kind="reported", metric="total_increase", **fields):
     target = Target(
-        source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, where={}, margin=0.5, **more
+        source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, where={}, margin=0.5, **fields
     )
-    (only,) = counted_claims(Arithmetic(counted={metric: counted}, targets=(target,)))
-    return only
+    (judged_claim,) = counted_claims(Arithmetic(counted={metric: counted}, targets=(target,)))
+    return judged_claim
 
 
 def test_a_note_names_the_papers():
@@ -213,7 +213,7 @@ def test_a_count_is_of_one_model_where_several_have_the_metric():
         Arithmetic(counted={"ViT-Small params": 16_876_138, "ViTRM params": 3_524_971}, targets=targets)
     )
 
-    assert [(one.target.model, one.target.value, one.verdict) for one in claims] == [
+    assert [(claim_row.target.model, claim_row.target.value, claim_row.verdict) for claim_row in claims] == [
         ("ViTRM", 3.6, "differs"),
         ("ViT-Small", 16.9, "agrees"),
     ]

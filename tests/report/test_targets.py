@@ -9,19 +9,19 @@ from recstudy.report.tables.render import outcome_words, verdicts
 from recstudy.report.targets import deviation_notes, match_targets
 
 
-def target(value=93.0, metric="top1_accuracy", unit="percent", margin=0.5, **where):
-    stated = {"data.name": "cifar10", "model": "ViTRM", "train.selection": "test", "train.epochs": 1000}
-    stated |= {path.replace("__", "."): setting for path, setting in where.items()}
-    said = {"source": "002 Table 1", "kind": "reported", "margin_reason": "stated"}
-    return Target(**said, metric=metric, value=value, unit=unit, where=stated, margin=margin)
+def target(value=93.0, metric="top1_accuracy", unit="percent", margin=0.5, **conditions):
+    settings = {"data.name": "cifar10", "model": "ViTRM", "train.selection": "test", "train.epochs": 1000}
+    settings |= {path.replace("__", "."): setting for path, setting in conditions.items()}
+    fields = {"source": "002 Table 1", "kind": "reported", "margin_reason": "stated"}
+    return Target(**fields, metric=metric, value=value, unit=unit, where=settings, margin=margin)
 
 
-def placed(records, *targets):
+def match_in(records, *targets):
     return match_targets(records, targets, range(len(records.variants)), ("top1_accuracy", "params"))
 
 
-def verdicts_on(records, index, stated):
-    return verdicts(cell(records, [index], stated.metric, placed(records, stated)))
+def verdicts_on(records, index, published_target):
+    return verdicts(cell(records, [index], published_target.metric, match_in(records, published_target)))
 
 
 def study(path, **changes):
@@ -29,7 +29,7 @@ def study(path, **changes):
 
 
 @pytest.mark.parametrize(
-    ("stated", "places"),
+    ("conditions", "places"),
     [
         ({"train__batch_size": 64}, [(0, "top1_accuracy")]),
         ({}, [(1, "top1_accuracy")]),  # what is unsaid counts as the preset's own: batch 128
@@ -37,24 +37,26 @@ def study(path, **changes):
         ({"value": 3.6, "metric": "params", "unit": "million"}, [(0, "params"), (1, "params")]),
     ],
 )
-def test_a_target_stands_at_the_variants_whose_varied_settings_it_states(records, stated, places):
-    found = placed(records, target(**stated)).matches
+def test_a_target_stands_at_the_variants_whose_varied_settings_it_states(records, conditions, places):
+    matches = match_in(records, target(**conditions)).matches
 
-    assert list(found) == places
-    assert [one.reasons for ones in found.values() for one in ones] == [()] * len(places)
+    assert list(matches) == places
+    assert [match.reasons for cell_matches in matches.values() for match in cell_matches] == [()] * len(
+        places
+    )
 
 
 def test_a_value_without_a_place_says_why(records):
-    blank, gain, other = (
+    blank, gain, other_metric = (
         target(train__supervision_steps=None),
         target(1.0, "net_gain_points", "points"),
         target(model="ResNet-18"),
     )
 
-    assert placed(records, blank, gain, other).unmatched_targets == (
+    assert match_in(records, blank, gain, other_metric).unmatched_targets == (
         (blank, "supervision_steps left blank in the source"),
         (gain, "not measured here"),
-        (other, "no variant here has its settings"),
+        (other_metric, "no variant here has its settings"),
     )
 
 
@@ -84,22 +86,22 @@ def reference(**changes):
         ),
         (
             {
-                "base": base(**{f"field_{at}": at for at in range(8)}),
-                "reference": reference(base=base(**{f"field_{at}": 9 for at in range(8)})),
+                "base": base(**{f"field_{index}": index for index in range(8)}),
+                "reference": reference(base=base(**{f"field_{index}": 9 for index in range(8)})),
             },
-            (*(f"field_{at} {at}, not 9" for at in range(6)), "2 more settings (field_6, field_7)"),
+            (*(f"field_{index} {index}, not 9" for index in range(6)), "2 more settings (field_6, field_7)"),
         ),
         ({"reference": reference(variants=variants()[2:])}, ("the paper preset has no such variant",)),
     ],
 )
 def test_what_is_not_as_in_the_paper_is_a_reason(tmp_path, changes, reasons):
     records = study(tmp_path / "r", **changes)
-    found = placed(records, target(3.6, "params", "million"), target(train__batch_size=64)).matches
+    matches = match_in(records, target(3.6, "params", "million"), target(train__batch_size=64)).matches
 
-    assert found[0, "top1_accuracy"][0].reasons == reasons
+    assert matches[0, "top1_accuracy"][0].reasons == reasons
     assert verdicts_on(records, 0, target(train__batch_size=64)) == ("not comparable",)
     if "learning_rate" in reasons[0]:
-        assert found[0, "params"][0].reasons == ()  # a count follows from the model alone
+        assert matches[0, "params"][0].reasons == ()  # a count follows from the model alone
 
 
 def test_a_value_of_no_variant_here_stands_beside_the_namesake_of_the_paper_preset(tmp_path):
@@ -110,11 +112,11 @@ def test_a_value_of_no_variant_here_stands_beside_the_namesake_of_the_paper_pres
     for variant in smaller:
         variant["changes"]["train.batch_size"] //= 8
     records = study(tmp_path / "r", variants=smaller, reference=reference())
-    found = placed(records, target(train__batch_size=64)).matches
+    matches = match_in(records, target(train__batch_size=64)).matches
 
     assert records.variants[0].label == "ViTRM, batch size 64"
-    assert [*found] == [(0, "top1_accuracy")]
-    assert found[0, "top1_accuracy"][0].reasons == ("batch_size 8, not 64",)
+    assert [*matches] == [(0, "top1_accuracy")]
+    assert matches[0, "top1_accuracy"][0].reasons == ("batch_size 8, not 64",)
 
 
 def test_a_value_of_another_data_set_or_model_is_not_shown(tmp_path):
@@ -125,67 +127,70 @@ def test_a_value_of_another_data_set_or_model_is_not_shown(tmp_path):
     for variant in mixing:
         variant["changes"]["model.mixing"] = "mlp"
     records = study(tmp_path / "r", base=base() | {"data": {"name": "cifar100"}}, variants=mixing)
-    own, other_data = target(data__name="cifar100"), target()
+    other_set, other_data = target(data__name="cifar100"), target()
     other_model = target(data__name="cifar100", model__mixing="attention")
     count = target(1.0, metric="params", unit="count")
 
-    placement = placed(records, other_data, other_model, own, count)
+    placement = match_in(records, other_data, other_model, other_set, count)
 
-    assert [value.target for values in placement.matches.values() for value in values] == [own]
+    assert [value.target for values in placement.matches.values() for value in values] == [other_set]
     reasons = ("its data set is not run here", "its model is not run here", "its data set is not run here")
     assert placement.unmatched_targets == tuple(zip((other_data, other_model, count), reasons, strict=True))
 
 
 def test_the_level_of_a_model_axis_names_the_model_too(tmp_path):
-    named = variants()
-    for variant in named:
+    chosen = variants()
+    for variant in chosen:
         variant["model"] = "ViTRM with another title"
-    records = study(tmp_path / "r", variants=named)
+    records = study(tmp_path / "r", variants=chosen)
 
-    assert list(placed(records, target(train__batch_size=64)).matches) == [(0, "top1_accuracy")]
+    assert list(match_in(records, target(train__batch_size=64)).matches) == [(0, "top1_accuracy")]
 
 
 def test_published_fractions_are_compared_in_percent(records):
-    found = placed(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).matches[
+    match = match_in(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).matches[
         0, "top1_accuracy"
     ][0]
 
-    assert (found.value, found.margin, found.text) == (pytest.approx(93.0), pytest.approx(0.5), "93.0")
+    assert (match.value, match.margin, match.text) == (pytest.approx(93.0), pytest.approx(0.5), "93.0")
 
 
 def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
     """002 prints no EMA; its baselines have none, and each of them has that at every batch size."""
-    made = variants()
-    for variant in made[2:]:
+    chosen = variants()
+    for variant in chosen[2:]:
         variant["changes"]["train.ema_decay"] = 0.0
-    records = study(tmp_path / "r", variants=made, base=base(ema_decay=0.999))
+    records = study(tmp_path / "r", variants=chosen, base=base(ema_decay=0.999))
 
-    assert list(placed(records, target(model="ViT-Small", train__batch_size=64)).matches) == [
+    assert list(match_in(records, target(model="ViT-Small", train__batch_size=64)).matches) == [
         (2, "top1_accuracy")
     ]
 
 
-STATED = [
+STATED_DEVIATIONS = [
     {"field": "train.precision", "paper": "float32", "ours": "bfloat16", "why": "as its code (002-4)"},
     {"field": "images", "paper": "cropped", "ours": "whole", "why": "nothing is lost"},
     {"field": "train.warmup", "ours": 0.1, "why": "a guess"},
 ]
 
 
-def deviating(path, **own):
+def deviating(path, **training):
     """A study with these training settings whose `paper` preset has bfloat16 and a warm-up of 0.1, and says
     so.
     """
     paper = {"precision": "bfloat16", "warmup": 0.1}
     records = study(
-        path, base=base(**paper | own), reference=reference(base=base(**paper)), deviations=STATED
+        path,
+        base=base(**paper | training),
+        reference=reference(base=base(**paper)),
+        deviations=STATED_DEVIATIONS,
     )
-    return placed(records, target(train__batch_size=64), target(3.6, "params", "million")).matches
+    return match_in(records, target(train__batch_size=64), target(3.6, "params", "million")).matches
 
 
 def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_path):
-    found = deviating(tmp_path / "r")
-    score = found[0, "top1_accuracy"][0]
+    matches = deviating(tmp_path / "r")
+    score = matches[0, "top1_accuracy"][0]
 
     assert deviation_notes([score]) == (
         "comparable, with 2 stated deviations and 1 assumption:",
@@ -194,24 +199,35 @@ def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_pa
         "warmup 0.1, which the paper leaves blank: a guess",
     )
     assert score.assumed == "if warmup was 0.1, which the paper does not say"
-    assert deviation_notes(found[0, "params"]) == ()  # a count follows from the model
+    assert deviation_notes(matches[0, "params"]) == ()  # a count follows from the model
 
 
 def test_the_papers_own_value_compares_too_and_does_not_deviate(tmp_path):
-    (own,) = deviating(tmp_path / "a", precision="float32")[0, "top1_accuracy"]
-    (other,) = deviating(tmp_path / "b", precision="float16")[0, "top1_accuracy"]
+    (float32_match,) = deviating(tmp_path / "a", precision="float32")[0, "top1_accuracy"]
+    (float16_match,) = deviating(tmp_path / "b", precision="float16")[0, "top1_accuracy"]
 
-    assert (own.reasons, [one.field for one in own.deviations]) == ((), ["images", "train.warmup"])
-    assert (other.reasons, other.deviations, other.assumed) == (("precision float16, not float32",), (), "")
+    assert (float32_match.reasons, [deviation.field for deviation in float32_match.deviations]) == (
+        (),
+        ["images", "train.warmup"],
+    )
+    assert (float16_match.reasons, float16_match.deviations, float16_match.assumed) == (
+        ("precision float16, not float32",),
+        (),
+        "",
+    )
 
 
 def test_what_a_row_assumes_is_part_of_its_verdict(records):
     """002 prints no N_sup beside the 90.0 of its Figure 2."""
-    (third,) = [one for one in published("002_ablation_fig2_fig3") if one.source.endswith("#3)")]
+    (third,) = [
+        target_of_three
+        for target_of_three in published("002_ablation_fig2_fig3")
+        if target_of_three.source.endswith("#3)")
+    ]
     assumed = target(train__batch_size=64).model_copy(update={"assumed": third.assumed})
 
-    found = cell(records, [0], "top1_accuracy", placed(records, assumed))
+    score_cell = cell(records, [0], "top1_accuracy", match_in(records, assumed))
 
-    assert found.matches[0].assumed == "if N_sup was 16, which the paper does not say"
-    assert verdicts(found) == ("undecided",)
-    assert outcome_words(*published_answers(found)[0]).endswith(f" ({found.matches[0].assumed})")
+    assert score_cell.matches[0].assumed == "if N_sup was 16, which the paper does not say"
+    assert verdicts(score_cell) == ("undecided",)
+    assert outcome_words(*published_answers(score_cell)[0]).endswith(f" ({score_cell.matches[0].assumed})")

@@ -14,12 +14,12 @@ from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import PACKAGES
 
 PDFLATEX = shutil.which("pdflatex")
-FOUND = (
+HAS_LATEX = (
     PDFLATEX
     and subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True, check=False).returncode == 0
 )
 needs_siunitx = pytest.mark.skipif(
-    not FOUND, reason="pdflatex with siunitx is not installed (Debian: texlive-science)"
+    not HAS_LATEX, reason="pdflatex with siunitx is not installed (Debian: texlive-science)"
 )
 
 
@@ -27,10 +27,10 @@ def compiled(text: str, folder: Path, paper: Paper = ARTICLE) -> Path:
     """The PDF of a document with these floats; fails with the words of LaTeX, and where a line is wider than
     its place.
     """
-    whole = render(
+    document = render(
         "paper.tex.jinja", paper=paper, packages=PACKAGES, title="", question="", findings=(), parts=()
     )
-    head, _, _ = whole.partition("\n\\begin{document}")
+    head, _, _ = document.partition("\n\\begin{document}")
     (folder / "t.tex").write_text(f"{head}\n\\begin{{document}}\n{text}\\end{{document}}\n")
     return run(folder / "t.tex")
 
@@ -46,13 +46,13 @@ def run(document: Path) -> Path:
 
 def letters(pdf: Path) -> dict[float, str]:
     """Each size of letters in points, as scaled on the page, with the words that are set in it."""
-    found: dict[float, str] = {}
+    sizes: dict[float, str] = {}
 
-    def seen(text, page, line, _font, size):
+    def collect(text, page, line, _font, size):
         if text.strip():
             points = round(size * hypot(*line[2:4]) * hypot(*page[2:4]) * 72.27 / 72, 1)
-            found[points] = found.get(points, "") + text
+            sizes[points] = sizes.get(points, "") + text
 
     for page in PdfReader(pdf).pages:
-        page.extract_text(visitor_text=seen)
-    return found
+        page.extract_text(visitor_text=collect)
+    return sizes
