@@ -131,7 +131,10 @@ def test_a_broken_module_is_the_reason(tmp_path):
             {"kind": "faulty", "name": "f", "failing_step": "return"},
             "f: its method `data` must return DataFrame, but gave list",
         ),
-        ({"kind": "faulty", "name": "f", "failing_step": "heading"}, "'f' cannot be drawn: ZeroDivisionError: "),
+        (
+            {"kind": "faulty", "name": "f", "failing_step": "heading"},
+            "'f' cannot be drawn: ZeroDivisionError: ",
+        ),
     ],
 )
 def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, words):
