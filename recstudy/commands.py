@@ -299,7 +299,7 @@ class Fields:
 
     def run(self) -> int:
         from recstudy.config import DATASETS, FAMILIES, TrainConfig
-        from recstudy.config.fields import described
+        from recstudy.config.fields import describe_fields
 
         with loaded(UserFiles() if self.plugin is None else module_files(self.plugin)):
             kinds: dict[str, tuple[type[Config], str]] = {
@@ -310,7 +310,8 @@ class Fields:
             kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
             if self.part in kinds:
                 _say_table(
-                    ("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part])
+                    ("field", "type", "default", "a search tries", "what it is"),
+                    describe_fields(*kinds[self.part]),
                 )
                 return 0
             limit = len(kinds)

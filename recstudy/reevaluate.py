@@ -239,7 +239,7 @@ def answers_again(
     from recstudy.models.networks.contract import build
     from recstudy.train.loop import batches
 
-    config = config.drawn
+    config = config.resolved_config
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(config.resources.cpus)  # sums in another order differ in their last bits
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")

@@ -98,7 +98,7 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
         ({"model.heads": 5}, "model.width must be a multiple of model.heads, but got 64 and 5"),
         ({"model.patch": 3}, "model.patch must divide the image's 8x8 pixels, but got 3"),
         ({"model": {"family": "vitmr"}}, r"no model family 'vitmr': there are .*Did you mean 'vitrm'\?"),
-        ({"model": {"width": 3}}, "'model' needs a 'family': one of .*vitrm"),
+        ({"model": {"width": 3}}, "model.family is missing. Choose one of .*vitrm"),
         (
             {"model": ViT(), "train.supervision_steps": 2, "model.patch": 2},
             "supervision_steps must be 1 for ViT-Small.* but got 2",

@@ -25,7 +25,7 @@ import yaml
 
 from recstudy import Search, Study
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
-from recstudy.config.fields import described
+from recstudy.config.fields import describe_fields
 from recstudy.errors import ConfigError, nearest
 from recstudy.papers import Target, by_name, named
 from recstudy.papers.replications import CELLS
@@ -479,7 +479,7 @@ def fields() -> str:
             ]
             lines += [
                 f"| {' | '.join(by_name(writers.md(word)) for word in row)} |"
-                for row in described(kind, prefix)
+                for row in describe_fields(kind, prefix)
             ]
     return "\n".join(lines) + "\n"
 

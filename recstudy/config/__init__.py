@@ -1,9 +1,8 @@
-"""What decides a run: frozen, checked, documented field by field.
+"""The config of a run: frozen, checked when it is read, and documented field by field.
 
-A run config has four parts that decide its numbers (`data`, `model`, `train`, `seed`) and one that does not
-(`resources`). The run id is a digest of the first four (ids.py), so the same run has the same id in every study,
-on every machine. Field descriptions use the papers' letters; bounds are checked when the config is read, not
-after an hour.
+Four parts decide a run's numbers (`data`, `model`, `train`, `seed`); `resources` does not affect them. The run
+id is a digest of the four (`ids.py`), so a run has the same id in every study and on every machine. Field
+descriptions use the letters of the papers.
 """
 
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf

@@ -1,5 +1,6 @@
-"""What is said of a field: the range that a search may try, stated beside it, and its type, default and
-bounds in words.
+"""Describe the fields of a config as table rows: type, bounds, default and the range that a search tries.
+
+`recstudy fields` and the page docs/api/fields.md print these rows.
 """
 
 import json
@@ -18,8 +19,8 @@ from recstudy.programs.settings import KINDS, Config, Range
 BOUNDS = {Ge: "from {0.ge:g}", Gt: "above {0.gt:g}", Le: "to {0.le:g}", Lt: "below {0.lt:g}"}
 
 
-class Described(NamedTuple):
-    """One field."""
+class FieldRow(NamedTuple):
+    """The table row of one field."""
 
     path: str
     kind: str
@@ -28,39 +29,51 @@ class Described(NamedTuple):
     description: str
 
 
-def described(kind: type[Config], prefix: str) -> Iterator[Described]:
-    """Yield the fields of a config, and of the configs in it, in the order in which they stand there."""
+def describe_fields(kind: type[Config], prefix: str) -> Iterator[FieldRow]:
+    """Yield a row for each field of a config and of its nested configs, in the order of definition.
+
+    Args:
+        kind: The config class.
+        prefix: Path of the config in a run config, with a final dot: `train.`.
+    """
     for name, field in kind.model_fields.items():
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, Config) and annotation.model_fields:
-            yield from described(annotation, f"{prefix}{name}.")
+            yield from describe_fields(annotation, f"{prefix}{name}.")
         elif name not in KINDS:
-            search = next((str(stated) for stated in field.metadata if isinstance(stated, Range)), "")
-            registry = next((stated.registry for stated in field.metadata if isinstance(stated, OneOf)), None)
-            words = choices(sorted(registry.complete())) if registry is not None else _type(annotation)
+            ranges = [str(item) for item in field.metadata if isinstance(item, Range)]
+            registries = [item.registry for item in field.metadata if isinstance(item, OneOf)]
+            # A registry's names are listed in place of the type `str`.
+            words = choices(sorted(registries[0].complete())) if registries else _type(annotation)
             bounds = (BOUNDS[type(bound)].format(bound) for bound in field.metadata if type(bound) in BOUNDS)
-            kind_words = " ".join([words, *bounds])
-            yield Described(f"{prefix}{name}", kind_words, _default(field), search, field.description or "")
+            yield FieldRow(
+                path=f"{prefix}{name}",
+                kind=" ".join([words, *bounds]),
+                default=_default(field),
+                search=ranges[0] if ranges else "",
+                description=field.description or "",
+            )
 
 
 def _type(annotation: Any) -> str:
-    """Return `int`, `none or int`, `'batch' or 'sample'`, ..."""
-    if get_origin(annotation) is Literal:
-        return choices(map(str, get_args(annotation)))
-    if get_origin(annotation) in (Union, UnionType):
-        inner = [_type(one) for one in get_args(annotation) if one is not NoneType]
-        return " or ".join([*inner, *(["null"] if NoneType in get_args(annotation) else [])])
-    return getattr(annotation, "__name__", str(annotation)) if not get_args(annotation) else str(annotation)
+    """Return a type in words: `int`, `int or null`, `'batch' or 'sample'`."""
+    arguments = get_args(annotation)
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return choices(map(str, arguments))
+    if origin in (Union, UnionType):
+        words = [_type(argument) for argument in arguments if argument is not NoneType]
+        return " or ".join([*words, *(["null"] if NoneType in arguments else [])])
+    return str(annotation) if arguments else getattr(annotation, "__name__", str(annotation))
 
 
 def _default(field: FieldInfo) -> str:
-    """Return it as it is typed."""
-    if field.default is PydanticUndefined:
+    """Return a field's default as a user types it; "" for a required field."""
+    default = field.default
+    if default is PydanticUndefined:
         return ""
-    if isinstance(field.default, Config) or field.default == ():
+    if isinstance(default, Config) or default == ():
         return "none"
-    if isinstance(field.default, str):
-        return field.default
-    return (
-        ", ".join(map(str, field.default)) if isinstance(field.default, tuple) else json.dumps(field.default)
-    )
+    if isinstance(default, str):
+        return default
+    return ", ".join(map(str, default)) if isinstance(default, tuple) else json.dumps(default)

@@ -1,18 +1,19 @@
-"""Optimisers, losses and learning-rate schedules by name, and what can be set about each.
+"""Registries of optimisers, losses and learning-rate schedules, and the options that each of them takes.
 
     optimiser   (groups, config, *, options) -> torch.optim.Optimizer
-                groups: of parameters, as torch's optimisers take them, some with an `lr` of their own;
-                    config: a TrainConfig.
-                Its `step` is called without a closure, so SAM and L-BFGS cannot be used
+                groups: parameter groups as torch's optimisers take them, some with an `lr` of their own
+                config: a TrainConfig
+                `step` is called without a closure, so SAM and L-BFGS cannot be used
     loss        (logits, targets, smoothing, *, options) -> one number a sample, (N,)
-                logits (N, V) float32; targets: labels (N,) of int64, or shares (N, V) that sum to 1, where
-                labels are mixed; smoothing: of the labels. `recstudy.train.losses.shares` makes smoothed
-                shares of either
-    schedule    (config, done, length, *, options) -> the learning rate of the weights after `done` of `length` updates; other
-                groups train at the same share of their own rate
+                logits: (N, V) float32
+                targets: labels (N,) int64, or shares (N, V) that sum to 1 if labels are mixed
+                smoothing: the label smoothing; `recstudy.train.losses.shares` applies it to either kind
+    schedule    (config, done, length, *, options) -> the learning rate after `done` of `length` updates
+                Groups with a rate of their own are scaled by the same factor
 
-Options are keywords, which `train.optimizer_options`, `train.loss_options` and `train.schedule_options` set.
-recstudy's own are computed in `recstudy.train`, so that a config knows their names without torch.
+Options are keyword-only arguments. `train.optimizer_options`, `train.loss_options` and
+`train.schedule_options` set them. The built-in functions are in `recstudy.train` and are imported on their
+first call, so that a config can be checked without torch.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ LOSSES: "Registry[Callable[..., Tensor]]" = Registry("loss")
 SCHEDULES: Registry[Callable[..., float]] = Registry("schedule")
 
 
-# Kind of a registered function -> what it is called with, apart from its options.
+# Kind of a registered function -> its positional arguments.
 CALLED = {
     "optimizer": ("groups", "config"),
     "loss": ("logits", "targets", "smoothing"),
@@ -45,44 +46,58 @@ CALLED = {
 
 @dataclass(frozen=True, eq=False)
 class OneOf:
-    """Says of a field that its values are the names of a registry."""
+    """Field metadata: the allowed values are the names in a registry."""
 
     registry: Registry[Any]
 
 
 class Options(Config):
-    """Any settings by name."""
+    """Options of a registered function, by name."""
 
     model_config = ConfigDict(extra="allow")
 
     __pydantic_extra__: dict[str, bool | int | float | str]
 
     def check(self, registry: Registry[Any], name: str) -> None:
-        """Refuse (ValueError) what the registered function of this name does not take."""
+        """Check that a registered function takes these options.
+
+        Args:
+            registry: The registry of the function.
+            name: The function's name there.
+
+        Raises:
+            ValueError: An option is not a keyword-only argument of the function.
+        """
         function = registry[name]
-        if not isinstance(function, Imported):
+        # A built-in function is not imported to check its positional arguments: that would load torch.
+        if not isinstance(function, LazyFunction):
             check_call(function, *CALLED[registry.kind])
-        # of 10,000 configs few have options
-        taken = signature(function).parameters.values() if self.__pydantic_extra__ else ()
-        known = [one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY]
+        # Few of the 10,000 configs of a large study have options, so the signature is read only for those.
+        parameters = signature(function).parameters.values() if self.__pydantic_extra__ else ()
+        option_names = [
+            parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY
+        ]
+        takes_any_option = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
         for option in self.__pydantic_extra__:
-            if option not in known and not any(one.kind is Parameter.VAR_KEYWORD for one in taken):
+            if option not in option_names and not takes_any_option:
                 raise ValueError(
                     f"no option {option!r}: the {registry.kind} {name!r} has"
-                    f" {choices(known) or 'none'}.{nearest(option, known)}"
+                    f" {choices(option_names) or 'none'}.{nearest(option, option_names)}"
                 )
 
 
-class Imported:
-    """A function of recstudy's own at `module:name`, imported where it is called or its options are asked
-    for.
+class LazyFunction:
+    """A built-in function that is imported when it is called or its signature is read.
+
+    Args:
+        place: Its location as `module:name`.
     """
 
     def __init__(self, place: str) -> None:
         self.place = place
 
-    def __call__(self, *given: Any, **options: Any) -> Any:
-        return named(self.place)(*given, **options)
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return named(self.place)(*arguments, **options)
 
     @property
     def __signature__(self) -> Signature:
@@ -90,8 +105,8 @@ class Imported:
 
 
 for name in ("adamw", "adam_atan2", "adam", "sgd", "lion", "muon"):
-    OPTIMIZERS.add(name)(Imported(f"recstudy.train.optim:{name}"))
+    OPTIMIZERS.add(name)(LazyFunction(f"recstudy.train.optim:{name}"))
 for name in ("epoch", "update", "batch", "step"):
-    SCHEDULES.add(name)(Imported(f"recstudy.train.optim:by_{name}"))
+    SCHEDULES.add(name)(LazyFunction(f"recstudy.train.optim:by_{name}"))
 for name in ("softmax", "stablemax"):
-    LOSSES.add(name)(Imported(f"recstudy.train.losses:{name}"))
+    LOSSES.add(name)(LazyFunction(f"recstudy.train.losses:{name}"))

@@ -1,17 +1,17 @@
-"""The run id: a digest of what decides a run's numbers, which outlives fields that are added later.
+"""Compute the content of a run id: the settings that decide a run's numbers.
 
-    the fields of the frozen table, always; younger ones where they differ from the default that they came with     (1)
-    of parts from outside, which have no line in the table: what differs from their own defaults                    (2)
-    `revision` of every part that computes (a config's class, a registered function), where it is above 1           (3)
+    (1)  the fields of the frozen table FIELDS, always; a younger field if it differs from its first default
+    (2)  for a user's part, which has no line in the table: the fields that differ from their defaults
+    (3)  the `revision` of every part that computes (a config class, a registered function), if it is above 1
 
-So a field that is added with a default leaves every id as it was (1, 2), and changing what a default computes
-is said by raising the part's revision (3), which gives its runs new ids.
+A new field with a default therefore keeps every id (1, 2). If a default computes something else than before,
+raise the revision of its part (3), and its runs get new ids.
 
-Finished runs are found by the tables: lines are added to them and never changed. A field of `FIELDS` is
-always part of the id, with its value. One of `YOUNGER` came after ids had been given out: it is part of the
-id only where it differs from the value here, with which a run computes what it did before the field was
-there. A field that is renamed must keep its old name in the id, and one that is removed the value that it
-had: `deciding` is where to state either. A part is named `model.FAMILY`, `data.NAME`, or by its class.
+Finished runs are found by these tables: add lines, but never change one. A field in `FIELDS` is always part
+of the id. A field in `YOUNGER` was added later: it is part of the id only if it differs from the value here,
+which reproduces the runs from before the field existed. A renamed field keeps its old name in the id, and a
+removed field keeps its last value: state both in `deciding`. The tables name a part `model.FAMILY`,
+`data.NAME`, or by its class.
 """
 
 from collections.abc import Mapping
@@ -155,14 +155,19 @@ FIELDS: dict[str, str] = {
     ),
 }
 
-# Fields of data sets that keep the name of version 0.1 in ids.
+# Data set fields whose ids keep their name of version 0.1.
 RENAMED = {"resample": "drawing"}
-_DRAWN_FROM_0 = ("digits", "dominoes", "phantom_captions", "phantom_xray")  # they had no `drawing_seed` once
-_THOUGHT = {"start": "fixed", "noise": 0.0, "feedback": 0.0}
+_FIRST_DRAWING_SEED_0 = (
+    "digits",
+    "dominoes",
+    "phantom_captions",
+    "phantom_xray",
+)  # `drawing_seed` was added later
+_STATE_DEFAULTS = {"start": "fixed", "noise": 0.0, "feedback": 0.0}
 
 YOUNGER: dict[str, dict[str, Any]] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
-    **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _DRAWN_FROM_0},
+    **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _FIRST_DRAWING_SEED_0},
     "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
     "data.arc_agi": {"drawing": "fixed", "whole_tasks": False},
     "AtTest": {"noise_on": "latent", "halts": []},
@@ -180,23 +185,24 @@ YOUNGER: dict[str, dict[str, Any]] = {
         "decayed": "all",
         "at_test": {"segments": 16, "trajectories": 0, "noise": 0.3, "copies": 0, "puzzles": None},
     },
-    "model.hrm": {"multiple": 256, "halt_bias": -5.0, "mixing": "attention", **_THOUGHT},
-    "model.transformer": {"halt_bias": -5.0, "mixing": "attention", **_THOUGHT},
+    "model.hrm": {"multiple": 256, "halt_bias": -5.0, "mixing": "attention", **_STATE_DEFAULTS},
+    "model.transformer": {"halt_bias": -5.0, "mixing": "attention", **_STATE_DEFAULTS},
     "model.trm": {
         "multiple": 256,
         "halt_bias": -5.0,
         "networks": 1,
         "states": "answer and latent",
         "act": "halt only",
-        **_THOUGHT,
+        **_STATE_DEFAULTS,
         "curriculum": "none",
     },
 }
 
 
 def part_name(config: Config) -> str:
-    """Return a part's name in the frozen table: `model.vitrm`, `data.digits`, `TrainConfig`; an outsider's
-    stands nowhere.
+    """Return a part's name in the frozen table: `model.vitrm`, `data.digits`, `TrainConfig`.
+
+    A user's class gets its module as a prefix, so it never matches a line of the table.
     """
     if isinstance(config, ModelConfig):
         return f"model.{config.family}"
@@ -207,65 +213,75 @@ def part_name(config: Config) -> str:
 
 
 def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of a config's values, dumped as JSON, those that its id is made of."""
+    """Return the part of a config's values that its run id is made of.
+
+    Args:
+        config: The config.
+        values: Its values, dumped as JSON.
+    """
     part = part_name(config)
     younger, nested = _rule(type(config), part)
     renamed = RENAMED if isinstance(config, DataConfig) else {}
     original = {renamed.get(name, name): value for name, value in values.items()}
-    kept = dict(original)
+    id_values = dict(original)
     for name in nested:
-        if name in kept:
-            kept[name] = _inside(getattr(config, name), kept[name])
+        if name in id_values:
+            id_values[name] = _inside(getattr(config, name), id_values[name])
     for name, default in younger.items():
-        if name in kept and default in (kept[name], original[name]):
-            del kept[name]
-    # a part that computes something else than it did, and so the registered functions that it names
+        # A nested config equals its first default either as dumped or after its own younger fields are left
+        # out.
+        if name in id_values and default in (id_values[name], original[name]):
+            del id_values[name]
+    # (3): the part's own revision, then those of the registered functions that it names.
     if config.revised > 1:
-        kept["revision"] = config.revised
+        id_values["revision"] = config.revised
     if isinstance(config, TrainConfig | Augment):
         counts = {name: getattr(registry.get(name), "revision", 1) for registry, name in _functions(config)}
         if revisions := {name: count for name, count in counts.items() if count > 1}:
-            kept["revisions"] = revisions
-    return kept
+            id_values["revisions"] = revisions
+    return id_values
 
 
 def _functions(config: TrainConfig | Augment) -> list[tuple[Registry[Any], str]]:
+    """Return the registered functions that a config uses, each with its registry."""
     if isinstance(config, TrainConfig):
         return [(OPTIMIZERS, config.optimizer), (LOSSES, config.loss), (SCHEDULES, config.schedule)]
-    own = {"crop": config.crop, "flip": config.flip, "randaugment": config.randaugment_ops}
-    return [(AUGMENTATIONS, name) for name in (*(name for name, used in own.items() if used), *config.more)]
+    builtin_settings = {"crop": config.crop, "flip": config.flip, "randaugment": config.randaugment_ops}
+    names = [name for name, setting in builtin_settings.items() if setting]
+    return [(AUGMENTATIONS, name) for name in (*names, *config.more)]
 
 
-def _inside(own: Any, value: Any) -> Any:
-    """Return the same for the configs that a field holds."""
-    if isinstance(own, Config):
-        return deciding(own, value)
-    if isinstance(own, tuple | list):
-        return [_inside(one, dumped) for one, dumped in zip(own, value, strict=True)]
-    if isinstance(own, Mapping):
+def _inside(setting: Any, value: Any) -> Any:
+    """Apply `deciding` to the configs in a setting, which may be a config, a list or a mapping of them."""
+    if isinstance(setting, Config):
+        return deciding(setting, value)
+    if isinstance(setting, tuple | list):
+        return [_inside(item, dumped) for item, dumped in zip(setting, value, strict=True)]
+    if isinstance(setting, Mapping):
         return {
-            name: _inside(one, dumped)
-            for one, (name, dumped) in zip(own.values(), value.items(), strict=True)
+            name: _inside(item, dumped)
+            for item, (name, dumped) in zip(setting.values(), value.items(), strict=True)
         }
     return value
 
 
 @lru_cache(maxsize=256)
 def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Fields that count only where they have another value than this one, and fields that hold configs."""
-    always = {*FIELDS.get(part, "").split(), *(KINDS if issubclass(kind, ModelConfig | DataConfig) else ())}
+    """Return the younger fields of a class with their first default, and its fields that hold configs."""
+    frozen_fields = set(FIELDS.get(part, "").split())
+    if issubclass(kind, ModelConfig | DataConfig):
+        frozen_fields |= set(KINDS)
     renamed = RENAMED if issubclass(kind, DataConfig) else {}
-    younger = {
-        renamed.get(name, name): (
-            YOUNGER.get(part, {}).get(
-                renamed.get(name, name),
-                to_jsonable_python(about.get_default(call_default_factory=True, validated_data={})),
-            )
-        )
-        for name, about in kind.model_fields.items()
-        if name not in always and not about.is_required()
-    }
-    return younger, tuple(name for name, about in kind.model_fields.items() if _holds(about.annotation))
+    first_defaults = YOUNGER.get(part, {})
+    younger = {}
+    for name, field in kind.model_fields.items():
+        if name in frozen_fields or field.is_required():
+            continue
+        id_name = renamed.get(name, name)
+        # (2): a field that is in neither table counts if it differs from the default of its class.
+        default = field.get_default(call_default_factory=True, validated_data={})
+        younger[id_name] = first_defaults.get(id_name, to_jsonable_python(default))
+    return younger, tuple(name for name, field in kind.model_fields.items() if _holds(field.annotation))
 
 
 def _holds(annotation: Any) -> bool:

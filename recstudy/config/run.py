@@ -1,5 +1,7 @@
-"""One run: its parts, whether they fit together, its id, and where it runs, which decides none of its
-numbers.
+"""The config of one run: its parts, the checks that they fit together, and what follows from them.
+
+The `resources` are part of the config, but they do not affect its id or its numbers. Studies make these
+configs, and the training loop reads them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -30,7 +32,7 @@ from recstudy.programs.settings import (
 
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "resources.compile": "off"}
 
-# What a kind of answer (`Task.output`) is called in a message; one of a user's own is called by its name.
+# Words of messages for the kinds of answers (`Task.output`). A user's kind is called by its name.
 OUTPUTS = {
     "image": "an answer an image",
     "cells": "an answer a cell of a grid",
@@ -39,25 +41,27 @@ OUTPUTS = {
 }
 
 
-def _named(outputs: Iterable[str]) -> str:
+def _describe_outputs(outputs: Iterable[str]) -> str:
     return " or ".join(OUTPUTS.get(output, repr(output)) for output in outputs)
 
 
 def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
-    """Turns `{"family": "vitrm", ...}` into the registered class's instance; an instance passes."""
+    """Return a validator that turns `{"family": "vitrm", ...}` into an instance of the registered class."""
 
     def lookup(value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
         if key not in value:
-            raise ConfigError(f"'{part}' needs a {key!r}: one of {choices(sorted(registry.complete()))}")
+            raise ConfigError(
+                f"{part}.{key} is missing. Choose one of {choices(sorted(registry.complete()))}"
+            )
         return configure(registry[str(value[key])], value, part)
 
     return BeforeValidator(lookup)
 
 
 class RunConfig(RunSettings):
-    """Everything that decides one run, and where it runs."""
+    """The settings that decide a run's numbers, and the resources that it runs on."""
 
     data: Annotated[SerializeAsAny[DataConfig], _from_registry("data", DATASETS, "name")]
     model: Annotated[SerializeAsAny[ModelConfig], _from_registry("model", FAMILIES, "family")]
@@ -68,18 +72,18 @@ class RunConfig(RunSettings):
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         model, train = self.model, self.train
-        task, own = TASKS[self.task], TASKS[self.data.task]
-        if task.labels != own.labels:
-            raise ValueError(f"{model.title} learns {task.name}, but {self.data.title} is {own.name}")
+        task, data_task = TASKS[self.task], TASKS[self.data.task]
+        if task.labels != data_task.labels:
+            raise ValueError(f"{model.title} learns {task.name}, but {self.data.title} is {data_task.name}")
         if task.output not in model.outputs:
             families = [name for name, kind in FAMILIES.complete().items() if task.output in kind.outputs]
-            giving = (
-                f"{choices(families)} give{'s' * (len(families) == 1)}"
-                if families
-                else "no registered family gives"
+            subject = choices(families) if families else "no registered family"
+            verb = "give" if len(families) > 1 else "gives"
+            needed_output = _describe_outputs([task.output])
+            raise ValueError(
+                f"{model.title} gives {_describe_outputs(model.outputs)}, but {self.data.title} ({task.name})"
+                f" needs {needed_output}, which {subject} {verb}"
             )
-            needed = f"{self.data.title} ({task.name}) needs {_named([task.output])}, which {giving}"
-            raise ValueError(f"{model.title} gives {_named(model.outputs)}, but {needed}")
         model.check(self.data)
         task.check(self)
         task.check_score(self)
@@ -92,8 +96,8 @@ class RunConfig(RunSettings):
             raise ValueError(f"train.halting must be 'batch' for {model.title}, which has no halting head")
         if train.halting == "sample" and model.silent_steps:
             raise ValueError(
-                f"train.halting must be 'batch' for {model.title} without a loss on the left half: "
-                "samples of several ages share an optimiser step. Use model.half_loss 'both'"
+                f"train.halting must be 'batch' for {model.title} without a loss on the left half, because"
+                " samples at different steps share an optimiser step. Otherwise use model.half_loss 'both'"
             )
         if min(train.supervision_steps, train.evaluation_steps) <= model.unseen_steps:
             raise ValueError(
@@ -115,59 +119,61 @@ class RunConfig(RunSettings):
 
     @property
     def task(self) -> str:
-        """What is learned, by its name among `TASKS`."""
+        """The name of the task in `TASKS`."""
         return self.model.task or self.data.task
 
     @property
     def revised(self) -> int:
-        """One more where weights are averaged that batch norm follows: its running statistics were those of
-        today's weights.
-        """
+        """The revision of what a run computes, which is part of its id."""
+        # One higher for averaged weights with batch norm: the running statistics of revision 1 belonged to
+        # the current weights, and not to the average.
         trains_norms = self.model.family in ("cnn", "resnet", "micar") or getattr(self.model, "tuned", False)
         return self.revision + bool(self.train.ema_decay and trains_norms)
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """Of `values`, those that digests are made of."""
+        """The part of `values` that the run id is made of."""
         return deciding(self, self.values)
 
     @property
     def score(self) -> str:
-        """The name of the metric that selects epochs, is drawn against depth and shown while a run trains."""
+        """The metric that selects epochs, is plotted against depth and is shown during training."""
         return self.train.score or TASKS[self.task].score
 
     @property
-    def drawn(self) -> "RunConfig":
-        """This config with its data set as its seed draws it, for what loads and trains; the run id is of the
-        one as stated.
+    def resolved_config(self) -> "RunConfig":
+        """This config with the data set of its seed, for loading and training.
+
+        The run id comes from the config as stated.
         """
-        return self.model_copy(update={"data": self.data.drawn_by(self.seed)})
+        return self.model_copy(update={"data": self.data.for_seed(self.seed)})
 
     @property
     def graph(self) -> str:
-        """What a compiled network is made for: runs that have it alike are compiled once."""
+        """The key of a compiled network: runs with the same key share one compilation."""
         parts = [part.model_dump(mode="json") for part in (self.model, self.data)]
         return canonical([*parts, self.train.batch_size]) + self.train.precision
 
     @property
     def updates_a_batch(self) -> int:
-        """Optimiser updates on one batch, where nothing halts early."""
-        one = not self.train.detach_carry or self.train.halting == "sample"
-        return 1 if one else self.train.supervision_steps - self.model.silent_steps
+        """The number of optimiser updates on one batch without early halting."""
+        if not self.train.detach_carry or self.train.halting == "sample":
+            return 1
+        return self.train.supervision_steps - self.model.silent_steps
 
     @property
     def training_images(self) -> int | None:
-        """Images of an epoch, after the limit and without the held-out ones.
+        """The number of images of an epoch, after the limit and without the held-out images.
 
-        If only the files tell how many images there are, the limit counts as their number. Without a limit it
-        is None.
+        If the size is known only after the files are read, the limit counts as the size. Without a limit the
+        number is None.
         """
         sizes = [size for size in (self.data.train_size, self.data.limit) if size is not None]
         if not sizes:
             return None
         size = min(sizes)
-        held = round(size * self.data.held_share) if self.train.selection == "validation" else 0
-        return (size - held) * self.data.showings
+        held_out_images = round(size * self.data.held_share) if self.train.selection == "validation" else 0
+        return (size - held_out_images) * self.data.showings
 
     @property
     def program(self) -> Program:
@@ -187,14 +193,14 @@ class RunConfig(RunSettings):
 
     @property
     def objective(self) -> str:
-        """The score on the split that selects epochs."""
+        """The name of the score on the split that selects epochs."""
         return f"selection_{self.score}"
 
     @property
     def ranges(self) -> dict[str, Range]:
         ranges = tunable(self)
         if not self.model.recursive:
-            del ranges["train.supervision_steps"]  # which must be 1
+            del ranges["train.supervision_steps"]  # must be 1, see _parts_fit
         return ranges
 
     @property
@@ -214,7 +220,7 @@ class RunConfig(RunSettings):
         return self.train.epochs
 
     def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        # only puzzles have rounds
+        # A field that this run lacks is left out: only puzzles have rounds.
         fields = flatten(self.model_dump(mode="json")).keys() - flatten(changes).keys()
         fields -= {"train.epochs"} if self.train.imported else set()
         return {field: value for field, value in SMOKE.items() if field in fields}
@@ -222,25 +228,26 @@ class RunConfig(RunSettings):
     def refuse_search(self, objectives: Collection[str]) -> None:
         if self.model.leaks:
             raise ConfigError(
-                f"a search compares, and {self.model.title} is told the caption it is to write. Choose"
+                f"{self.model.title} cannot be searched, because its input contains the caption. Choose"
                 " another mode"
             )
         if "score" in objectives and self.train.selection == "last":
             raise ConfigError(
-                "train.selection must be 'validation' (or 'test') in a search, which needs a score to go by"
+                "train.selection must be 'validation' or 'test' in a search with the objective 'score',"
+                " because 'last' scores no epoch"
             )
 
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["RunConfig"]:
-        """Return `with_changes` of each of several changes."""
-        own = self.model_dump(mode="json")
-        fields = dict.fromkeys([*own, *flatten(own)])
+        """Return the configs of several sets of changes, each applied to this config."""
+        own_values = self.model_dump(mode="json")
+        fields = dict.fromkeys([*own_values, *flatten(own_values)])
         configs = []
         for changes in several:
             if "resources.max_workers_per_run" in changes:
                 raise ConfigError(
                     "resources.max_workers_per_run was removed. Set resources.workers to a number"
                 )
-            values = dict(own)
+            values = dict(own_values)
             for path, value in changes.items():
                 if path.count(".") < 2 and path not in fields:
                     _refuse_elsewhere(path, fields, changes)
@@ -250,9 +257,9 @@ class RunConfig(RunSettings):
 
 
 def _refuse_elsewhere(path: str, fields: Iterable[str], changes: Mapping[str, Any]) -> None:
-    """Refuse (ConfigError) a field without its part, or one that only another part has."""
+    """Raise a ConfigError for a field without its part, or for a field of another part."""
     part, _, name = path.rpartition(".")
-    # by one with other fields
+    # The changes replace this part, and the new one has other fields.
     is_replaced = part in changes or any(f"{part}.{kind}" in changes for kind in KINDS)
     if is_replaced or (part and part not in fields):
         return
@@ -265,14 +272,16 @@ def _refuse_elsewhere(path: str, fields: Iterable[str], changes: Mapping[str, An
 
 
 def _replace(values: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value of a dotted path in nested dictionaries, which are copied on the way."""
     if isinstance(value, Config):
         value = value.model_dump(mode="json")
     *parents, last = path.split(".")
     for parent in parents:
         if not isinstance(values.get(parent), dict):
             raise ConfigError(f"no field {path!r}: there are {choices(values)}.{nearest(parent, values)}")
-        values[parent] = dict(values[parent])  # the dictionaries are shared with the config they come from
+        values[parent] = dict(values[parent])  # copied: `with_each` shares it between several configs
         values = values[parent]
     if last in KINDS and values.get(last) != value:
-        values.clear()  # another family or data set has other fields
+        values.clear()  # a different family or data set has other fields
+
     values[last] = value

@@ -1,4 +1,7 @@
-"""How a model is trained: the settings of the one loop."""
+"""The settings of training: `TrainConfig`, with augmentation and extra evaluation at test.
+
+The settings are fields of `train` in a run config. The training loop (`recstudy.train.loop`) reads them.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
@@ -9,94 +12,103 @@ from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Opti
 from recstudy.plugins import Registry
 from recstudy.programs.settings import Config, Range
 
-# Each is called with images (B, C, H, W) uint8 on their device and a CPU generator that follows from the
-# run's seed and the epoch, and gives as many images of the same kind; what else is drawn would differ from
-# run to run. One with an argument `labels` is given those of the images, too.
+# An augmentation takes images (B, C, H, W) uint8 and a CPU generator, and returns as many images of the same
+# kind. The generator follows from the run's seed and the epoch: other random numbers would differ from run to
+# run. If an augmentation has an argument `labels`, it also gets the labels of the images.
 AUGMENTATIONS: Registry[Callable[..., Any]] = Registry("augmentation")
 
 
 def _by_commas(value: Any) -> Any:
-    """Return the words of a text with commas between; anything else as it is."""
-    return (
-        tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
-    )
+    """Split a text at commas; return any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    words = [word.strip() for word in value.split(",")]
+    return tuple(word for word in words if word)
 
 
 BY_COMMAS = BeforeValidator(_by_commas)
 
 
 class Augment(Config):
-    """What is done to training images (ViTRM, section 4.1): crop, flip, RandAugment, then Mixup or CutMix.
-    All off by default.
+    """Augmentation of training images (ViTRM, section 4.1): crop, flip, RandAugment, then Mixup or CutMix.
+
+    All of them are off by default.
     """
 
     crop: int = Field(
-        0, ge=0, le=16, description="random crop of the original size after padding by this many pixels"
+        0, ge=0, le=16, description="padding in pixels before a random crop to the original size"
     )
     flip: bool = Field(False, description="mirror half of the images")
-    randaugment_ops: int = Field(0, ge=0, le=8, description="RandAugment operations an image")
-    randaugment_magnitude: int = Field(9, ge=0, le=30, description="their strength, of 31 levels")
-    mixup: float = Field(0.0, ge=0, description="Mixup's alpha; 0 is off")
+    randaugment_ops: int = Field(0, ge=0, le=8, description="number of RandAugment operations per image")
+    randaugment_magnitude: int = Field(9, ge=0, le=30, description="RandAugment strength, one of 31 levels")
+    mixup: float = Field(0.0, ge=0, description="alpha of Mixup; 0 turns it off")
     cutmix: float = Field(
-        0.0, ge=0, description="CutMix's alpha; 0 is off. With both on, each batch draws one of them"
+        0.0,
+        ge=0,
+        description="alpha of CutMix; 0 turns it off. If Mixup is on too, each batch uses one of them",
     )
     more: Annotated[tuple[str, ...], BY_COMMAS] = Field(
         (),
         description=(
-            "further augmentations by name, in this order, between RandAugment and Mixup; as text with commas"
-            " between"
+            "names of further augmentations, applied in this order between RandAugment and Mixup; as text,"
+            " separated by commas"
         ),
     )
 
     @field_validator("more")
     @classmethod
-    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            AUGMENTATIONS[name]  # a ConfigError lists those that there are
+            AUGMENTATIONS[name]  # an unknown name raises a ConfigError with the registered ones
         return names
 
 
 class AtTest(Config):
-    """More thinking at test of puzzles, from the same weights, scored beside the plain test (PTRM, votes).
-    All off by default.
+    """More computation on test puzzles with the same weights: noisy trajectories (PTRM), votes and halts.
+
+    Their scores are added to the plain test scores. All of them are off by default.
     """
 
-    segments: int = Field(16, ge=1, le=1024, description="D: segments of every trajectory and copy")
+    segments: int = Field(16, ge=1, le=1024, description="D: number of segments of each trajectory and copy")
     trajectories: int = Field(
         0,
         ge=0,
         le=1024,
         description=(
-            "K: the one of 1, 2, 4, ... so many noisy trajectories that the halting head is surest of"
+            "K: maximum number of noisy trajectories. For 1, 2, 4, ... K of them, the answer with the highest"
+            " halting probability is scored"
         ),
     )
     noise: float = Field(
-        0.3, gt=0, description="sigma: of the Gaussian noise before each segment of a trajectory"
+        0.3, gt=0, description="sigma of the Gaussian noise that is added before each segment of a trajectory"
     )
     noise_on: Literal["latent", "answer", "both"] = Field(
         "latent",
         description=(
-            "the states that are noisy: the latent (TRM's z, HRM's z_L; PTRM), the answer (y, z_H), or both"
+            "states that get the noise: the latent (TRM's z, HRM's z_L; PTRM), the answer (y, z_H), or both"
         ),
     )
     copies: int = Field(
         0,
         ge=0,
         le=1024,
-        description="the vote of 1, 2, 4, ... so many copies under symmetries, whose answers are turned back",
+        description=(
+            "maximum number of copies of a puzzle under symmetries. For 1, 2, 4, ... of them, the answers are"
+            " transformed back and their vote is scored"
+        ),
     )
     halts: Annotated[tuple[float, ...], BY_COMMAS] = Field(
         (),
         description=(
-            "probabilities: also score every puzzle where its halting head is first surer than each of these;"
-            " as text with commas between"
+            "halting thresholds: also score each puzzle at the first step whose halting probability exceeds"
+            " the threshold; as text, separated by commas"
         ),
     )
     puzzles: int | None = Field(
         None,
         ge=1,
         description=(
-            "test puzzles on which trajectories and copies are scored, evenly over all; by default all"
+            "number of evenly spaced test puzzles on which trajectories and copies are scored; by default all"
         ),
     )
 
@@ -109,7 +121,7 @@ class AtTest(Config):
 
     @property
     def repeats(self) -> bool:
-        """Whether puzzles are answered more than once."""
+        """Whether a puzzle is answered more than once."""
         return bool(self.trajectories or self.copies)
 
     @property
@@ -117,8 +129,10 @@ class AtTest(Config):
         return self.repeats or bool(self.halts)
 
     def scored(self, puzzles: int) -> int:
-        """Return on how many of so many test puzzles trajectories and copies are scored: every second, third,
-        ... of them.
+        """Return the number of test puzzles on which trajectories and copies are scored.
+
+        Args:
+            puzzles: The number of test puzzles, of which every second, third, ... one is scored.
         """
         return -(-puzzles // self.stride(puzzles))
 
@@ -127,45 +141,46 @@ class AtTest(Config):
 
 
 class TrainConfig(Config):
-    """How a model is trained: the one loop's settings, with the defaults of ViTRM where it states them."""
+    """Settings of the training loop. The defaults are those of ViTRM where its paper states them."""
 
     epochs: int = Field(
         1,
         ge=0,
         description=(
-            "passes over the training images; with init_from also 0: its weights are judged as they are"
+            "passes over the training images; 0 evaluates the weights of init_from without training"
         ),
     )
     init_from: str = Field(
         "",
         pattern=r"^(?:[0-9a-f]{20})?$",
         description=(
-            "the weights that training starts from, by the digest that `--init-from` and `recstudy weights"
-            " import` keep them under; by default the seed draws them"
+            "digest of the initial weights, set by `--init-from` or printed by `recstudy weights import`; by"
+            " default the weights are initialised at random"
         ),
     )
     batch_size: Annotated[int, Range([16, 32, 64, 128, 256, 512])] = Field(
-        128, ge=1, description="images an optimiser step, over all workers"
+        128, ge=1, description="number of images per optimiser step, over all workers"
     )
     supervision_steps: Annotated[int, Range(1, 16)] = Field(
-        1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most"
+        1, ge=1, le=64, description="N_sup: maximum number of supervision steps on a batch"
     )
     evaluation_steps: int = Field(
-        1, ge=1, le=1024, description="supervision steps (segments) before the logits are read at test"
+        1, ge=1, le=1024, description="number of supervision steps (segments) at test"
     )
     evaluation_depths: int = Field(
         4,
         ge=0,
         le=1024,
         description=(
-            "also score the test set after each of 1 to so many supervision steps, without retraining"
+            "also score the test set after each supervision step up to this number, without retraining"
         ),
     )
     halting: Literal["batch", "sample"] = Field(
         "batch",
         description=(
-            "the batch halts as one, by its mean (ViTRM); or each sample by itself: its slot takes the next"
-            " batch's sample, the other slots go on with theirs (HRM, TRM), one optimiser step a batch"
+            "batch: the whole batch halts, by its mean halting probability (ViTRM). sample: each sample halts"
+            " on its own, and its slot takes a sample of the next batch, with one optimiser step per batch"
+            " (HRM, TRM)"
         ),
     )
     exploration: float = Field(
@@ -173,164 +188,180 @@ class TrainConfig(Config):
         ge=0,
         le=1,
         description=(
-            "with halting 'sample': how often a random least number of steps, from 2 up, delays a halt"
+            "with halting 'sample': probability that a random minimum number of steps, from 2 up, delays a"
+            " halt"
         ),
     )
     halt_threshold: float = Field(
         0.5,
         ge=0,
         le=1,
-        description="tau: halt when the batch mean of the halting probability exceeds it; 1 never halts",
+        description="tau: a batch halts if its mean halting probability exceeds this value; 1 never halts",
     )
     halt_weight: float = Field(
-        1.0, ge=0, description="weight of the halting loss beside the classification loss"
+        1.0, ge=0, description="weight of the halting loss, which is added to the loss of the answer"
     )
     halting_target: Literal["original", "mixed"] = Field(
         "original",
         description=(
-            "correct against the label before Mixup/CutMix, or against the mixed label's largest part"
+            "label that decides whether an answer is correct: the label before Mixup and CutMix, or the"
+            " largest part of the mixed label"
         ),
     )
     detach_carry: bool = Field(
         True,
         description=(
-            "an optimiser step each supervision step, no gradient between them; false: one step through all"
+            "true: one optimiser step per supervision step, without a gradient between them; false: one"
+            " optimiser step, with the gradient through all supervision steps"
         ),
     )
     supervised: Literal["each", "last"] = Field(
         "each",
-        description=(
-            "which of a batch's supervision steps have a loss; only the last one with detach_carry false"
-        ),
+        description=("supervision steps that have a loss; 'last' needs detach_carry false"),
     )
     loss: Annotated[str, OneOf(LOSSES)] = Field(
         "softmax",
         description=(
-            "of one label an image or token: the cross-entropy of these probabilities, or a registered one"
+            "loss of one label per image or token: the cross-entropy of softmax or stablemax probabilities,"
+            " or a registered loss"
         ),
     )
     caption_mean: Literal["caption", "batch"] = Field(
         "caption",
         description=(
-            "over which tokens a caption's loss is a mean before that over the batch: its own (HRM), or all"
-            " of the batch's, so that a long caption counts more (MicarVLMoE)"
+            "average of the token losses: first within each caption (HRM), or over all tokens of the batch,"
+            " so that a long caption counts more (MicarVLMoE)"
         ),
     )
-    loss_options: Options = Field(Options(), description="what a registered loss lets be set")
+    loss_options: Options = Field(Options(), description="options of a registered loss")
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         "adamw",
         description=(
-            "AdamW; Adam whose step is an arctangent, without an epsilon (HRM, TRM); adam, sgd with momentum,"
-            " lion; muon for the matrices of blocks, with AdamW for all other weights; or a registered one"
+            "adamw; adam_atan2, whose step is an arctangent without an epsilon (HRM, TRM); adam; sgd with"
+            " momentum; lion; muon for the matrices of blocks, with AdamW for all other weights; or a"
+            " registered optimiser"
         ),
     )
-    optimizer_options: Options = Field(Options(), description="what a registered optimiser lets be set")
+    optimizer_options: Options = Field(Options(), description="options of a registered optimiser")
     amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (MicarVLMoE)")
-    learning_rate: Annotated[float, Range(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
-    backbone_learning_rate: float | None = Field(
-        None, gt=0, description="of a captioner's tuned vision encoder; by default that of the other weights"
+    learning_rate: Annotated[float, Range(1e-5, 1e-2, log=True)] = Field(
+        3e-4, gt=0, description="learning rate after the warm-up"
     )
-    final_learning_rate: float = Field(1e-6, ge=0, description="the cosine ends here")
+    backbone_learning_rate: float | None = Field(
+        None,
+        gt=0,
+        description="learning rate of a captioner's tuned vision encoder; by default learning_rate",
+    )
+    final_learning_rate: float = Field(1e-6, ge=0, description="learning rate at the end of the cosine")
     warmup: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description=(
-            "share of the schedule with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000 epochs"
-        ),
+        description=("share of the schedule with a linear warm-up from 0; 0.03 is 30 of 1,000 epochs"),
     )
     schedule: Annotated[str, OneOf(SCHEDULES)] = Field(
         "epoch",
         description=(
-            "what the cosine counts: epochs (ViTRM); optimiser updates, from 1 (HRM, TRM); or updates against"
-            " a length in batches, all of it after the warm-up, so that several updates a batch run it"
-            " through early (as the author of HRM-Small-Images ran it, HRM-Small-Images-3). In place of the"
-            " cosine, step: a tenth of the rate from the middle epoch on (MicarVLMoE); or a registered one"
+            "epoch: the cosine counts epochs (ViTRM). update: it counts optimiser updates, from 1 (HRM, TRM)."
+            " batch: it counts updates, but its length after the warm-up is the number of batches, so several"
+            " updates a batch end it early (HRM-Small-Images-3, as its author ran it). step: a tenth of the"
+            " rate from the middle epoch on (MicarVLMoE). Or a registered schedule"
         ),
     )
-    schedule_options: Options = Field(Options(), description="what a registered schedule lets be set")
-    weight_decay: Annotated[float, Range(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
+    schedule_options: Options = Field(Options(), description="options of a registered schedule")
+    weight_decay: Annotated[float, Range(1e-3, 1.0, log=True)] = Field(
+        0.05, ge=0, description="weight decay of the weights that decayed selects"
+    )
     decayed: Literal["all", "matrices"] = Field(
         "all",
         description=(
-            "what weight decay shrinks: every weight (ViTRM, HRM), or those of two and more dimensions and no"
-            " gains, biases and scales (FuseLIP)"
+            "weights with weight decay: all (ViTRM, HRM), or those with two or more dimensions, so no gains,"
+            " biases and scales (FuseLIP)"
         ),
     )
     puzzle_learning_rate: float = Field(
-        1e-2, gt=0, description="of the puzzle embeddings, which SignSGD trains row by row"
+        1e-2, gt=0, description="learning rate of the puzzle embeddings, which SignSGD trains row by row"
     )
-    puzzle_weight_decay: float = Field(0.1, ge=0, description="on the puzzle embeddings of the batch")
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.999, ge=0, lt=1)
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    gradient_clip: float = Field(0.0, ge=0, description="largest global gradient norm; 0 is off")
+    puzzle_weight_decay: float = Field(
+        0.1, ge=0, description="weight decay of the puzzle embeddings in the batch"
+    )
+    beta1: float = Field(0.9, ge=0, lt=1, description="decay of the gradient's first moment (not of sgd)")
+    beta2: float = Field(0.999, ge=0, lt=1, description="decay of the gradient's second moment (not of sgd)")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="share of a label that is spread evenly over all classes"
+    )
+    gradient_clip: float = Field(0.0, ge=0, description="maximum global gradient norm; 0 turns clipping off")
     ema_decay: Annotated[float, Range([0.0, 0.99, 0.999, 0.9999])] = Field(
         0.0,
         ge=0,
         lt=1,
-        description="decay of the moving average of the weights that is evaluated; 0 turns it off",
+        description="decay of the moving average of the weights, which is evaluated; 0 turns it off",
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="of the matrix products (autocast)"
+        "float32", description="precision of the matrix products (autocast)"
     )
     selection: Literal["validation", "test", "last"] = Field(
         "validation",
         description=(
-            "which epoch is reported: the best on the held-out validation split, the best on the test set "
-            "(the protocol of ViTRM, optimistic), or the last"
+            "epoch that is reported: the best on the held-out validation split, the best on the test set (the"
+            " protocol of ViTRM, optimistic), or the last"
         ),
     )
     score: str | None = Field(
         None,
         description=(
-            "metric on the selection split that selects epochs, such as nll or one of your own; by default"
-            " the task's"
+            "metric on the selection split that selects epochs, such as nll or a registered metric; by"
+            " default the task's metric"
         ),
     )
     patience: int = Field(
-        0, ge=0, description="stop after so many epochs without a better selection score; 0 never does"
+        0, ge=0, description="stop after this many epochs without a better selection score; 0 never stops"
     )
     augment: Augment = Augment()
     at_test: AtTest = AtTest()
 
     @property
     def revised(self) -> int:
-        """One more for schedules that counted otherwise, and for samples of one step, which trained HRM's
-        `proceed` as well.
-        """
-        counted = self.schedule == "update" or (self.schedule == "batch" and self.warmup > 0)
-        return self.revision + (counted or (self.halting == "sample" and self.supervision_steps == 1))
+        """The revision of what these settings compute, which is part of the run id."""
+        # Revision 1 counted the updates of these schedules in another way, and trained HRM's `proceed` on
+        # samples with a single step as well.
+        counts_updates = self.schedule == "update" or (self.schedule == "batch" and self.warmup > 0)
+        has_single_steps = self.halting == "sample" and self.supervision_steps == 1
+        return self.revision + (counts_updates or has_single_steps)
 
     @property
     def imported(self) -> bool:
-        """Whether nothing is trained: weights that others made, or another run, are judged as they are."""
+        """Whether the run only evaluates the weights of init_from, without training."""
         return self.epochs == 0
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
         if self.imported and not self.init_from:
             raise ValueError(
-                "epochs must be at least 1, or 0 with the weights of init_from, which are then judged as"
-                " they are"
+                "epochs must be at least 1, but got 0 without init_from. With init_from, 0 evaluates its"
+                " weights without training"
             )
         if self.patience and self.selection == "last":
-            raise ValueError("patience must be 0 with selection 'last', which scores no epoch")
+            raise ValueError(
+                f"patience must be 0 with selection 'last', which scores no epoch, but got {self.patience}"
+            )
         if self.score and self.selection == "last":
-            raise ValueError(f"score {self.score!r} selects epochs, but selection 'last' takes the last one")
+            raise ValueError(
+                f"score must be left out with selection 'last', which scores no epoch, but got {self.score!r}"
+            )
         if self.halting == "sample" and not self.detach_carry:
             raise ValueError(
-                "detach_carry must be true with halting 'sample': a step's batch holds samples of several"
-                " ages"
+                "detach_carry must be true with halting 'sample', because a batch contains samples at"
+                " different supervision steps"
             )
         if self.supervised == "last" and self.detach_carry:
             raise ValueError(
-                "supervised must be 'each' with detach_carry true: a step before the last one would learn"
-                " nothing"
+                "supervised must be 'each' with detach_carry true, because the steps before the last one"
+                " would train nothing"
             )
         if self.amsgrad and self.optimizer != "adamw":
             raise ValueError(
-                f"amsgrad must be false with optimizer {self.optimizer!r}: it is a variant of AdamW"
+                f"amsgrad must be false with optimizer {self.optimizer!r}, because it is a variant of AdamW"
             )
         self.loss_options.check(LOSSES, self.loss)
         self.optimizer_options.check(OPTIMIZERS, self.optimizer)

@@ -74,7 +74,7 @@ class PhantomXray(ChestFindings):
     def train_size(self) -> int | None:
         if self.findings == "multilabel":
             return 1200
-        return None if self.drawing_seed or self.redrawn else 437
+        return None if self.drawing_seed or self.is_regenerated else 437
 
     def reader(self) -> DrawingReader:
         return DrawingReader(self, lambda folder: draw_set(self), "phantom", 1)

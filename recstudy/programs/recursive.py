@@ -63,7 +63,7 @@ class RecursiveModels(Program):
     ) -> None:
         configs = [_config(run) for run in settings]
         for same_data in _by_data(configs):
-            dataset = load(same_data[0].drawn.data, data, download=download)
+            dataset = load(same_data[0].resolved_config.data, data, download=download)
             for config in {config.model: config for config in same_data}.values():
                 if begin and config.train.init_from == begin.digest:
                     from recstudy.train.initial import check_rows
@@ -78,7 +78,7 @@ class RecursiveModels(Program):
     def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         lines = []
         for same_data in _by_data(map(_config, settings)):
-            data = same_data[0].drawn.data
+            data = same_data[0].resolved_config.data
             if not is_users(type(data)):
                 continue
             if missing_files := data.reader().find_missing(folder):
@@ -235,7 +235,7 @@ def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:
 
 def _fixed_data(configs: Iterable[RunConfig]) -> list[DataConfig]:
     """Return the distinct data sets that do not depend on the seed."""
-    return list(dict.fromkeys(config.data for config in configs if not config.data.redrawn))
+    return list(dict.fromkeys(config.data for config in configs if not config.data.is_regenerated))
 
 
 def _config(settings: RunSettings) -> RunConfig:

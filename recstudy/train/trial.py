@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 def train_run(execution: Execution) -> Json:
     """Train a run, or the rest of it, and return its outcome; see `Program.run`."""
     trial, folder, writes = execution.trial, execution.records, execution.writes
-    config = execution.settings.drawn
+    config = execution.settings.resolved_config
     device = reset_process(config)
     data = load(
         config.data,

@@ -342,6 +342,6 @@ def test_a_reader_that_is_none_is_named(tmp_path, monkeypatch, method, replaceme
     with pytest.raises(DataError, match=f"^(the reader of Cells )?[^\n]*{message}[^\n]*$"):
         load(Cells(), tmp_path)
     with pytest.raises(
-        ConfigError, match=r"has no reader. Define `reader`, which gives a recstudy.data.Reader$"
+        ConfigError, match=r"has no reader. Define `reader`, which returns a recstudy.data.Reader$"
     ):
         DataConfig.reader(Cells())

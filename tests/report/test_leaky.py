@@ -82,9 +82,7 @@ def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
 
 
 def test_no_search_ranks_it():
-    message = (
-        r"a search compares, and ImageTRM \(FuseLIP on standin-vq, LEAKY\) is told the caption it is to write"
-    )
+    message = r"ImageTRM \(FuseLIP on standin-vq, LEAKY\) cannot be searched, because its input contains"
 
     def search(mode, **ranges):
         return Search(

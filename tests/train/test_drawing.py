@@ -49,13 +49,13 @@ def test_fixed_is_the_run_that_there_was_and_per_seed_another():
     assert fixed.run_id == RUN.run_id
     assert "drawing" not in json.dumps(fixed.deciding)
     assert resampled.run_id != RUN.run_id
-    assert fixed.drawn == fixed
+    assert fixed.resolved_config == fixed
 
 
 @pytest.mark.parametrize("config", GENERATED_SETS, ids=lambda config: config.title)
 def test_each_seed_draws_its_own_training_and_test_data_and_the_same_ones_again(config, tmp_path):
     resampled = per_seed(config)
-    first, same_seed, other_seed = (load(resampled.drawn_by(seed), tmp_path) for seed in (0, 0, 1))
+    first, same_seed, other_seed = (load(resampled.for_seed(seed), tmp_path) for seed in (0, 0, 1))
 
     assert first.checksum == same_seed.checksum
     assert len({load(config, tmp_path).checksum, first.checksum, other_seed.checksum}) == 3
@@ -68,10 +68,10 @@ def test_each_seed_draws_its_own_training_and_test_data_and_the_same_ones_again(
 def test_of_a_real_set_each_seed_draws_the_subset_and_the_split():
     resampled = per_seed(Mnist(limit=100))
 
-    assert resampled.drawn_by(0).split_seed != resampled.drawn_by(1).split_seed
-    assert not resampled.redrawn  # its images are what they are
-    assert per_seed(Mnist(split_seed=1)).drawn_by(0).split_seed != resampled.drawn_by(0).split_seed
-    assert resampled.drawn_by(0).drawn_by(1) == resampled.drawn_by(0)
+    assert resampled.for_seed(0).split_seed != resampled.for_seed(1).split_seed
+    assert not resampled.is_regenerated  # its images are what they are
+    assert per_seed(Mnist(split_seed=1)).for_seed(0).split_seed != resampled.for_seed(0).split_seed
+    assert resampled.for_seed(0).for_seed(1) == resampled.for_seed(0)
 
 
 def test_a_run_that_is_left_goes_on_with_the_data_that_its_seed_drew_and_its_weights_answer_them(tmp_path):
@@ -80,7 +80,7 @@ def test_a_run_that_is_left_goes_on_with_the_data_that_its_seed_drew_and_its_wei
     assert run_trial(left, lambda line: None, leave=lambda: True)["status"] == "drained"
 
     first, second = result_of(finished), result_of(left)
-    checksum = load(per_seed(RUN.data).drawn_by(1), tmp_path).checksum
+    checksum = load(per_seed(RUN.data).for_seed(1), tmp_path).checksum
     assert first.metrics == second.metrics
     assert first.provenance.data_checksum == second.provenance.data_checksum == checksum
     weights = RunFolder(Path(finished.folder)).weights

@@ -109,7 +109,7 @@ def test_captions_that_the_model_writes_can_select():
         (
             CLASSES,
             {"train.selection": "last"},
-            "score 'nll' selects epochs, but selection 'last' takes the last one",
+            "score must be left out with selection 'last', which scores no epoch, but got 'nll'",
         ),
         (
             CAPTIONS,

@@ -76,7 +76,7 @@ def puzzles_of(family: str, **train: Any) -> RunConfig:
 @contextmanager
 def on_gpu(config: RunConfig, tmp_path: Path) -> Iterator[tuple[Training, Batch]]:
     """A run and a batch of its training, whose network and tensors are fake and on CUDA while this lasts."""
-    training = Training(config, load(config.drawn.data, tmp_path), torch.device("cpu"))
+    training = Training(config, load(config.resolved_config.data, tmp_path), torch.device("cpu"))
     batch = next(iter(training._train.epoch(0)))
     with torch.device("meta"):
         network = build(config.model, config.data)
