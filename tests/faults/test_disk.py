@@ -46,7 +46,7 @@ def finishes(shell: Shell) -> None:
 
 def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
-        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
+        until(lambda: len(on_disk.running_runs()) == 2, "ten epochs of both")
         small_disk.fill()
         output, errors = driver.communicate(timeout=900)
 
@@ -68,7 +68,7 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
 
 def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its_place(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
-        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
+        until(lambda: len(on_disk.running_runs()) == 2, "ten epochs of both")
         small_disk.unmount()
         output, _ = driver.communicate(timeout=900)
 
@@ -79,7 +79,7 @@ def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its
 
 def test_10_storage_that_comes_back_in_time_costs_nothing(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
-        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
+        until(lambda: len(on_disk.running_runs()) == 2, "ten epochs of both")
         small_disk.bar()
         time.sleep(3)
         small_disk.unbar()

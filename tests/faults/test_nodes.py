@@ -51,7 +51,7 @@ def second(log: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 def runs_on_second_node(shell: Shell) -> set[str]:
     """The runs under way on the second node that have told of ten epochs."""
-    running, finished = shell.begun(), shell.records()
+    running, finished = shell.running_runs(), shell.records()
     return {
         run
         for run, attempts in shell.lines("attempts.jsonl").items()

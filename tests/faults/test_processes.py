@@ -25,7 +25,7 @@ def test_1_2_a_run_of_which_a_worker_is_killed_goes_on_from_its_checkpoint(shell
     with shell.start(
         "--only", FIRST_VARIANT, "--set", "train.epochs=80", "--workers", str(workers)
     ) as driver:
-        (run,) = until(shell.begun, "ten epochs")
+        (run,) = until(shell.running_runs, "ten epochs")
         other_workers = {
             process for process, title in processes(driver.pid).items() if "RayTrainWorker" in title
         } - {shell.process(run)}
@@ -145,7 +145,7 @@ def test_18_drivers_beside_each_other_run_nothing_twice(shell):
 
 def test_a_raylet_that_dies_ends_the_command_in_one_line_and_the_next_goes_on(shell):
     with shell.start(*TWO) as driver:
-        until(shell.begun, "ten epochs")
+        until(shell.running_runs, "ten epochs")
         (raylet,) = (number for number, title in processes(driver.pid).items() if "/raylet/raylet " in title)
         os.kill(raylet, signal.SIGKILL)
         output, errors = driver.communicate(timeout=900)

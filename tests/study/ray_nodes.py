@@ -35,9 +35,9 @@ def head_of(port: int, dashboard: int = 0) -> tuple[str, ...]:
     )
 
 
-def answers(port: int, within: float = 180) -> bool:
+def answers(port: int, timeout_s: float = 180) -> bool:
     """Whether a head node answers whoever has the token."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + timeout_s
     command = [sys.executable, "-c", f"import ray; ray.init('127.0.0.1:{port}')"]
     while time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -16,7 +16,7 @@ from logs import read_lines
 
 from recstudy.records.mirror import scratch
 
-Found = TypeVar("Found")
+Value = TypeVar("Found")
 TINY = Path(__file__).with_name("tiny.py")
 
 
@@ -82,7 +82,7 @@ class Shell:
         """A log's whole lines, by run."""
         return {log.parent.name: read_lines(log) for log in self.results.glob(f"runs/*/{name}")}
 
-    def begun(self) -> list[str]:
+    def running_runs(self) -> list[str]:
         """The runs of which ten epochs are known."""
         return [run for run, lines in self.lines().items() if len(lines) >= 10]
 
@@ -107,26 +107,26 @@ def stoppable() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def until(condition: Callable[[], Found], what: str, seconds: float = 600) -> Found:
+def until(condition: Callable[[], Value], description: str, seconds: float = 600) -> Value:
     """What the condition gave when it first held."""
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"in {seconds:.0f} s: not {what}"
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"in {seconds:.0f} s: not {description}"
         time.sleep(0.02)
-    return found
+    return value
 
 
 def processes(session: int) -> dict[int, str]:
     """The title, as ps shows it, of each process in the session that process `session` leads."""
-    found = {}
+    titles = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             state, _, _, its_session = (process / "stat").read_text().rpartition(")")[2].split()[:4]
             if int(its_session) == session and state != "Z":
-                found[int(process.name)] = (
+                titles[int(process.name)] = (
                     (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
                 )
-    return found
+    return titles
 
 
 def kill_all(driver: subprocess.Popen[str]) -> None:

@@ -32,13 +32,13 @@ def ends_with(capsys, code: int, *arguments: str, study: Study = tiny.study) -> 
     return output.err.strip() if code else output.out
 
 
-@pytest.mark.parametrize(("typed", "said"), REFUSED, ids=[typed for typed, _ in REFUSED])
-def test_bad_input_is_one_golden_line(typed, said, capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("typed", "message"), REFUSED, ids=[typed for typed, _ in REFUSED])
+def test_bad_input_is_one_golden_line(typed, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RECSTUDY_DATA", raising=False)
     monkeypatch.setattr("sys.argv", ["PROGRAM"])
 
-    assert ends_with(capsys, 2, *shlex.split(typed)) == said
+    assert ends_with(capsys, 2, *shlex.split(typed)) == message
     assert [
         path
         for path in Path("results").rglob("*")
@@ -53,7 +53,7 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):
     plan = tmp_path / "results/studies/tiny/quick/plan.json"
     Results(tmp_path / "results").create()
     record_plan(make_plan(tiny.study), Results(tmp_path / "results"))
-    before = plan.read_bytes()
+    plan_bytes = plan.read_bytes()
 
     ends_with(
         capsys,
@@ -67,7 +67,7 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):
         str(tmp_path / "results"),
     )
 
-    assert plan.read_bytes() == before
+    assert plan.read_bytes() == plan_bytes
 
 
 def test_a_plan_as_json(capsys, tmp_path):
@@ -106,12 +106,12 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
     )
     monkeypatch.setattr("recstudy.programs.recursive.training_memory", lambda config: 400_000)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
-    told = ends_with(
+    output = ends_with(
         capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
     )
 
-    assert "latent_steps=1, supervision_steps=2" in told
-    assert told.splitlines()[-2:] == [
+    assert "latent_steps=1, supervision_steps=2" in output
+    assert output.splitlines()[-2:] == [
         "First result in about 2.1 days on a core, 56 s on a GPU.",
         "Price: 2 runs, at most 99 PFLOP of training (halting saves some), 0.4 MB of memory each; about 11.5 days on the 2 cores of "
         "this machine, 6.6 min on a GPU (a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished).",
@@ -129,16 +129,16 @@ def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch
         make_result(cost={"seconds": 90.0, "evaluation_seconds": 10.0})
     )
 
-    told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--results", str(tmp_path / "r"))
+    output = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--results", str(tmp_path / "r"))
 
-    assert told.splitlines()[-1].endswith(
+    assert output.splitlines()[-1].endswith(
         "about 16.7 min of runs, one after another, by what 1 finished run took."
     )
 
 
 def test_a_preset_is_written_and_read_again(capsys, tmp_path):
     """With fields that are swept: what is as the preset has it is no change."""
-    file, where = str(tmp_path / "preset.yaml"), ("--results", str(tmp_path / "r"))
+    file, results_option = str(tmp_path / "preset.yaml"), ("--results", str(tmp_path / "r"))
 
     assert f"{file}: tiny, preset quick. Read it with" in ends_with(
         capsys, 0, "--write-config", file, "train.epochs=3"
@@ -146,17 +146,20 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
     assert "is there already" in ends_with(capsys, 2, "--write-config", file)
 
     def ids(*words: str) -> list[str]:
-        return [row["id"] for row in json.loads(ends_with(capsys, 0, "--dry-run", "--json", *where, *words))]
+        return [
+            row["id"]
+            for row in json.loads(ends_with(capsys, 0, "--dry-run", "--json", *results_option, *words))
+        ]
 
     assert ids("--config", file) == ids("train.epochs=3")
     assert ids("--config", file, "train.epochs=4") == ids("train.epochs=4")
-    both = ids("--set", "train.epochs=5", "--set", "model.width=32")
-    assert both == ids("train.epochs=5", "--seeds", "1", "model.width=32")
-    assert both == ids("--set", "model.width=16", "--set", "train.epochs=5", "model.width=32")
+    ids_by_set = ids("--set", "train.epochs=5", "--set", "model.width=32")
+    assert ids_by_set == ids("train.epochs=5", "--seeds", "1", "model.width=32")
+    assert ids_by_set == ids("--set", "model.width=16", "--set", "train.epochs=5", "model.width=32")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("train: {lr: 0.1}", "no field 'train.lr': TrainConfig has .*Did you mean 'learning_rate'"),
         ("train.epochs: 5\nmodel:\n  widht: 8", "no field 'model.widht': ViTRM has .*Did you mean 'width'"),
@@ -176,13 +179,13 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
     ],
     ids=str,
 )
-def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, said, capsys, tmp_path):
+def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, message, capsys, tmp_path):
     if text is not None:
         (tmp_path / "mine.yaml").write_text(text)
 
     (line,) = ends_with(capsys, 2, "--dry-run", "--config", str(tmp_path / "mine.yaml")).splitlines()
 
-    assert re.match(rf"ConfigError: --config {tmp_path}/mine.yaml: {said}", line)
+    assert re.match(rf"ConfigError: --config {tmp_path}/mine.yaml: {message}", line)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +204,8 @@ def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, said, capsy
         (
             "--vary model.latent_steps=1,4 --vary model.norm=pre,post",
             [
-                f"supervision_steps=1, latent_steps={at}"
-                for at in ("1, norm=pre", "1, norm=post", "4, norm=pre")
+                f"supervision_steps=1, latent_steps={levels_text}"
+                for levels_text in ("1, norm=pre", "1, norm=post", "4, norm=pre")
             ],
             8,
         ),

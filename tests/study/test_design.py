@@ -29,9 +29,9 @@ def planned(variants, **fields):
 
 
 def test_the_examples_in_the_docstrings_are_true():
-    found = doctest.testmod(design)
+    doctests = doctest.testmod(design)
 
-    assert (found.attempted, found.failed) == (8, 0)
+    assert (doctests.attempted, doctests.failed) == (8, 0)
 
 
 def test_leave_one_out_is_the_preset_and_a_variant_a_part():
@@ -87,11 +87,11 @@ def test_one_at_a_time_changes_one_axis_in_each_variant():
 
 
 def test_fields_that_end_alike_keep_their_path():
-    (one,) = grid({"model.eyes.width": [1], "model.width": [2]})
-    alone = one_at_a_time({"model.eyes.width": [1], "model.width": [2]})
+    (variant,) = grid({"model.eyes.width": [1], "model.width": [2]})
+    variants = one_at_a_time({"model.eyes.width": [1], "model.width": [2]})
 
-    assert one.levels == {"model.eyes.width": 1, "model.width": 2}
-    assert [variant.label for variant in alone] == ["base", "model.eyes.width=1", "model.width=2"]
+    assert variant.levels == {"model.eyes.width": 1, "model.width": 2}
+    assert [variant.label for variant in variants] == ["base", "model.eyes.width=1", "model.width=2"]
 
 
 MODELS = {"ViTRM": ViTRM(patch=2, width=16, heads=2), "ViT": ViT(patch=2, width=16, heads=2)}

@@ -23,10 +23,10 @@ def test_a_study_from_one_command_to_the_page(shell):
         "result.json", "weights.safetensors",
     ]  # fmt: skip
 
-    before = shell.table()
-    again = shell.run(*chosen)
-    assert "2 runs: all finished before" in again
-    assert "Ray dashboard" not in again
-    assert again.endswith(output[output.index("Report: ") :])
-    assert shell.table() == before
+    old_table = shell.table()
+    second_output = shell.run(*chosen)
+    assert "2 runs: all finished before" in second_output
+    assert "Ray dashboard" not in second_output
+    assert second_output.endswith(output[output.index("Report: ") :])
+    assert shell.table() == old_table
     assert shell.attempts() == [1, 1]

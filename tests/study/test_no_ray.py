@@ -47,12 +47,12 @@ def test_what_needs_ray_is_refused_beside_it(flags):
 
 def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    asked = {
+    requests = {
         "workers": (2, "runs one worker"),
         "gpus": (2, "there is none"),
         "device": ("mps", "no Apple GPU"),
     }
-    for field, (value, words) in asked.items():
+    for field, (value, words) in requests.items():
         with pytest.raises(recstudy.errors.ClusterError, match=words):
             recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"resources.{field}": value})
 
@@ -62,11 +62,11 @@ def locked_by_another(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Give a process that locks a run's folder until it gets a line."""
     folder.mkdir(parents=True)
     command = [sys.executable, "-c", HOLD, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout.readline() == "held\n"
-        yield other
-        if other.poll() is None:
-            other.communicate("\n")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other_process:
+        assert other_process.stdout.readline() == "held\n"
+        yield other_process
+        if other_process.poll() is None:
+            other_process.communicate("\n")
 
 
 def of_depths(program) -> recstudy.Study:
@@ -82,15 +82,15 @@ def test_a_run_that_another_process_has_locked_is_tried_last(tmp_path):
     def train(run):
         depths.append(run.settings["depth"])
         if run.settings["depth"] == 4:
-            other.communicate("\n")
+            other_process.communicate("\n")
         return {"accuracy": 90}
 
     study = of_depths(recstudy.Function(train, name="tried last"))
-    with locked_by_another(Results(tmp_path).create().run(make_plan(study).runs[0].id).path) as other:
-        found = recstudy.run(study, results=tmp_path, ray=False)
+    with locked_by_another(Results(tmp_path).create().run(make_plan(study).runs[0].id).path) as other_process:
+        loaded = recstudy.run(study, results=tmp_path, ray=False)
 
     assert depths == [2, 4, 1]
-    assert found.runs["status"].tolist() == ["done"] * 3
+    assert loaded.runs["status"].tolist() == ["done"] * 3
 
 
 def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, capsys):
@@ -102,10 +102,13 @@ def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, 
     study = of_depths(recstudy.Function(train, name="left to others"))
     results = Results(tmp_path).create()
     locked, ours, done, failed = make_plan(study, seeds=2).runs[:4]
-    with locked_by_another(results.run(locked.id).path) as other:
+    with locked_by_another(results.run(locked.id).path) as other_process:
         with pytest.raises(SystemExit, match=r"^8$"):
             main(study, ["--no-ray", "--seeds", "2", "--results", str(tmp_path)])
-        assert f"Left to other processes: 1 run: {locked} (process {other.pid} on" in capsys.readouterr().out
+        assert (
+            f"Left to other processes: 1 run: {locked} (process {other_process.pid} on"
+            in capsys.readouterr().out
+        )
         assert [len(read_lines(results.run(run.id).attempts)) for run in (locked, ours, done, failed)] == [
             0,
             1,
@@ -124,18 +127,18 @@ def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
     ]
     obstacle = results.run(broken).path / "losses.jsonl"
     obstacle.mkdir(parents=True)
-    few = ("--only", "latent_steps=[12], supervision_steps=1", "train.epochs=1")
+    options = ("--only", "latent_steps=[12], supervision_steps=1", "train.epochs=1")
 
-    command(results, 7, *few)
+    command(results, 7, *options)
 
-    said = capsys.readouterr().out
-    assert f"{label}, seed 0: StorageError: cannot read" in said
-    assert "losses.jsonl: it is a folder, where a file should be. Remove it." in said
+    output = capsys.readouterr().out
+    assert f"{label}, seed 0: StorageError: cannot read" in output
+    assert "losses.jsonl: it is a folder, where a file should be. Remove it." in output
     assert read_json(results.run(broken).failure)["class"] == "storage"
     assert "failed" in (results.study("tiny", "quick") / "report/tables/depths.md").read_text()
 
     obstacle.rmdir()
-    command(results, 0, *few)
+    command(results, 0, *options)
 
     assert sorted(results.states().values()) == ["done", "done"]
     assert not results.run(broken).failure.exists()
@@ -161,9 +164,9 @@ def test_a_study_whose_first_runs_all_fail_alike_stops(results, capsys, good, fa
 
 
 def test_a_run_that_diverges_is_a_result_and_not_tried_again(results, capsys):
-    few = ("--only", "latent_steps=1, supervision_steps=1", "train.learning_rate=1e30")
+    options = ("--only", "latent_steps=1, supervision_steps=1", "train.learning_rate=1e30")
     for _ in range(2):
-        command(results, 3, *few)
+        command(results, 3, *options)
 
     (run,) = results.root.glob("runs/*")
     assert read_json(run / "result.json")["status"] == "diverged"
@@ -210,7 +213,7 @@ def test_a_run_that_was_stopped_and_killed_goes_on_to_the_bit_on_a_host_without_
 def test_a_search_stops_runs_by_its_pruner(tmp_path):
     study = replace(tiny_search.study, stopping="after two", report=[])
     with gathering():
-        PRUNERS.add("after two")(lambda run, others, epochs: len(run) == 2 and len(others) >= 1)
+        PRUNERS.add("after two")(lambda run, other_runs, epochs: len(run) == 2 and len(other_runs) >= 1)
         with pytest.raises(SystemExit, match=r"^0$"):
             main(study, ["--no-ray", "--budget", "4 runs", "--seeds", "0", "--results", str(tmp_path)])
 

@@ -67,9 +67,9 @@ def planned(folder: Path, results: Path, deviations=()) -> StudyRecords:
     study = runpy.run_path(str(folder / "my_study.py"))["study"]
     plan = make_plan(study)
     record_plan(replace(plan, study=replace(study, deviations=deviations)), Results(results).create())
-    kept = read_plan(Results(results).study("own", "quick"))
-    assert kept is not None
-    return records_of(Results(results), kept)
+    saved_plan = read_plan(Results(results).study("own", "quick"))
+    assert saved_plan is not None
+    return records_of(Results(results), saved_plan)
 
 
 def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, monkeypatch):
@@ -85,11 +85,11 @@ def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, m
     assert (two.value, two.unit, two.decimals, two.margin) == (0.93, "fraction", 2, 0.005)
     assert two.where == {"model.latent_steps": 2, "train.epochs": 2, "train.learning_rate": 3e-4}
     assert settings(two) == {"train.optimizer": "adamw", "train.batch_size": 256}
-    found = match_targets(records, part.targets, [0, 1], ["top1_accuracy", "params"])
-    (beside,) = found.matches[1, "top1_accuracy"]
-    assert (beside.value, beside.margin, beside.text) == (93.0, 0.5, "93.0")
-    assert beside.reasons == ("batch_size 128, not 256",)
-    blank, count = found.unmatched_targets
+    matches = match_targets(records, part.targets, [0, 1], ["top1_accuracy", "params"])
+    (match,) = matches.matches[1, "top1_accuracy"]
+    assert (match.value, match.margin, match.text) == (93.0, 0.5, "93.0")
+    assert match.reasons == ("batch_size 128, not 256",)
+    blank, count = matches.unmatched_targets
     assert (blank[0].value, blank[1]) == (91.5, "learning_rate left blank in the source")
     assert (count[0].unit, count[0].model) == ("", "ViTRM")
 
@@ -97,14 +97,14 @@ def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, m
 def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
     smaller = Deviation(field="train.batch_size", paper=256, ours=128, why="to fit")
     records = planned(folder, tmp_path / "r", (smaller,))
-    (beside,) = match_targets(records, records.parts[0].targets, [0, 1], ["top1_accuracy"]).matches[
+    (match,) = match_targets(records, records.parts[0].targets, [0, 1], ["top1_accuracy"]).matches[
         1, "top1_accuracy"
     ]
 
-    assert beside.reasons == ()
-    assert beside.deviations == (smaller,)
+    assert match.reasons == ()
+    assert match.deviations == (smaller,)
     # registered like any other margin
-    assert sum(getattr(one, "margin", 0) > 0 for one in statements(records.plan)) == 3
+    assert sum(getattr(statement, "margin", 0) > 0 for statement in statements(records.plan)) == 3
     assert audit(records).contradictions == {}
 
 
@@ -127,15 +127,15 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
 def test_what_cannot_be_read_is_named_by_file_line_and_column(folder, heads, row, message):
     (folder / "my_paper.csv").write_text(f"{heads}\n{row}\n")
 
-    with pytest.raises(ConfigError, match=message) as found:
+    with pytest.raises(ConfigError, match=message) as error_info:
         make_plan(runpy.run_path(str(folder / "my_study.py"))["study"])
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_of_some_metrics_only(folder):
     script = folder / "my_study.py"
     script.write_text(script.read_text().replace('csv", margin', 'csv", only=("params",), margin'))
-    assert [one.metric for one in runpy.run_path(str(script))["TABLE"]] == ["params"]
+    assert [target.metric for target in runpy.run_path(str(script))["TABLE"]] == ["params"]
 
     script.write_text(script.read_text().replace('("params",)', '("parms",)'))
     with pytest.raises(

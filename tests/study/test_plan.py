@@ -140,15 +140,15 @@ BAD = ["", "..", "/tmp/evil", "a\\b", ".hidden", "dot.", "new\nline", "ü"]
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_name_is_one_folder_inside_the_results(name):
-    plain = [Variant("plain", {})]
-    for made in (
-        lambda: make_plan(Study(name, {"quick": BASE}, plain)),
-        lambda: make_plan(Study("s", {"quick": BASE, name: BASE}, plain)),
+    variants = [Variant("plain", {})]
+    for make_named_plan in (
+        lambda: make_plan(Study(name, {"quick": BASE}, variants)),
+        lambda: make_plan(Study("s", {"quick": BASE, name: BASE}, variants)),
         lambda: make_plan(Search(name, {"quick": [BASE]}, ("model.latent_steps",))),
         lambda: make_plan(Search("s", {name: [BASE]}, ("model.latent_steps",))),
     ):
         with pytest.raises(ConfigError, match="name is that of a folder: letters, digits"):
-            made()
+            make_named_plan()
 
 
 @pytest.mark.parametrize("presets", [("quick", "Quick"), ("quick", "quick-smoke")])
@@ -160,10 +160,10 @@ def test_two_presets_do_not_share_a_folder(presets):
 def test_a_stated_deviation_is_what_the_paper_preset_does_and_stands_in_the_plan():
     precision = Deviation(field="train.precision", paper="bfloat16", ours="float32", why="a CPU")
     variants = grid({"model.latent_steps": [1, 2]})
-    stated = make_plan(study(variants, deviations=[precision]), "paper")
+    stated_plan = make_plan(study(variants, deviations=[precision]), "paper")
 
-    assert plan_record(stated).deviations == (precision,)
-    assert stated.definition == make_plan(study(variants), "paper").definition
+    assert plan_record(stated_plan).deviations == (precision,)
+    assert stated_plan.definition == make_plan(study(variants), "paper").definition
     for field, words in (
         ("train.precision", "in its preset paper it is 'float32'"),
         ("train.presicion", "no model or data set"),
@@ -181,7 +181,7 @@ def test_a_plan_keeps_the_paper_preset_as_the_study_has_it():
         for preset, changes in (("quick", {}), ("paper", {"train.epochs": 9}), ("paper", {}))
     )
 
-    assert [one.label for one in quick.variants] == ["latent_steps=1", "latent_steps=2"]
+    assert [variant.label for variant in quick.variants] == ["latent_steps=1", "latent_steps=2"]
     assert changed == quick
     # None: the plan's own
     assert (changed.base["train"]["epochs"], paper.base, paper.variants) == (4, quick.base, None)

@@ -24,7 +24,7 @@ RATE = {"train.learning_rate": Range(1e-4, 1e-2, log=True)}
 
 
 def plan(ranges: Mapping[str, Range], budget: str, **changes) -> Plan:
-    given = {
+    fields = {
         "name": "s",
         "presets": {"quick": [BASE]},
         "vary": tuple(ranges),
@@ -32,19 +32,19 @@ def plan(ranges: Mapping[str, Range], budget: str, **changes) -> Plan:
         "question": "?",
         "seeds": 0,
     }
-    return make_plan(Search(**given | changes), budget=budget)
+    return make_plan(Search(**fields | changes), budget=budget)
 
 
 class Searched:
     """A search whose runs end at once, with the scores 1, 2, 3, ... or the given ones."""
 
     def __init__(self, plan: Plan, results: Results, clock=None) -> None:
-        self.plan, self.results, self.said = plan, results.create(), io.StringIO()
+        self.plan, self.results, self.output = plan, results.create(), io.StringIO()
         record_plan(plan, results)
         self.log = TrialLog(plan, results)
         if clock:
             self.log.meter = Meter(self.log.path, plan.budget, clock)
-        self.proposals = Proposals(self.log, View(Console(file=self.said, width=300)))
+        self.proposals = Proposals(self.log, View(Console(file=self.output, width=300)))
 
     def end(self, run: Run, score: float) -> None:
         finish_runs(self.results, [run], score)
@@ -70,19 +70,19 @@ def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
     search = Searched(plan(ranges, "40"), results).to_the_end()
 
     assert len(search.log.params) == 40
-    assert search.said.getvalue() == ""
+    assert search.output.getvalue() == ""
 
 
 def test_no_setting_is_paid_for_twice(results):
     """Of three settings a study has run one before."""
     ranges = {"model.width": Range([16, 32, 48])}
-    known = plan(ranges, "40").run(0, {"model.width": 32})
-    finish_runs(results, [known], 7.0)
+    known_run = plan(ranges, "40").run(0, {"model.width": 32})
+    finish_runs(results, [known_run], 7.0)
 
     search = Searched(plan(ranges, "40"), results).to_the_end()
 
     assert len(search.log.params) == 3
-    assert search.said.getvalue().count("cached result of another study") == 1
+    assert search.output.getvalue().count("cached result of another study") == 1
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_where_nothing_fits_together_the_search_ends_and_says_so(results, rate, 
     search = Searched(plan({"model.width": Range([17, 19]), **rate}, "40"), results).to_the_end()
 
     assert search.log.params == {}
-    assert search.said.getvalue().startswith(reason)
-    assert "heads" in search.said.getvalue()
+    assert search.output.getvalue().startswith(reason)
+    assert "heads" in search.output.getvalue()
 
 
 def test_a_space_is_searched_when_all_that_fits_together_was_tried(results):
@@ -109,7 +109,7 @@ def test_a_space_is_searched_when_all_that_fits_together_was_tried(results):
     assert sorted((params["model.width"], params["model.heads"]) for params in search.log.params.values()) == [
         (16, 8), (16, 16), (24, 8),
     ]  # fmt: skip
-    assert search.said.getvalue() == "All valid settings were tried, so the search ends.\n"
+    assert search.output.getvalue() == "All valid settings were tried, so the search ends.\n"
 
 
 @pytest.mark.parametrize("amount", range(1, 9))
@@ -151,24 +151,24 @@ def test_a_larger_budget_goes_on_and_keeps_what_a_new_best_may_need(results):
 def test_runs_under_way_are_counted_before_their_scores_are_known(results):
     search = Searched(plan(RATE, "4", seeds=1, confirm=2), results)
 
-    begun = [search.proposals.next() for _ in range(4)]
+    proposed = [search.proposals.next() for _ in range(4)]
 
-    assert [run is not None for run in begun] == [True, True, False, False]
+    assert [run is not None for run in proposed] == [True, True, False, False]
 
 
 def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
     """Ten runs at most with fresh seeds; each takes a quarter of an hour, so half of the four hours are kept.
     Then eight fit.
     """
-    now = [0.0]
-    search = Searched(plan(RATE, "4h", seeds=2, confirm=5), results, lambda: now[0])
+    clock_time = [0.0]
+    search = Searched(plan(RATE, "4h", seeds=2, confirm=5), results, lambda: clock_time[0])
     while run := search.proposals.next():
-        now[0] += 900
-        search.end(run, now[0])
+        clock_time[0] += 900
+        search.end(run, clock_time[0])
     source = Source(search.proposals.waiting, search.proposals.meter)
 
     assert (len(search.log.params), search.proposals.is_over, source.is_over) == (8, True, False)
-    now[0] += 7200
+    clock_time[0] += 7200
     assert source.is_over
 
 
@@ -178,10 +178,10 @@ def test_the_best_are_those_of_this_definition_whatever_was_searched_last(result
     first.confirmed()
     narrow = {"train.learning_rate": Range(1e-4, 1e-3, log=True)}
     # `plan.json` is now this one's
-    other = Searched(plan(narrow, "8", seeds=1, confirm=2), results).to_the_end()
+    other_search = Searched(plan(narrow, "8", seeds=1, confirm=2), results).to_the_end()
 
-    again = TrialLog(first.plan, results)
+    reloaded = TrialLog(first.plan, results)
 
-    assert [(run.variant, run.seed) for run in again.best()] == [(3, 1), (2, 1)]
-    assert again.is_settled()
-    assert [run.variant for run in TrialLog(other.plan, results).best()] == [5, 4]
+    assert [(run.variant, run.seed) for run in reloaded.best()] == [(3, 1), (2, 1)]
+    assert reloaded.is_settled()
+    assert [run.variant for run in TrialLog(other_search.plan, results).best()] == [5, 4]

@@ -24,8 +24,8 @@ WITH = [
     for path in sorted(STUDIES.glob("*_*.py"))
     if isinstance(study := load(path.stem), Study)
     and all(
-        any(isinstance(part, Table) and part.targets for part in study.by_preset(study.report, one))
-        for one in study.presets
+        any(isinstance(part, Table) and part.targets for part in study.by_preset(study.report, preset))
+        for preset in study.presets
     )
 ]
 
@@ -35,16 +35,16 @@ def test_published_numbers_stand_where_they_stood(tmp_path, name):
     lines, study = [], load(name)
     for preset in study.presets:
         table, data = first_table(tmp_path / preset, name, preset)
-        placed = {one.target.source for row in data.rows for cell in row.cells for one in cell.matches}
-        missing = len({target.source for target in table.targets} - placed)
-        lines.append(f"{preset}: {len(placed)} placed, {missing} without a place")
+        matched_sources = {
+            match.target.source for row in data.rows for cell in row.cells for match in cell.matches
+        }
+        unmatched_count = len({target.source for target in table.targets} - matched_sources)
+        lines.append(f"{preset}: {len(matched_sources)} placed, {unmatched_count} without a place")
         groups: dict[str, dict[str, list[str]]] = {}
         for label, cell in ((row.label, cell) for row in data.rows for cell in row.cells if cell.matches):
             value, verdict, reasons = compared(cell)
-            assumed = "; ".join(sorted({one.assumed for one in cell.matches} - {""}))
-            deviations = (
-                f"{len({stated.field for one in cell.matches for stated in one.deviations})} deviations"
-            )
+            assumed = "; ".join(sorted({match.assumed for match in cell.matches} - {""}))
+            deviations = f"{len({deviation.field for match in cell.matches for deviation in match.deviations})} deviations"
             group = groups.setdefault(" | ".join((preset, verdict, reasons, assumed, deviations)), {})
             group.setdefault(label, []).append(f"{cell.metric} {value}")
         for group, rows in groups.items():
@@ -63,49 +63,57 @@ def configs(name, preset):
 
 
 @pytest.mark.parametrize(
-    ("preset", "within", "depths"), [("quick", 0.1, (3, 6)), ("paper", 0.025, (1, 3, 6))]
+    ("preset", "tolerance", "depths"), [("quick", 0.1, (3, 6)), ("paper", 0.025, (1, 3, 6))]
 )
-def test_recursion_and_depth_have_the_same_flops_updates_and_average(preset, within, depths):
-    found = configs("recursion_or_depth", preset)
-    vitrm = {n: found[f"model=ViTRM, n={n}"] for n in depths}
-    alike = found["model=ViT, equal parameters"]
+def test_recursion_and_depth_have_the_same_flops_updates_and_average(preset, tolerance, depths):
+    configs_by_label = configs("recursion_or_depth", preset)
+    vitrm = {n: configs_by_label[f"model=ViTRM, n={n}"] for n in depths}
+    same_size = configs_by_label["model=ViT, equal parameters"]
 
     for n, config in vitrm.items():
-        assert cost(found[f"model=ViT, equal FLOPs, n={n}"]).train_gflops == pytest.approx(
-            cost(config).train_gflops, rel=within
+        assert cost(configs_by_label[f"model=ViT, equal FLOPs, n={n}"]).train_gflops == pytest.approx(
+            cost(config).train_gflops, rel=tolerance
         )
-    assert cost(alike).params == pytest.approx(cost(vitrm[3]).params, rel=0.01)
-    assert len({config.train for config in found.values()}) == 1
+    assert cost(same_size).params == pytest.approx(cost(vitrm[3]).params, rel=0.01)
+    assert len({config.train for config in configs_by_label.values()}) == 1
     assert vitrm[3].train.supervision_steps == 1
 
 
 def test_recursion_and_depth_on_puzzles_have_the_same_flops_at_test_and_in_training():
-    found = configs("recursion_or_depth", "puzzles")
+    configs_by_label = configs("recursion_or_depth", "puzzles")
 
     for n in (1, 3, 6):
-        trm, flat = (cost(found[f"model={model}, n={n}"]) for model in ("TRM", "transformer, equal FLOPs"))
+        trm, flat = (
+            cost(configs_by_label[f"model={model}, n={n}"]) for model in ("TRM", "transformer, equal FLOPs")
+        )
         assert (flat.gflops, flat.train_gflops) == pytest.approx((trm.gflops, trm.train_gflops))
-    assert cost(found["model=transformer, equal parameters"]).params == cost(found["model=TRM, n=3"]).params
+    assert (
+        cost(configs_by_label["model=transformer, equal parameters"]).params
+        == cost(configs_by_label["model=TRM, n=3"]).params
+    )
 
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_transformers_beside_hrm_have_its_size_or_its_flops(preset):
-    found = [
+    costs = [
         (config.model.title, cost(config)) for config in make_plan(load("hrm_outer_loop"), preset).configs
     ]
-    hrm = next(known for title, known in found if title == "HRM")
-    same, deep, _ = (known for title, known in found if title != "HRM")
+    hrm = next(hrm_cost for title, hrm_cost in costs if title == "HRM")
+    equal_cost, deep, _ = (model_cost for title, model_cost in costs if title != "HRM")
 
-    assert same.params == hrm.params
+    assert equal_cost.params == hrm.params
     assert deep.gflops == pytest.approx(hrm.gflops)
 
 
 @pytest.mark.parametrize(("preset", "updates"), [("quick", 12), ("standard", 96), ("paper", 1008)])
 def test_supervision_steps_times_epochs_are_constant(preset, updates):
-    found = configs("supervision_at_equal_updates", preset)
+    configs_by_label = configs("supervision_at_equal_updates", preset)
 
-    for label, config in found.items():
+    for label, config in configs_by_label.items():
         steps, epochs = config.train.supervision_steps, config.train.epochs
         assert (epochs * steps if label.startswith("updates") else epochs) == updates
         assert (config.train.halt_threshold < 1) == ("halting" in label and steps > 1)
-    assert len({config.run_id for config in found.values() if config.train.supervision_steps == 1}) == 1
+    assert (
+        len({config.run_id for config in configs_by_label.values() if config.train.supervision_steps == 1})
+        == 1
+    )

@@ -32,7 +32,7 @@ from recstudy.study.record import plan_record, record_plan, recorded, register
 from recstudy.study.study import Study
 from recstudy.testing import make_result
 
-BEFORE, AFTER = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
+EARLY_TIME, LATE_TIME = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
 STEPS = Claim("more steps help", lower={"latent_steps": 1}, higher={"latent_steps": 3}, margin=2.0)
 STRICTER = replace(STEPS, margin=5.0)
 HURTS = Claim(
@@ -47,7 +47,7 @@ def finish(results: Results, plan: Plan, finished: str, label: str = "") -> None
         results.run(run.id).finish(make_result(score, provenance={"finished": finished}))
 
 
-def stated(results: Results, study: Study = STUDY, **changes) -> StudyRecords:
+def register_study(results: Results, study: Study = STUDY, **changes) -> StudyRecords:
     record_plan(make_plan(study, **changes), results)
     return load_study(results, "tiny", "quick")
 
@@ -62,20 +62,20 @@ def outcomes(records: StudyRecords) -> list[str]:
 
 def test_a_claim_that_was_stated_before_the_runs_is_not_post_hoc_whatever_comes_after(results):
     record_plan(make_plan(STUDY), results)
-    finish(results, make_plan(STUDY), AFTER)
-    for other in (replace(STUDY, claims=[]), replace(STUDY, claims=[HURTS])):
-        record_plan(make_plan(other), results)
+    finish(results, make_plan(STUDY), LATE_TIME)
+    for changed_study in (replace(STUDY, claims=[]), replace(STUDY, claims=[HURTS])):
+        record_plan(make_plan(changed_study), results)
     record_plan(make_plan(STUDY, changes={"train.epochs": 9}), results)
 
-    assert outcomes(stated(results, seeds=4)) == ["interim"]
-    assert outcomes(stated(results)) == ["supported"]
+    assert outcomes(register_study(results, seeds=4)) == ["interim"]
+    assert outcomes(register_study(results)) == ["supported"]
 
 
 def test_a_claim_that_was_stated_or_changed_after_its_first_run_is_post_hoc_wherever_it_is_shown(results):
     record_plan(make_plan(STUDY), results)
-    finish(results, make_plan(STUDY), BEFORE)
+    finish(results, make_plan(STUDY), EARLY_TIME)
 
-    records = stated(results, replace(STUDY, claims=[STRICTER]))
+    records = register_study(results, replace(STUDY, claims=[STRICTER]))
 
     assert outcomes(records) == ["supported (post hoc)"]
     assert next(finding.verdict for finding in findings(records)) == "Supported (post hoc)"
@@ -85,40 +85,42 @@ def test_a_threshold_of_learning_of_afterwards_marks_the_verdicts_on_its_metric(
     """The claim is of 2019, the runs of 2020, the threshold of now."""
     record_plan(make_plan(STUDY), results)
     for file in results.study("tiny", "quick").glob("plan*.json"):
-        kept = json.loads(file.read_text())
-        write_json(file, kept | {"stated": dict.fromkeys(kept["stated"], "2019-01-01T00:00:00+00:00")})
-    finish(results, make_plan(STUDY), BEFORE)
+        content = json.loads(file.read_text())
+        write_json(file, content | {"stated": dict.fromkeys(content["stated"], "2019-01-01T00:00:00+00:00")})
+    finish(results, make_plan(STUDY), EARLY_TIME)
 
-    assert outcomes(stated(results)) == ["supported"]
-    assert outcomes(stated(results, replace(STUDY, success_threshold={"macro_f1": 50}))) == ["supported"]
-    assert outcomes(stated(results, replace(STUDY, success_threshold={"top1_accuracy": 50}))) == [
+    assert outcomes(register_study(results)) == ["supported"]
+    assert outcomes(register_study(results, replace(STUDY, success_threshold={"macro_f1": 50}))) == [
+        "supported"
+    ]
+    assert outcomes(register_study(results, replace(STUDY, success_threshold={"top1_accuracy": 50}))) == [
         "supported (post hoc)"
     ]
 
 
 def test_only_runs_of_its_own_variants_and_of_its_own_numbers_count(results):
     plan = make_plan(STUDY)
-    finish(results, plan, BEFORE, "latent_steps=2")  # which the claim is not of
-    records = stated(results)
+    finish(results, plan, EARLY_TIME, "latent_steps=2")  # which the claim is not of
+    records = register_study(results)
     assert not post_hoc(records, claims(records).claims[0])
 
-    finish(results, plan, BEFORE, "latent_steps=3, supervision_steps=1")
-    records = stated(results)
+    finish(results, plan, EARLY_TIME, "latent_steps=3, supervision_steps=1")
+    records = register_study(results)
     assert post_hoc(records, claims(records).claims[0])
     reworded = replace(claims(records).claims[0], text="other words")
     dates = records.plan.stated
-    assert dates[digest_of(reworded)] == dates[digest_of(claims(records).claims[0])] > BEFORE
+    assert dates[digest_of(reworded)] == dates[digest_of(claims(records).claims[0])] > EARLY_TIME
 
 
 def test_runs_that_are_run_again_were_finished_before_all_the_same(results):
     plan = make_plan(STUDY)
-    finish(results, plan, BEFORE)
+    finish(results, plan, EARLY_TIME)
     for run in plan.runs:
         results.run(run.id).archive()
-        values = {"status": "done", "metrics": {}, "provenance": {"finished": AFTER, "earlier": 1}}
+        values = {"status": "done", "metrics": {}, "provenance": {"finished": LATE_TIME, "earlier": 1}}
         results.run(run.id).finish(record_of(Result, values))
 
-    records = stated(results)
+    records = register_study(results)
 
     assert post_hoc(records, claims(records).claims[0])
 
@@ -128,14 +130,14 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
     table = Table("depths", targets=[target])
     record_plan(make_plan(STUDY), results)
-    finish(results, make_plan(STUDY), BEFORE)
+    finish(results, make_plan(STUDY), EARLY_TIME)
 
     changed = replace(
         STUDY, report=[table], deviations=[deviation], max_seeds=9, success_threshold={"top1_accuracy": 50}
     )
-    records = stated(results, changed)
+    records = register_study(results, changed)
 
-    assert all(post_hoc(records, one) for one in (deviation, target, ("top1_accuracy", 50), 9))
+    assert all(post_hoc(records, item) for item in (deviation, target, ("top1_accuracy", 50), 9))
     assert not post_hoc(records, target, variants=[])
     assert records.looks == Looks((3,), 9)  # stated before any verdict was read
 
@@ -143,11 +145,13 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
 def test_a_maximum_that_is_changed_after_verdicts_were_read_does_not_count(results, monkeypatch):
     first = replace(STUDY, max_seeds=5)
     record_plan(make_plan(first), results)
-    finish(results, make_plan(first), BEFORE)
+    finish(results, make_plan(first), EARLY_TIME)
     record_look(results, "tiny", "quick")
 
-    monkeypatch.setattr("recstudy.study.record.now", lambda: AFTER)
-    changed = [stated(results, replace(STUDY, max_seeds=most)).looks.maximum for most in (9, 3, 0)]
+    monkeypatch.setattr("recstudy.study.record.now", lambda: LATE_TIME)
+    changed = [
+        register_study(results, replace(STUDY, max_seeds=max_seeds)).looks.maximum for max_seeds in (9, 3, 0)
+    ]
 
     assert changed == [5, 5, 5]
 
@@ -156,9 +160,9 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
     """Its definition was a digest of the claims too, so that a changed claim was an `earlier revision`."""
     plan = make_plan(STUDY, seeds=4)
     record_plan(plan, results)
-    finish(results, plan, BEFORE)
+    finish(results, plan, EARLY_TIME)
     folder = results.study("tiny", "quick")
-    old = dumped(read_record(folder / "plan.json", PlanRecord)) | {"definition": "abc", "created": BEFORE}
+    old = dumped(read_record(folder / "plan.json", PlanRecord)) | {"definition": "abc", "created": EARLY_TIME}
     del old["stated"], old["max_seeds"]
     for file in folder.glob("plan*.json"):
         file.unlink()
@@ -176,26 +180,28 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
 
 
 def test_a_changed_claim_is_no_other_definition(results):
-    one, other = make_plan(STUDY), make_plan(replace(STUDY, claims=[STRICTER]))
+    plan_a, plan_b = make_plan(STUDY), make_plan(replace(STUDY, claims=[STRICTER]))
 
-    assert one.definition == other.definition == make_plan(tiny.study).definition
-    record_plan(one, results)
-    assert not recorded(other, results)  # a driver that runs it has other claims in its plan
+    assert plan_a.definition == plan_b.definition == make_plan(tiny.study).definition
+    record_plan(plan_a, results)
+    assert not recorded(plan_b, results)  # a driver that runs it has other claims in its plan
 
 
 def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
     sides = {"latent_steps": 1, "supervision_steps": 2}
     turned = dict(reversed(sides.items()))
-    one, same = (Claim("", lower=side, higher={"latent_steps": 3}, metric="nll") for side in (sides, turned))
-    others = [
-        replace(one, margin=1.0),
-        replace(one, within=1.0),
-        replace(one, metric="ece"),
-        replace(one, lower=one.higher, higher=one.lower),
+    original, turned_claim = (
+        Claim("", lower=side, higher={"latent_steps": 3}, metric="nll") for side in (sides, turned)
+    )
+    other_claims = [
+        replace(original, margin=1.0),
+        replace(original, within=1.0),
+        replace(original, metric="ece"),
+        replace(original, lower=original.higher, higher=original.lower),
     ]
 
-    assert digest_of(one) == digest_of(same)
-    assert len({digest_of(claim) for claim in (one, *others)}) == 5
+    assert digest_of(original) == digest_of(turned_claim)
+    assert len({digest_of(claim) for claim in (original, *other_claims)}) == 5
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -211,7 +217,7 @@ def file(tmp_path, monkeypatch) -> Path:
     return tmp_path / "tiny.quick.registered.yaml"
 
 
-def told(records: StudyRecords) -> str:
+def describe_registration(records: StudyRecords) -> str:
     return registration_words(records)
 
 
@@ -222,22 +228,24 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
     table = Table("depths", targets=[target])
     study = replace(STUDY, report=[table], max_seeds=5)
     register(plan_record(make_plan(study)))
-    finish(results, make_plan(study), AFTER)
-    assert told(stated(results, study, seeds=2)).endswith(", unchanged")  # fewer seeds are its begin
+    finish(results, make_plan(study), LATE_TIME)
+    assert describe_registration(register_study(results, study, seeds=2)).endswith(
+        ", unchanged"
+    )  # fewer seeds are its begin
 
     file.unlink()
-    wider = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
+    wider_table = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
     deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
-    other = replace(
+    changed_study = replace(
         study,
         claims=[STRICTER, HURTS],
-        report=[wider],
+        report=[wider_table],
         deviations=[deviation],
         success_threshold={"top1_accuracy": 50},
     )
-    records = stated(results, other, max_seeds=6)
+    records = register_study(results, changed_study, max_seeds=6)
 
-    assert told(records).partition(", ")[2].split("; ") == [
+    assert describe_registration(records).partition(", ")[2].split("; ") == [
         "max_seeds 6, not 5",
         "the claim 'more steps help' changed",
         f"the margin '{target.source}: {target.metric}' changed",
@@ -245,22 +253,29 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
         "the deviation 'data' is new",
         "when top1_accuracy counts as learned is new",
     ]
-    assert "the claim 'more steps help' is gone" in told(stated(results, replace(study, claims=[])))
-    assert "other settings are compared" in told(stated(results, study, changes={"train.epochs": 9}))
+    assert "the claim 'more steps help' is gone" in describe_registration(
+        register_study(results, replace(study, claims=[]))
+    )
+    assert "other settings are compared" in describe_registration(
+        register_study(results, study, changes={"train.epochs": 9})
+    )
 
 
 def test_what_was_registered_after_the_first_run_is_post_hoc_too(results, file):
-    finish(results, make_plan(STUDY), BEFORE)
+    finish(results, make_plan(STUDY), EARLY_TIME)
     register(plan_record(make_plan(STUDY)))
-    records = stated(results)
+    records = register_study(results)
 
-    assert told(records).partition(", ")[2] == "after the first run had finished (post hoc), unchanged"
+    assert (
+        describe_registration(records).partition(", ")[2]
+        == "after the first run had finished (post hoc), unchanged"
+    )
 
 
 def test_what_is_registered_stays_and_says_the_same_each_time(file):
     plan = plan_record(make_plan(STUDY))
     assert register(plan) == f"{file}: 1 statement"
-    before = file.read_text()
+    old_text = file.read_text()
     assert register(plan).endswith(", unchanged")
 
     with pytest.raises(
@@ -269,7 +284,7 @@ def test_what_is_registered_stays_and_says_the_same_each_time(file):
     ):
         register(plan_record(make_plan(STUDY, seeds=4)))
 
-    assert file.read_text() == before
+    assert file.read_text() == old_text
 
 
 def test_a_registration_of_an_earlier_version_is_read(results, file):
@@ -293,8 +308,8 @@ def test_a_registration_of_an_earlier_version_is_read(results, file):
     del content["stated"]
     file.write_text(yaml.safe_dump(content | older | {"digest": "0"}))
 
-    assert told(stated(results, study)).endswith(", unchanged")
-    assert told(stated(results, replace(study, claims=[STRICTER]))).endswith(
+    assert describe_registration(register_study(results, study)).endswith(", unchanged")
+    assert describe_registration(register_study(results, replace(study, claims=[STRICTER]))).endswith(
         ", the claim 'more steps help' changed"
     )
 

@@ -40,7 +40,7 @@ def study(*report) -> Study:
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         (
             Curve("c", x="latent_stpes", y="nll"),
@@ -65,8 +65,8 @@ def study(*report) -> Study:
         ("table1", "the report of s must be of Part, but got 'table1'"),
     ],
 )
-def test_what_the_study_does_not_have_is_refused(part, said):
-    with pytest.raises(ConfigError, match=said):
+def test_what_the_study_does_not_have_is_refused(part, message):
+    with pytest.raises(ConfigError, match=message):
         make_plan(study(part))
 
 
@@ -105,7 +105,7 @@ def test_a_search_has_what_it_searches():
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         (Differences(), "'differences' of the report can never be drawn: .* no variant has a base"),
         (Differences(base="full"), "'differences' of the report can never be drawn: no variant 'full'"),
@@ -117,13 +117,13 @@ def test_a_search_has_what_it_searches():
         (History(), "'history' of the report can never be drawn: 'history' shows a search"),
     ],
 )
-def test_what_could_never_be_drawn_is_refused_before_the_training(part, said, capsys, tmp_path):
+def test_what_could_never_be_drawn_is_refused_before_the_training(part, message, capsys, tmp_path):
     """On a dry run and on a real one."""
     for flags in (["--dry-run"], []):
         with pytest.raises(SystemExit, match=r"^2$"):
             main(study(part), [*flags, "--results", str(tmp_path / "r"), "--set", "data.limit=32"])
 
-        assert re.search(f"^ConfigError: the part {said}", capsys.readouterr().err)
+        assert re.search(f"^ConfigError: the part {message}", capsys.readouterr().err)
 
 
 def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
@@ -148,8 +148,8 @@ def test_what_a_user_s_part_raises_without_runs_is_said_in_a_line(tmp_path, caps
 
     with gathering():
         PARTS.add("mine")(Mine)
-        said = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
+        problems = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
 
-    assert said == [
+    assert problems == [
         "The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again with runs."
     ]

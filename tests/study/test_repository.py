@@ -16,7 +16,7 @@ from pathlib import Path
 from recstudy.study.repository import code_version
 print(json.dumps(code_version(Path({package!r}))))
 """
-ME = {f"GIT_{who}_{what}": "me@here" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+ME = {f"GIT_{role}_{field}": "me@here" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
 
 
 def git(folder: Path, *words: str) -> str:
@@ -73,15 +73,15 @@ def test_a_checkout_of_recstudy_has_a_commit_of_its_own(study, tmp_path):
     package = tmp_path / "checkout/recstudy"
     package.mkdir(parents=True)
     shutil.copy(recstudy.__file__, package)
-    own = repository(package.parent)
-    other = tmp_path / "elsewhere.py"
-    other.write_text(STUDY.format(package=str(package)))
-    study.write_text(other.read_text())
+    own_commit = repository(package.parent)
+    other_file = tmp_path / "elsewhere.py"
+    other_file.write_text(STUDY.format(package=str(package)))
+    study.write_text(other_file.read_text())
 
-    assert recorded(other) == (None, False, own)
-    assert recorded(study) == (commit, True, own)
+    assert recorded(other_file) == (None, False, own_commit)
+    assert recorded(study) == (commit, True, own_commit)
     (package / "new.py").write_text("")
-    assert recorded(other) == (None, True, f"{own} with changes")
+    assert recorded(other_file) == (None, True, f"{own_commit} with changes")
 
 
 def test_a_copy_without_its_repository_is_told_its_commit(tmp_path, monkeypatch):

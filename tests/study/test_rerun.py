@@ -35,7 +35,7 @@ RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch) -> dict[str, str]:
+def user_files(monkeypatch) -> dict[str, str]:
     """The user files of this process."""
     files = {"mine.py": "now", "net.py": "now"}
     for place in ("study.rerun", "study.record", "cli"):
@@ -43,8 +43,8 @@ def own(monkeypatch) -> dict[str, str]:
     return files
 
 
-def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, capsys):
-    few = [
+def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_files, capsys):
+    options = [
         "--no-ray",
         "--results",
         str(tmp_path / "r"),
@@ -56,35 +56,37 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, cap
         "latent_steps=1,*",
     ]
 
-    def said(*words: str, code: int = 0) -> str:
+    def run_command(*words: str, code: int = 0) -> str:
         with pytest.raises(SystemExit, match=f"^{code}$"):
-            main(tiny.study, [*few, *words])
+            main(tiny.study, [*options, *words])
         return "".join(capsys.readouterr())
 
     def records() -> dict[str, dict]:
         return {path.parent.name: read_json(path) for path in tmp_path.glob("r/runs/*/result.json")}
 
-    said()
-    before = records()
-    own["mine.py"] = "edited"
-    assert said(code=2) == (
+    run_command()
+    old_records = records()
+    user_files["mine.py"] = "edited"
+    assert run_command(code=2) == (
         "ConfigError: mine.py changed since 2 finished runs were made. Repeat them with --rerun changed, or answer from them as they "
         "are with --keep\n"
     )
-    again = said("--keep")
-    assert "mine.py changed since 2 finished runs were made. Repeat them with --rerun changed." in again
-    assert "2 runs: all finished before" in again
+    output = run_command("--keep")
+    assert "mine.py changed since 2 finished runs were made. Repeat them with --rerun changed." in output
+    assert "2 runs: all finished before" in output
     (page,) = tmp_path.glob("r/studies/tiny/*/report/report.html")
     edit = "mine.py changed since 2 finished runs were made: their numbers are from the earlier code"
     assert edit in page.read_text().split("<h2", 1)[0]
-    assert records() == before
-    assert [run["changed"] for run in json.loads(said("--dry-run", "--json"))] == [["code"], ["code"]]
+    assert records() == old_records
+    assert [run["changed"] for run in json.loads(run_command("--dry-run", "--json"))] == [["code"], ["code"]]
 
-    assert "2 finished runs to run again" in said("--rerun", "changed")
+    assert "2 finished runs to run again" in run_command("--rerun", "changed")
 
-    assert {run: read_json(tmp_path / f"r/runs/{run}/attempt-1/result.json") for run in before} == before
+    assert {
+        run: read_json(tmp_path / f"r/runs/{run}/attempt-1/result.json") for run in old_records
+    } == old_records
     assert [result["provenance"]["earlier"] for result in records().values()] == [1, 1]
-    assert "changed since" not in said("--rerun", "changed")
+    assert "changed since" not in run_command("--rerun", "changed")
     assert edit not in page.read_text()
 
 
@@ -97,16 +99,16 @@ study = Study("c", program=train, claims=[])
 if __name__ == "__main__":
     main(study)
 '''
-    same = (
+    same_source = (
         source.replace("A study.", "Other words.")
         .replace('    """Train."""', "    # a comment")
         .replace("{", "{  ")
     )
-    same = same.replace("claims=[]", "claims=[Claim()], seeds=9").replace(
+    same_source = same_source.replace("claims=[]", "claims=[Claim()], seeds=9").replace(
         "main(study)", "recstudy.main(study)"
     )
 
-    assert code_of(source.encode()) == code_of(same.encode())
+    assert code_of(source.encode()) == code_of(same_source.encode())
     assert code_of(source.encode()) != code_of(source.replace("1.0", "2.0").encode())
     assert code_of(source.encode()) != code_of(
         source.replace("program=train", "program=lambda run: 1").encode()
@@ -161,9 +163,9 @@ MINE, DATA = (
 def test_changed_files_and_data_are_named(results, tmp_path, files, checksum, lines):
     finish(results, files, checksum)
 
-    known = outdated([RUN], results, tmp_path, "changed")
-    assert change_lines(known.changes) == lines
-    assert known.rerun_ids == ({RUN.id} if lines else set())
+    outdated_runs = outdated([RUN], results, tmp_path, "changed")
+    assert change_lines(outdated_runs.changes) == lines
+    assert outdated_runs.rerun_ids == ({RUN.id} if lines else set())
     assert outdated([RUN], results, tmp_path).notices == [
         f"{line}. Repeat them with --rerun changed." for line in lines
     ]
@@ -199,10 +201,10 @@ def test_the_reading_half_says_the_same_of_the_plan_on_disk(results, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("which", "chosen"), [("", set()), ("changed", set()), ("all", {RUN.id}), ("ti*", {RUN.id})]
+    ("selection", "chosen"), [("", set()), ("changed", set()), ("all", {RUN.id}), ("ti*", {RUN.id})]
 )
-def test_finished_runs_are_run_again_only_where_they_are_named(results, tmp_path, which, chosen):
-    assert outdated([RUN], results, tmp_path, which).rerun_ids == chosen
+def test_finished_runs_are_run_again_only_where_they_are_named(results, tmp_path, selection, chosen):
+    assert outdated([RUN], results, tmp_path, selection).rerun_ids == chosen
 
 
 def test_a_label_that_nothing_has_is_refused(results, tmp_path):
@@ -223,16 +225,16 @@ def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkey
     archive([RUN.id], results)
 
     assert results.states() == {}
-    there = tmp_path / "store/runs" / RUN.id
-    assert {str(file.relative_to(there)) for file in there.rglob("*") if file.is_file()} - {"lock"} == {
+    store_folder = tmp_path / "store/runs" / RUN.id
+    assert {str(file.relative_to(store_folder)) for file in store_folder.rglob("*") if file.is_file()} - {"lock"} == {
         "attempt-1/result.json", "attempt-1/weights.safetensors"
     }  # fmt: skip
 
 
 def test_what_another_process_has_run_again_is_not_run_once_more(results):
-    other = Results(results.root)
-    assert results.states() == other.states() == {RUN.id: "done"}
-    archive([RUN.id], other)
+    other_results = Results(results.root)
+    assert results.states() == other_results.states() == {RUN.id: "done"}
+    archive([RUN.id], other_results)
     write_json(results.run(RUN.id).result, {"status": "done", "metrics": {}})
 
     archive([RUN.id], results)
@@ -260,18 +262,18 @@ def test_runs_of_earlier_definitions_are_counted_in_one_line(tmp_path):
     results = Results(tmp_path / "results").create()
     variants = [Variant("one", {}), Variant("two", {"model.latent_steps": 2})]
     study = Study("made_up", {"quick": RUN.config}, variants, seeds=1)
-    before, now = make_plan(study, changes={"train.epochs": 9}), make_plan(study, seeds=2)
-    for plan in (before, now):
+    old_plan, new_plan = make_plan(study, changes={"train.epochs": 9}), make_plan(study, seeds=2)
+    for plan in (old_plan, new_plan):
         record_plan(plan, results)
         for run in plan.runs:
             finish(results, {}, "", run)
-    folder, ids = results.study("made_up", "quick"), {run.id for run in now.runs}
+    folder, ids = results.study("made_up", "quick"), {run.id for run in new_plan.runs}
 
-    earlier = earlier_runs(results, folder, now.definition, ids)
+    old_runs = earlier_runs(results, folder, new_plan.definition, ids)
 
-    assert earlier == {run.id for run in before.runs}
-    notices = outdated(now.runs, results, tmp_path, earlier_ids=earlier).notices
+    assert old_runs == {run.id for run in old_plan.runs}
+    notices = outdated(new_plan.runs, results, tmp_path, earlier_ids=old_runs).notices
     assert notices[-1] == "2 finished runs of earlier definitions: kept in runs/, and not used."
-    assert read_plan(folder).definition == now.definition
-    (folder / f"plan-{before.definition}.json").write_text("{torn")
-    assert earlier_runs(results, folder, now.definition, ids) == set()
+    assert read_plan(folder).definition == new_plan.definition
+    (folder / f"plan-{old_plan.definition}.json").write_text("{torn")
+    assert earlier_runs(results, folder, new_plan.definition, ids) == set()

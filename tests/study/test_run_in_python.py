@@ -26,9 +26,9 @@ def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):
     results = write_study(tmp_path / "results", tiny.study)
 
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(recstudy.run, tiny.study, results=results.root).result()
+        loaded = pool.submit(recstudy.run, tiny.study, results=results.root).result()
 
-    assert found.runs["status"].tolist() == ["done"] * 6
+    assert loaded.runs["status"].tolist() == ["done"] * 6
 
 
 CELLS = [
@@ -45,7 +45,7 @@ CELLS = [
 @pytest.mark.whole
 def test_a_study_is_run_in_a_notebook(tmp_path):
     """With one live view while it runs; what was finished is found; no signal's handler stays."""
-    _, first, second, runs, what, table, figure = (cell.outputs for cell in executed(CELLS, tmp_path))
+    _, first, second, runs, description, table, figure = (cell.outputs for cell in executed(CELLS, tmp_path))
 
     (view,) = (output.data["text/plain"] for output in first if output.output_type == "display_data")
     assert view.startswith("2 runs: 0 finished before, 2 to run\n")
@@ -54,6 +54,6 @@ def test_a_study_is_run_in_a_notebook(tmp_path):
     assert runs[0].data["text/plain"] == "['done', 'done']"
     configs = [json.loads(file.read_text())["train"] for file in tmp_path.glob("results/runs/*/config.json")]
     assert {(train["epochs"], train["batch_size"]) for train in configs} == {(2, 16)}
-    assert what[0].data["text/plain"] == "(True, True, <Handlers.SIG_DFL: 0>)"
+    assert description[0].data["text/plain"] == "(True, True, <Handlers.SIG_DFL: 0>)"
     assert "text/html" in table[0].data
     assert "application/vnd.plotly.v1+json" in figure[0].data

@@ -24,13 +24,13 @@ CAPTIONER = RunConfig(
 
 
 def search(**changes) -> Search:
-    given = {
+    fields = {
         "name": "s",
         "presets": {"quick": [VITRM, TRM_BASE]},
         "vary": ("model.latent_steps", "train.batch_size"),
         "question": "?",
     }
-    return Search(**given | changes)
+    return Search(**fields | changes)
 
 
 def test_ranges_stand_beside_the_fields():
@@ -87,9 +87,9 @@ def test_the_space_of_each_family_is_what_it_has_of_the_named_fields():
 
 
 def test_the_first_family_is_the_default_and_its_own_settings_come_first():
-    given = ({"family": "vitrm", "model.latent_steps": 6}, {"family": "trm", "model.latent_steps": 1})
+    first_trials = ({"family": "vitrm", "model.latent_steps": 6}, {"family": "trm", "model.latent_steps": 1})
 
-    plan = make_plan(search(first=given))
+    plan = make_plan(search(first=first_trials))
 
     assert plan.first == [
         {"model.latent_steps": 3, "train.batch_size": 128},
@@ -99,21 +99,23 @@ def test_the_first_family_is_the_default_and_its_own_settings_come_first():
 
 def test_ranges_for_every_preset_and_of_one_add_up():
     widths, rates = Range([16, 32]), Range(1e-4, 1e-3, log=True)
-    both = search(ranges={"train.batch_size": widths, "quick": {"train.learning_rate": rates}})
+    search_of_both = search(ranges={"train.batch_size": widths, "quick": {"train.learning_rate": rates}})
 
-    assert dict(both.ranges["quick"]) == {"train.batch_size": widths, "train.learning_rate": rates}
+    assert dict(search_of_both.ranges["quick"]) == {"train.batch_size": widths, "train.learning_rate": rates}
 
 
 def test_a_presets_own_settings_outside_the_ranges_are_not_tried_and_named_ones_are():
-    given = search(ranges={"train.batch_size": Range([16, 32])}, first=({"train.batch_size": 32},))
+    one_range = search(ranges={"train.batch_size": Range([16, 32])}, first=({"train.batch_size": 32},))
 
-    assert make_plan(given).first == [{"model.latent_steps": 3, "train.batch_size": 32}]
+    assert make_plan(one_range).first == [{"model.latent_steps": 3, "train.batch_size": 32}]
 
 
 def test_settings_to_try_first_may_be_those_of_some_presets_alone():
-    given = search(presets={"quick": [VITRM], "paper": [VITRM]}, first={"paper": [{"model.latent_steps": 6}]})
+    by_preset = search(
+        presets={"quick": [VITRM], "paper": [VITRM]}, first={"paper": [{"model.latent_steps": 6}]}
+    )
 
-    assert [len(make_plan(given, preset).first) for preset in ("quick", "paper")] == [1, 2]
+    assert [len(make_plan(by_preset, preset).first) for preset in ("quick", "paper")] == [1, 2]
 
 
 def test_a_setting_of_another_family_replaces_whole_parts_of_the_base():
@@ -285,21 +287,21 @@ def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):
     """Two sessions by an injected clock: 2 h with a run of 1 h on 2 GPUs; then 1 h with a run under way for
     half an hour.
     """
-    now, log = [0.0], tmp_path / "trials.jsonl"
-    first = Meter(log, Budget(9, "h"), clock=lambda: now[0])
+    clock_time, log = [0.0], tmp_path / "trials.jsonl"
+    first = Meter(log, Budget(9, "h"), clock=lambda: clock_time[0])
     first.gpus = 2
     first.start_run("a")
-    now[0] = 3600
+    clock_time[0] = 3600
     first.end_run("a")
-    now[0] = 7200
+    clock_time[0] = 7200
     first.write()
-    now[0] = 99_999  # another process: its clock starts anywhere
+    clock_time[0] = 99_999  # another process: its clock starts anywhere
 
-    hours, gpu_hours = (Meter(log, Budget(9, unit), clock=lambda: now[0]) for unit in ("h", "gpuh"))
+    hours, gpu_hours = (Meter(log, Budget(9, unit), clock=lambda: clock_time[0]) for unit in ("h", "gpuh"))
     gpu_hours.gpus = 2
-    now[0] += 1800
+    clock_time[0] += 1800
     gpu_hours.start_run("c")
-    now[0] += 1800
+    clock_time[0] += 1800
 
     assert hours.spent_hours == pytest.approx(2 + 1)
     assert gpu_hours.spent_hours == pytest.approx(2 * 1 + 2 * 0.5)

@@ -36,12 +36,12 @@ def test_a_killed_driver_forgets_no_trial_and_asha_stops_runs_early(tmp_path):
     with shell.start(*options, "--no-ray") as driver:
         until(shell.records, "a result")
         os.killpg(driver.pid, signal.SIGKILL)
-    finished, begun = shell.records(), numbers()
+    finished, trial_numbers = shell.records(), numbers()
     assert len(finished) < 8
 
     shell.run(*options)
 
-    assert numbers()[: len(begun)] == begun
+    assert numbers()[: len(trial_numbers)] == trial_numbers
     assert numbers() == list(range(8))
     assert all(shell.records()[run] == result for run, result in finished.items())
     stopped = shell.records("stopped.json")

@@ -83,8 +83,8 @@ def test_a_storage_is_brought_up_to_the_records(tmp_path):
 
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(journal))
     (name,) = optuna.get_all_study_names(storage)
-    shown = optuna.load_study(study_name=name, storage=storage).trials
-    assert [(trial.user_attrs.get("run id"), trial.state) for trial in shown] == [
+    trials = optuna.load_study(study_name=name, storage=storage).trials
+    assert [(trial.user_attrs.get("run id"), trial.state) for trial in trials] == [
         ("a", STATES.COMPLETE),
         ("ghost", STATES.FAIL),
         (None, STATES.FAIL),
@@ -109,18 +109,18 @@ def test_importance_finds_the_field_that_matters():
         optimizer.start_trial(trial, str(number), "")
         optimizer.end_trial(str(number), "done", [float(params["model.latent_steps"])])
 
-    found = optimizer.importance()
+    importance = optimizer.importance()
 
-    assert found.trials == len(settings)  # the same settings twice are one trial
-    assert found.missing == {}
-    for shares in found.importance["selection_top1_accuracy"].values():
+    assert importance.trials == len(settings)  # the same settings twice are one trial
+    assert importance.missing == {}
+    for shares in importance.importance["selection_top1_accuracy"].values():
         assert sum(shares.values()) == pytest.approx(1)
         assert shares["model.latent_steps"] > 0.8
-    for method, ends in found.intervals["selection_top1_accuracy"].items():
-        for path, (low, high) in ends.items():
-            assert 0 <= low <= found.importance["selection_top1_accuracy"][method][path] <= high <= 1
-        others = [high for path, (_, high) in ends.items() if path != "model.latent_steps"]
-        assert ends["model.latent_steps"][0] > max(others)
+    for method, intervals in importance.intervals["selection_top1_accuracy"].items():
+        for path, (low, high) in intervals.items():
+            assert 0 <= low <= importance.importance["selection_top1_accuracy"][method][path] <= high <= 1
+        other_bounds = [high for path, (_, high) in intervals.items() if path != "model.latent_steps"]
+        assert intervals["model.latent_steps"][0] > max(other_bounds)
 
 
 @pytest.mark.parametrize("count", [0, FEWEST_TRIALS - 1])
@@ -135,9 +135,9 @@ def test_importance_of_too_few_trials_is_missing_with_its_reason(count):
         )
         for number in range(count)
     ]
-    found = Optimizer(plan(), tried).importance()
+    importance = Optimizer(plan(), tried).importance()
 
-    assert (found.trials, found.importance) == (count, {"selection_top1_accuracy": {}})
-    assert found.missing == dict.fromkeys(
+    assert (importance.trials, importance.importance) == (count, {"selection_top1_accuracy": {}})
+    assert importance.missing == dict.fromkeys(
         ["PED-ANOVA", "fANOVA"], f"too few trials: {count} finished, and it takes 10"
     )

@@ -17,12 +17,17 @@ from recstudy.report import Best, Curve, Importance, LearningCurves, Table
 from recstudy.study.plan import make_plan
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2))
-STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})], "seeds": 3}
+STUDY_FIELDS = {
+    "name": "s",
+    "presets": {"quick": BASE, "paper": BASE},
+    "variants": [Variant("a", {})],
+    "seeds": 3,
+}
 SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_steps"]}
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"name": 5}, "a study's name is that of a folder: .*, but got 5"),
         ({"presets": {}}, "s has no presets: give {NAME: RunConfig"),
@@ -56,13 +61,13 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
         ({"claims": [5]}, "the claims of s must be of Claim, but got 5"),
     ],
 )
-def test_a_study_that_cannot_be_is_refused_where_it_is_stated(fields, said):
-    with pytest.raises(ConfigError, match=said):
-        Study(**STATED | fields)
+def test_a_study_that_cannot_be_is_refused_where_it_is_stated(fields, message):
+    with pytest.raises(ConfigError, match=message):
+        Study(**STUDY_FIELDS | fields)
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"seeds": {"paper": 3}}, "s has seeds for 'paper': its presets are quick"),
         ({"budget": 5}, "a budget is a number of runs, hours or GPU hours, .*, but got 5"),
@@ -73,16 +78,16 @@ def test_a_study_that_cannot_be_is_refused_where_it_is_stated(fields, said):
         ({"ranges": {"model.latent_steps": 5}}, "s gives 'model.latent_steps' a range that is no Range: 5"),
     ],
 )
-def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, message):
+    with pytest.raises(ConfigError, match=message):
         Search(**SEARCHED | fields)
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("make_object", "message"),
     [
         (
-            lambda: Study(**STATED, sedes=3),
+            lambda: Study(**STUDY_FIELDS, sedes=3),
             r"no argument 'sedes': Study has name, .*\. Did you mean 'seeds'\?",
         ),
         (lambda: Study("s"), "s has no presets: give {NAME: RunConfig"),
@@ -96,7 +101,10 @@ def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, said):
             lambda: grid({"a": range(1000), "b": range(1000)}),
             "a, b have 1,000,000 combinations, but a study plans 100,000 runs",
         ),
-        (lambda: factorial({f"model.{at}": [0, 1] for at in range(40)}), "1,099,511,627,776 combinations"),
+        (
+            lambda: factorial({f"model.{index}": [0, 1] for index in range(40)}),
+            "1,099,511,627,776 combinations",
+        ),
         (lambda: RunConfig(data=5), "'data' must be a dictionary or instance of DataConfig, but got 5"),
         (lambda: TrainConfig(epoch=5), r"no field 'epoch': TrainConfig has .* Did you mean 'epochs'\?"),
         (
@@ -106,9 +114,9 @@ def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, said):
         (lambda: Curve("c", x="a"), "Curve needs 'y'"),
     ],
 )
-def test_a_misspelt_word_names_the_nearest(made, said):
-    with pytest.raises(ConfigError, match=said):
-        made()
+def test_a_misspelt_word_names_the_nearest(make_object, message):
+    with pytest.raises(ConfigError, match=message):
+        make_object()
 
 
 def test_the_second_one_of_a_kind_is_explained_as_the_first_is():
@@ -151,12 +159,15 @@ def test_what_is_no_fault_of_the_users_input_keeps_its_traceback(tmp_path):
 
 
 def test_presets_of_studies_and_searches_are_a_config_or_a_list_of_one():
-    assert Study(**STATED | {"presets": {"quick": [BASE], "paper": BASE}}).presets == STATED["presets"]
+    assert (
+        Study(**STUDY_FIELDS | {"presets": {"quick": [BASE], "paper": BASE}}).presets
+        == STUDY_FIELDS["presets"]
+    )
     assert Search(**SEARCHED | {"presets": {"quick": BASE}}).presets == SEARCHED["presets"]
 
 
 def test_without_a_stated_report_results_and_the_best_settings_are_shown():
-    study, search = (make_plan(stated) for stated in (Study(**STATED), Search(**SEARCHED)))
+    study, search = (make_plan(definition) for definition in (Study(**STUDY_FIELDS), Search(**SEARCHED)))
 
     assert [type(part) for part in study.report] == [Table, LearningCurves]
     assert {Best, Importance} <= {type(part) for part in search.report}

@@ -56,14 +56,16 @@ def test_our_pruners_stop_the_runs_that_tunes_stop(rule):
             run = scores.setdefault(name, {})
             epoch = len(run) + 1
             run[epoch] = chance.gauss(epoch, 5)
-            told = scheduler.on_trial_result(
+            decision = scheduler.on_trial_result(
                 Idle(), trials[name], {"epochs_done": epoch, "score": run[epoch]}
             )
-            others = [known for other, known in scores.items() if other != name]
-            assert ours(run, others, EPOCHS) == (told == TrialScheduler.STOP), (name, epoch)
-            if told == TrialScheduler.STOP or epoch == EPOCHS:
+            other_scores = [
+                scores_of_run for other_name, scores_of_run in scores.items() if other_name != name
+            ]
+            assert ours(run, other_scores, EPOCHS) == (decision == TrialScheduler.STOP), (name, epoch)
+            if decision == TrialScheduler.STOP or epoch == EPOCHS:
                 waiting.remove(name)
-                stopped += told == TrialScheduler.STOP
+                stopped += decision == TrialScheduler.STOP
     assert stopped > 20
 
 
@@ -99,12 +101,12 @@ def test_a_search_that_goes_on_knows_the_runs_of_before(tmp_path, rule):
 
 
 def test_a_pruner_of_one_s_own_decides_by_scores_of_which_larger_is_better(tmp_path):
-    heard = []
+    calls = []
     with gathering():
 
         @PRUNERS.add("mine")
-        def mine(run, others, epochs):
-            heard.append((dict(run), sorted(map(max, others)), epochs))
+        def mine(run, other_runs, epochs):
+            calls.append((dict(run), sorted(map(max, other_runs)), epochs))
             return run[max(run)] < 50
 
         scheduler = pruning(tmp_path, "mine")
@@ -112,12 +114,12 @@ def test_a_pruner_of_one_s_own_decides_by_scores_of_which_larger_is_better(tmp_p
         assert scheduler.stops("a", line(1, 40.0))
         assert not scheduler.stops("b", {"status": "done"})
 
-    assert heard == [({1: 60.0}, [9] * 4, 9), ({1: 60.0, 2: 40.0}, [9] * 4, 9)]
+    assert calls == [({1: 60.0}, [9] * 4, 9), ({1: 60.0, 2: 40.0}, [9] * 4, 9)]
 
 
 def test_a_pruner_that_raises_is_named_with_its_line(tmp_path):
     with gathering():
-        PRUNERS.add("broken")(lambda run, others, epochs: 1 / 0)
+        PRUNERS.add("broken")(lambda run, other_runs, epochs: 1 / 0)
         scheduler = pruning(tmp_path, "broken")
 
         with pytest.raises(
@@ -131,10 +133,10 @@ def test_a_sampler_of_one_s_own_proposes():
         SAMPLERS.add("every")(lambda plan, seed: optuna.samplers.BruteForceSampler(seed=seed))
         SAMPLERS.add("none")(lambda plan, seed: None)
         optimizer = Optimizer(make_plan(search(ranges=RANGES), sampler="every"), [])
-        asked = []
+        proposals = []
         for number in range(6):
             trial, params = optimizer.ask()
-            asked.append(tuple(params.values()))
+            proposals.append(tuple(params.values()))
             optimizer.start_trial(trial, str(number), "")
             optimizer.end_trial(str(number), "done", [1.0])
         with pytest.raises(
@@ -142,7 +144,7 @@ def test_a_sampler_of_one_s_own_proposes():
         ):
             Optimizer(make_plan(search(), sampler="none"), [])
 
-    assert sorted(asked) == [(steps, size) for steps in (1, 2, 3) for size in (16, 32)]
+    assert sorted(proposals) == [(steps, size) for steps in (1, 2, 3) for size in (16, 32)]
     with pytest.raises(
         ConfigError, match="--sampler must be one of tpe, gp, cmaes, nsgaii, qmc, random, but got 'every'"
     ):
@@ -150,26 +152,26 @@ def test_a_sampler_of_one_s_own_proposes():
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("given", [{}, {"ranges": RANGES, "when": WHEN}], ids=["all", "conditional"])
-def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sampler, given):
-    plan = make_plan(search(**given), sampler=sampler, families=("vitrm", "trm"))
+@pytest.mark.parametrize("search_fields", [{}, {"ranges": RANGES, "when": WHEN}], ids=["all", "conditional"])
+def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sampler, search_fields):
+    plan = make_plan(search(**search_fields), sampler=sampler, families=("vitrm", "trm"))
     optimizer = Optimizer(plan, [])
-    seen = set()
+    uses_batch_size = set()
 
     for number in range(14):  # more than any sampler's random start
         trial, params = optimizer.ask()
         fields = plan.space.ranges[params.get("family", "vitrm")]
-        searched = not given or params["model.latent_steps"] in (2, 3)
+        searched = not search_fields or params["model.latent_steps"] in (2, 3)
         assert set(params) - {"family"} == {path for path in fields if searched or path != "train.batch_size"}
         assert all(params[path] in fields[path] for path in params if path != "family")
         run = plan.run(number, params)
         assert run.config.train.batch_size == params.get("train.batch_size", VITRM.train.batch_size)
-        seen.add(searched)
+        uses_batch_size.add(searched)
         optimizer.start_trial(trial, run.id, run.label)
         optimizer.end_trial(run.id, "done", [float(number)])
 
-    assert seen == ({True, False} if given else {True}) or sampler == "cmaes"
-    assert [one.state for one in optimizer.study.trials] == [optuna.trial.TrialState.COMPLETE] * 14
+    assert uses_batch_size == ({True, False} if search_fields else {True}) or sampler == "cmaes"
+    assert [trial.state for trial in optimizer.study.trials] == [optuna.trial.TrialState.COMPLETE] * 14
 
 
 def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
@@ -183,7 +185,7 @@ def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
             first=[{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}],
         )
     )
-    whole = [{"model.latent_steps": 1}] + [
+    full_grid = [{"model.latent_steps": 1}] + [
         {"model.latent_steps": steps, "train.batch_size": size} for steps in (2, 3) for size in (16, 32)
     ]
 
@@ -191,9 +193,9 @@ def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
         {"model.latent_steps": 1},
         {"model.latent_steps": 3, "train.batch_size": 16},
     ]
-    assert list(plan.space.combinations()) == whole
+    assert list(plan.space.combinations()) == full_grid
     draws = plan.space.draws(0)
-    assert {repr(next(draws)) for _ in range(100)} == set(map(repr, whole))
+    assert {repr(next(draws)) for _ in range(100)} == set(map(repr, full_grid))
 
 
 def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
@@ -202,10 +204,10 @@ def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
 
     assert plan.definition != make_plan(search(ranges=RANGES)).definition
     assert record.search.space["vitrm"]["train.batch_size"].when == {"model.latent_steps": (2, 3)}
-    kept = adapter(PlanRecord).validate_json(
+    restored = adapter(PlanRecord).validate_json(
         adapter(PlanRecord).dump_json(record, by_alias=True, exclude_none=True)
     )
-    assert kept.search.space == record.search.space
+    assert restored.search.space == record.search.space
 
 
 @pytest.mark.parametrize(

@@ -152,17 +152,17 @@ def test_a_published_ratio_of_costs_is_counted_before_anything_runs():
     """002 4.3's 84 times is of rounded numbers (002-16), 004's 30 times of seconds with evaluation in them
     (004-2).
     """
-    told = {}
+    claims_by_metric = {}
     for name in ("vitrm_batch_size", "hrm_small_images"):
         study = load(name)
         for preset in study.presets:
             (part,) = [part for part in study.by_preset(study.report, preset) if isinstance(part, Arithmetic)]
-            told |= {
+            claims_by_metric |= {
                 claim.target.metric: (claim.target.value, claim.verdict) for claim in counted_claims(part)
             }
     hrm, cnn = (config.program.cost(config) for config in make_plan(study, "paper").configs[2:4])
 
-    assert told == {
+    assert claims_by_metric == {
         "params": (23.5, "agrees"),
         "params_ratio_vs_vit_small": (4.7, "agrees"),
         "params_ratio_vs_vit_base": (23.0, "agrees"),
@@ -178,12 +178,16 @@ def test_vitrm_is_compared_with_its_text_and_with_trms_procedure():
     """3.3: GELU. 3.5: as many passes, of which TRM's procedure has a gradient through the last alone."""
     plan = make_plan(load("vitrm_fairness"), "paper")
     labels = [variant.label for variant in plan.variants]
-    gelu, each, strict = (
+    gelu, update_each_step, strict = (
         plan.configs[labels.index(f"model={name}, batch_size=256, learning_rate=0.0003")]
         for name in ("ViTRM, GELU", "ViTRM, update each step", "ViTRM, TRM's procedure")
     )
 
     assert gelu.model.ffn == "gelu"
-    assert (each.train.supervision_steps, each.train.evaluation_steps, each.model.cycles) == (3, 3, 1)
+    assert (
+        update_each_step.train.supervision_steps,
+        update_each_step.train.evaluation_steps,
+        update_each_step.model.cycles,
+    ) == (3, 3, 1)
     assert (strict.train.supervision_steps, strict.model.cycles, strict.model.test_cycles) == (1, 3, 3)
     assert strict.model.gradient == "last_cycle"

@@ -9,7 +9,7 @@ from shipped import TOOLS, load, module
 from recstudy.errors import ConfigError
 from recstudy.study.plan import make_plan
 
-TAKEN = {
+RECORDED = {
     "command": "python studies/sudoku_depth.py", "runs": "12 of 12", "minutes": 7.2, "date": "2026-11-23", "machine": "a machine",
     "commit": "0123456789", "uncommitted changes": False, "wall seconds": 300,
 }  # fmt: skip
@@ -23,47 +23,52 @@ def judged(claim, verdict, text=""):
 
 
 def test_a_claim_has_its_verdict_in_each_preset_or_says_that_there_is_none():
-    (first, second), (other,) = STUDY.claims["quick"][:2], STUDY.claims["paper"][:1]
-    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(first, "supported")}}
+    (first, second), (paper_claim,) = STUDY.claims["quick"][:2], STUDY.claims["paper"][:1]
+    tables = {"sudoku_depth.quick": {**RECORDED, "claims": judged(first, "supported")}}
 
-    lines = INDEX.claims(replace(STUDY, claims={"quick": [first, second], "paper": [other]}), taken)
+    lines = INDEX.claims(replace(STUDY, claims={"quick": [first, second], "paper": [paper_claim]}), tables)
 
     assert lines[3:] == [
         "| claim | preset | verdict |",
         "| --- | --- | --- |",
         f"| {INDEX.writers.md(first.text)} | quick | supported |",
         f"| {INDEX.writers.md(second.text)} | quick | not judged |",
-        f"| {INDEX.writers.md(other.text)} | paper | not run |",
+        f"| {INDEX.writers.md(paper_claim.text)} | paper | not run |",
         "",
         "Not judged: the claim was added, or its margin changed, after these results were recorded.",
     ]
-    assert INDEX.claims(replace(STUDY, claims={"quick": [first]}), taken) == lines[:6]
+    assert INDEX.claims(replace(STUDY, claims={"quick": [first]}), tables) == lines[:6]
 
 
 def test_results_say_that_they_are_of_an_earlier_revision():
     """By the ids of their runs: today's study would run others."""
-    now = INDEX.ids(make_plan(STUDY, "quick").runs)
-    first = next(iter(now))
+    current_ids = INDEX.ids(make_plan(STUDY, "quick").runs)
+    first = next(iter(current_ids))
 
-    def shown(ids, **changes):
-        taken = {
+    def page_texts(ids, **changes):
+        tables = {
             "sudoku_depth.quick": {
-                **TAKEN,
+                **RECORDED,
                 "verdicts": {"trm Table 1": {"differs": 2}},
                 "ids": ids,
                 "changes": changes,
                 "tables": {},
             }
         }
-        return INDEX.page(STUDY, taken), "\n".join(INDEX.reproduced([STUDY], taken))
+        return INDEX.page(STUDY, tables), "\n".join(INDEX.reproduced([STUDY], tables))
 
-    changed = shown({**now, first: ["0123456789abcdef0123"]})
+    changed = page_texts({**current_ids, first: ["0123456789abcdef0123"]})
 
     shorter = INDEX.ids(make_plan(STUDY, "quick", {"train.epochs": 1}).runs)
 
-    more = INDEX.ids(make_plan(STUDY, "quick", seeds=STUDY.seeds["quick"] + 2).runs)
+    ids_of_more_seeds = INDEX.ids(make_plan(STUDY, "quick", seeds=STUDY.seeds["quick"] + 2).runs)
 
-    today = (shown(now), shown({}), shown(more), shown(shorter, **{"train.epochs": 1}))
+    today = (
+        page_texts(current_ids),
+        page_texts({}),
+        page_texts(ids_of_more_seeds),
+        page_texts(shorter, **{"train.epochs": 1}),
+    )
     assert all("earlier revision" not in text for texts in today for text in texts)
     assert (
         "**Earlier revision**: the code or settings of 1 of 4 variants (supervision\\_steps=1, cycles=1) have changed since."
@@ -72,7 +77,7 @@ def test_results_say_that_they_are_of_an_earlier_revision():
     assert "12 of 12 runs (2026-11-23, earlier revision): 2 differs" in changed[1]
     assert (
         "the code or settings of all variants have"
-        in shown({label: ["0123456789abcdef0123"] for label in now})[0]
+        in page_texts({label: ["0123456789abcdef0123"] for label in current_ids})[0]
     )
 
 
@@ -82,10 +87,10 @@ def test_time_is_that_in_which_any_run_was_under_way():
         ("2026-11-24T10:01:00+00:00", "2026-11-24T10:03:30+00:00"),
     ]
 
-    later = ("2026-11-24T15:00:00+00:00", "2026-11-24T15:00:40+00:00")  # another command's
+    later_span = ("2026-11-24T15:00:00+00:00", "2026-11-24T15:00:40+00:00")  # another command's
 
     assert INDEX.wall_seconds(spans) == 210
-    assert INDEX.wall_seconds([later, *spans]) == 250
+    assert INDEX.wall_seconds([later_span, *spans]) == 250
 
 
 COVERED = {"item": "Table 1", "study": "sudoku_depth", "status": "exact"}

@@ -101,16 +101,16 @@ def test_a_finished_command_that_the_driver_does_not_run_waits_for_it(results, d
 
 
 def test_a_plan_of_fewer_seeds_keeps_those_that_have_begun(results):
-    three, one = make_plan(tiny.study, seeds=3), make_plan(tiny.study, seeds=1)
+    three, single_seed = make_plan(tiny.study, seeds=3), make_plan(tiny.study, seeds=1)
     record_plan(three, results)
-    assert recorded(one, results)
+    assert recorded(single_seed, results)
     run = next(run for run in three.runs if run.seed == 1)
     results.run(run.id).path.mkdir()
     results.run(run.id).begin(Attempt())
 
-    record_plan(one, results)
+    record_plan(single_seed, results)
 
-    assert seeds(results) == seeds(results, f"plan-{one.definition}.json") == [0, 1]
+    assert seeds(results) == seeds(results, f"plan-{single_seed.definition}.json") == [0, 1]
     assert not recorded(three, results)
 
 
@@ -139,7 +139,7 @@ def test_two_drivers_begin_in_one_fresh_folder_of_a_store(object_store, tmp_path
     """The other one tries out whether it can write there."""
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "here"))
     uri = object_store.uri(tmp_path.name)
-    other = Mirror(uri, tmp_path / "there")
-    write_object(other.fs, other.key(other.root / ".probe-7"), b"")
+    other_mirror = Mirror(uri, tmp_path / "there")
+    write_object(other_mirror.fs, other_mirror.key(other_mirror.root / ".probe-7"), b"")
 
     assert Results(uri).create().pull().states() == {}

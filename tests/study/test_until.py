@@ -28,40 +28,52 @@ DECIDED = OpenQuestion("one is better", (0, 1), "supported", is_decided=True)
 CHEAP = OpenQuestion("two is better", (1, 2), "undecided", False, more_seeds=2, chance=0.9)
 DEAR = OpenQuestion("three is better", (3, 4), "undecided", False, more_seeds=5, chance=0.6)
 FAR = OpenQuestion("four is better", (4, 5), "undecided", False, more_seeds=36, chance=0.3)
-LOST = OpenQuestion("five is better", (4, 5), "undecided", False, why="1 seed failed or diverged")
-BEGUN = OpenQuestion("six is better", (2, 3), "not run", False, waits=True)
+LOST_QUESTION = OpenQuestion("five is better", (4, 5), "undecided", False, why="1 seed failed or diverged")
+BEGUN_QUESTION = OpenQuestion("six is better", (2, 3), "not run", False, waits=True)
 SEEDS = [3] * 6
-ONE_EACH = [1.0] * 6
+EQUAL_PRICES = [1.0] * 6
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seeds", "most", "prices", "budget", "block"),
+    ("questions", "seeds", "max_seeds", "prices", "budget", "block"),
     [
         # each open question, the cheapest first, up to the next look
-        ([DEAR, DECIDED, FAR, LOST, BEGUN, CHEAP], SEEDS, 10, ONE_EACH, inf, {1: 5, 2: 5, 3: 5, 4: 5}),
+        (
+            [DEAR, DECIDED, FAR, LOST_QUESTION, BEGUN_QUESTION, CHEAP],
+            SEEDS,
+            10,
+            EQUAL_PRICES,
+            inf,
+            {1: 5, 2: 5, 3: 5, 4: 5},
+        ),
         # nothing is open, or in reach, or without runs to come
-        ([DECIDED, FAR, LOST, BEGUN], SEEDS, 10, ONE_EACH, inf, {}),
-        ([CHEAP], [10] * 6, 10, ONE_EACH, inf, {}),
-        ([CHEAP], [3, 5, 3, 3, 3, 3], 10, ONE_EACH, inf, {2: 5}),  # a variant that is ahead waits
-        ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 7, {1: 5, 2: 5}),  # the next look of either costs 4 runs
-        ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 8, {1: 5, 2: 5, 3: 5, 4: 5}),
-        ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 3, {}),
+        ([DECIDED, FAR, LOST_QUESTION, BEGUN_QUESTION], SEEDS, 10, EQUAL_PRICES, inf, {}),
+        ([CHEAP], [10] * 6, 10, EQUAL_PRICES, inf, {}),
+        ([CHEAP], [3, 5, 3, 3, 3, 3], 10, EQUAL_PRICES, inf, {2: 5}),  # a variant that is ahead waits
+        ([DEAR, CHEAP], SEEDS, 10, EQUAL_PRICES, 7, {1: 5, 2: 5}),  # the next look of either costs 4 runs
+        ([DEAR, CHEAP], SEEDS, 10, EQUAL_PRICES, 8, {1: 5, 2: 5, 3: 5, 4: 5}),
+        ([DEAR, CHEAP], SEEDS, 10, EQUAL_PRICES, 3, {}),
         ([DEAR, CHEAP], SEEDS, 10, [1, 10, 10, 1, 1, 1], 10, {3: 5, 4: 5}),  # prices decide what is cheap
     ],
 )
-def test_which_variants_get_seeds(wanted, seeds, most, prices, budget, block):
-    assert next_block(wanted, seeds, most, prices, budget=budget) == block
+def test_which_variants_get_seeds(questions, seeds, max_seeds, prices, budget, block):
+    assert next_block(questions, seeds, max_seeds, prices, budget=budget) == block
 
 
 def test_how_a_question_ends():
     """A question is given up if even an effect of one standard error more would be decided in less than half
     of the cases.
     """
-    endings = [ending(one, SEEDS, 10) for one in (DECIDED, CHEAP, FAR, LOST, BEGUN)]
-    spent = [ending(one, SEEDS, 10, budget_spent=True) for one in (DECIDED, CHEAP, FAR, LOST, BEGUN)]
+    endings = [
+        ending(question, SEEDS, 10) for question in (DECIDED, CHEAP, FAR, LOST_QUESTION, BEGUN_QUESTION)
+    ]
+    endings_without_budget = [
+        ending(question, SEEDS, 10, budget_spent=True)
+        for question in (DECIDED, CHEAP, FAR, LOST_QUESTION, BEGUN_QUESTION)
+    ]
 
     assert endings == [Ending.DECIDED, Ending.OPEN, Ending.OUT_OF_REACH, Ending.OUT_OF_REACH, Ending.OPEN]
-    assert spent == [
+    assert endings_without_budget == [
         Ending.DECIDED,
         Ending.BUDGET_SPENT,
         Ending.OUT_OF_REACH,
@@ -136,15 +148,15 @@ def test_a_budget_in_runs_counts_all_that_are_planned(results):
 
 
 def test_a_budget_in_hours_is_spent_over_all_sessions(results):
-    plan, now = make_plan(tiny.study, max_seeds=10), [0.0]
+    plan, clock_time = make_plan(tiny.study, max_seeds=10), [0.0]
     log = results.root / "until.jsonl"
     for gpus, left in ((1.0, 1.5), (0.5, 1.0)):  # of a run of half an hour, then of one of an hour
-        until = Until(10, Budget(2, "gpuh"), Meter(log, Budget(2, "gpuh"), clock=lambda: now[0]))
+        until = Until(10, Budget(2, "gpuh"), Meter(log, Budget(2, "gpuh"), clock=lambda: clock_time[0]))
         until.meter.gpus = gpus
         (run, *_) = plan.runs
         source = Source(deque(), until.meter)
         source.on_start(run)
-        now[0] += 1800 / gpus
+        clock_time[0] += 1800 / gpus
         source.on_end(run, {})
         until.meter.write()
         assert until.budget_left(plan) == pytest.approx(left)
@@ -180,8 +192,8 @@ def test_a_study_ends_with_each_question_decided_or_out_of_reach(results, capsys
     assert records.looks_at([0, 2]).taken[:2] == (1, 3)  # one seed shows no variance; then the schedule
     assert set(results.states().items()) == {(row.id, "done") for row in records.rows}
 
-    again = command()
+    second_output = command()
 
-    assert f"{len(records.rows)} runs: all finished before" in again
-    assert "Ray dashboard" not in again
-    assert again.splitlines()[-1] == first.splitlines()[-1]
+    assert f"{len(records.rows)} runs: all finished before" in second_output
+    assert "Ray dashboard" not in second_output
+    assert second_output.splitlines()[-1] == first.splitlines()[-1]

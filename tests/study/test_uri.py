@@ -20,7 +20,7 @@ TWO = (
     "--set",
     "resources.checkpoint_seconds=0.5",
 )
-ONE = "latent_steps=1, supervision_steps=1"
+FIRST_VARIANT = "latent_steps=1, supervision_steps=1"
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def results(stored: dict[str, bytes]) -> dict[str, dict]:
     }
 
 
-def alone(config: bytes, folder: Path) -> dict:
+def run_without_ray(config: bytes, folder: Path) -> dict:
     """The result of a run in a folder, without Ray."""
     folder.mkdir(parents=True)
     trial = Trial("tiny", "alone", json.loads(config), "x", str(folder), "data", False, ".", None, False)
@@ -65,50 +65,59 @@ def alone(config: bytes, folder: Path) -> dict:
 @pytest.mark.whole
 def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tmp_path):
     shell = machine("a")
-    shell.run("--only", ONE)
+    shell.run("--only", FIRST_VARIANT)
 
-    there = stored()
-    ((run, result),) = results(there).items()
-    assert result["metrics"] == alone(there[f"runs/{run}/config.json"], tmp_path / "alone/runs/x")["metrics"]
-    assert not [name for name in there if name.endswith(("/lock", ".pt"))]
-    assert {f"runs/{run}/answers.npz", f"runs/{run}/weights.safetensors", "recstudy.json"} < set(there)
-    assert {"studies/tiny/quick/plan.json", "studies/tiny/quick/report/report.html"} < set(there)
+    stored_files = stored()
+    ((run, result),) = results(stored_files).items()
+    assert (
+        result["metrics"]
+        == run_without_ray(stored_files[f"runs/{run}/config.json"], tmp_path / "alone/runs/x")["metrics"]
+    )
+    assert not [name for name in stored_files if name.endswith(("/lock", ".pt"))]
+    assert {f"runs/{run}/answers.npz", f"runs/{run}/weights.safetensors", "recstudy.json"} < set(stored_files)
+    assert {"studies/tiny/quick/plan.json", "studies/tiny/quick/report/report.html"} < set(stored_files)
     assert not list(shell.results.with_suffix(".work").glob("*"))
 
-    other = machine("b")
-    assert "1 run: all finished before" in other.run("--only", ONE)
-    assert other.table() == shell.table()
-    other.run("--no-ray", "--only", ONE, "--init-from", run, "--set", "train.epochs=0")
-    after = stored()
-    (weights,) = (name for name in after if name.startswith("weights/") and name.endswith(".safetensors"))
-    assert after[weights] == there[f"runs/{run}/weights.safetensors"]
-    (judged,) = (again for id, again in results(after).items() if id != run)
+    other_machine = machine("b")
+    assert "1 run: all finished before" in other_machine.run("--only", FIRST_VARIANT)
+    assert other_machine.table() == shell.table()
+    other_machine.run("--no-ray", "--only", FIRST_VARIANT, "--init-from", run, "--set", "train.epochs=0")
+    stored_after = stored()
+    (weights,) = (
+        name for name in stored_after if name.startswith("weights/") and name.endswith(".safetensors")
+    )
+    assert stored_after[weights] == stored_files[f"runs/{run}/weights.safetensors"]
+    (judged,) = (judged_result for id, judged_result in results(stored_after).items() if id != run)
     assert judged["provenance"]["initial"]["source"] == f"run {run}"
     # it trains on nothing
-    known = {name: value for name, value in result["metrics"].items() if name != "train_top1_accuracy"}
-    assert judged["metrics"] == known
+    expected_metrics = {
+        name: value for name, value in result["metrics"].items() if name != "train_top1_accuracy"
+    }
+    assert judged["metrics"] == expected_metrics
 
 
 @pytest.mark.fault
 def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path):
-    lost, other = machine("a"), machine("b")
-    with lost.start(*TWO) as driver:
+    lost_machine, other_machine = machine("a"), machine("b")
+    with lost_machine.start(*TWO) as driver:
         until(
             lambda: len({name.split("/")[1] for name in stored() if "checkpoint" in name}) == 2, "checkpoints"
         )
         kill_all(driver)
-    shutil.rmtree(lost.folder)
+    shutil.rmtree(lost_machine.folder)
 
-    with other.start(*TWO) as driver:
+    with other_machine.start(*TWO) as driver:
         output, errors = driver.communicate(timeout=900)
     assert driver.returncode == 0, output + errors
-    there = stored()
-    assert len(results(there)) == 2
-    for run, result in results(there).items():
+    stored_files = stored()
+    assert len(results(stored_files)) == 2
+    for run, result in results(stored_files).items():
         assert (
             result["metrics"]
-            == alone(there[f"runs/{run}/config.json"], tmp_path / f"alone/runs/{run}")["metrics"]
+            == run_without_ray(stored_files[f"runs/{run}/config.json"], tmp_path / f"alone/runs/{run}")[
+                "metrics"
+            ]
         )
         assert result["attempts"] == 2
-        lines = map(json.loads, there[f"runs/{run}/epochs.jsonl"].splitlines())
+        lines = map(json.loads, stored_files[f"runs/{run}/epochs.jsonl"].splitlines())
         assert [line["epoch"] for line in lines] == list(range(EPOCHS))

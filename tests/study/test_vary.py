@@ -22,8 +22,8 @@ def test_an_axis_of_its_own_has_other_levels_and_the_others_stay():
         study.variants["quick"],
         grid({"train.supervision_steps": [1, 2], "model.latent_steps": [2, 5]}),
     )
-    assert [(one.label, one.changes, one.levels) for one in ours] == [
-        (one.label, one.changes, one.levels) for one in theirs
+    assert [(variant.label, variant.changes, variant.levels) for variant in ours] == [
+        (variant.label, variant.changes, variant.levels) for variant in theirs
     ]
     assert study.variants["long"] == tiny.study.variants
 
@@ -44,7 +44,7 @@ def test_named_variants_are_named_still_and_compared_at_the_same_level():
 
     ours = study.varied("quick", {"train.batch_size": [16, 64]}).variants["quick"]
 
-    assert [(one.label, one.base) for one in ours] == [
+    assert [(variant.label, variant.base) for variant in ours] == [
         ("full, batch_size=16", ""),
         ("full, batch_size=64", ""),
         ("no dropout, batch_size=16", "full, batch_size=16"),
@@ -55,13 +55,13 @@ def test_named_variants_are_named_still_and_compared_at_the_same_level():
 def test_a_variant_is_compared_with_its_base_at_the_same_new_level():
     """Whose label names the axis that is varied, too."""
     variants = [
-        replace(one, base="batch_size=16, dropout=0.0" if one.levels["dropout"] else "")
-        for one in grid({"train.batch_size": [16, 32], "model.dropout": [0.0, 0.1]})
+        replace(variant, base="batch_size=16, dropout=0.0" if variant.levels["dropout"] else "")
+        for variant in grid({"train.batch_size": [16, 32], "model.dropout": [0.0, 0.1]})
     ]
 
     plan = make_plan(with_variants(variants).varied("quick", {"train.batch_size": [64, 128]}))
 
-    assert [(one.label, one.base) for one in plan.variants] == [
+    assert [(variant.label, variant.base) for variant in plan.variants] == [
         ("dropout=0.0, batch_size=64", ""),
         ("dropout=0.0, batch_size=128", ""),
         ("dropout=0.1, batch_size=64", "dropout=0.0, batch_size=64"),
@@ -74,7 +74,7 @@ def test_a_variant_that_differed_from_its_base_in_what_is_varied_alone_is_that_b
 
     plan = make_plan(study.varied("quick", {"model.dropout": [0.2, 0.3]}))
 
-    assert [(one.label, one.base) for one in plan.variants] == [
+    assert [(variant.label, variant.base) for variant in plan.variants] == [
         ("base, dropout=0.2", ""),
         ("base, dropout=0.3", ""),
         ("batch_size=64, dropout=0.2", "base, dropout=0.2"),

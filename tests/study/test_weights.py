@@ -37,10 +37,10 @@ NAMES = {"hrm": "HRM", "trm": "TRM-MLP"}
 
 
 def command(capsys, *words):
-    with pytest.raises(SystemExit, match=r"^\d+$") as ended:
+    with pytest.raises(SystemExit, match=r"^\d+$") as exit_info:
         main(["weights", *map(str, words)])
-    said = capsys.readouterr()
-    return ended.value.code, said.out, said.err
+    captured = capsys.readouterr()
+    return exit_info.value.code, captured.out, captured.err
 
 
 def tiny(family: str, rows: int = 1):
@@ -99,17 +99,21 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
     family, tmp_path, capsys
 ):
     file = checkpoint(tmp_path / "theirs", family)
-    code, out, errors = command(
+    code, output, errors = command(
         capsys, "import", file, "sudoku", "--as", family, *SET, "--results", tmp_path / "r"
     )
 
     assert (code, errors) == (0, "")
     results = Results(tmp_path / "r")
     result = read_record(results.run(only_run(results)).result, Result)
-    made = result.provenance
-    assert (made.origin, made.initial.source, made.initial.names) == ("imported", str(file), family)
-    assert made.initial.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
-    assert made.initial.settings["halt_max_steps"] == 4
+    provenance = result.provenance
+    assert (provenance.origin, provenance.initial.source, provenance.initial.names) == (
+        "imported",
+        str(file),
+        family,
+    )
+    assert provenance.initial.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert provenance.initial.settings["halt_max_steps"] == 4
     config = RunConfig.model_validate(json.loads(results.run(only_run(results)).config.read_text()))
     assert (config.train.halt_weight, config.train.loss) == (0.5, "stablemax"), "as the authors' trainers"
     assert result.selected.epoch is None
@@ -117,8 +121,8 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
     network = random_network(tiny(family), DATA)
     answers = unpacked(results.run(only_run(results)).answers).answers
     assert np.array_equal(answers.cells, solved(network, segments=4))
-    assert " (imported)" in out
-    assert "Imported weights, evaluated here and not trained here" in out
+    assert " (imported)" in output
+    assert "Imported weights, evaluated here and not trained here" in output
 
 
 def solved(network, segments):
@@ -148,11 +152,11 @@ def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(import
 
 def base(imported: Path, **train) -> RunConfig:
     """A run of the imported network on the same data."""
-    known = RunConfig.model_validate(
+    imported_config = RunConfig.model_validate(
         json.loads(Results(imported).run(only_run(Results(imported))).config.read_text())
     )
-    return known.with_changes(
-        {"train.init_from": "", "train.epochs": 1} | {f"train.{name}": one for name, one in train.items()}
+    return imported_config.with_changes(
+        {"train.init_from": "", "train.epochs": 1} | {f"train.{name}": value for name, value in train.items()}
     )
 
 
@@ -172,18 +176,18 @@ def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
     none = {"learning_rate": 1e-30, "final_learning_rate": 0.0, "puzzle_learning_rate": 1e-30}
     still, run = study(base(imported, **none)), only_run(Results(imported))
     first = recstudy.run(still, results=tmp_path / "drawn", ray=False).records.rows[0]
-    begun = recstudy.run(
+    started = recstudy.run(
         still, results=imported.parent / "begun", init_from=imported / "runs" / run, ray=False
     ).records.rows[0]
-    before = read_record(Results(imported).run(run).result, Result)
+    source_result = read_record(Results(imported).run(run).result, Result)
 
-    assert begun.id != first.id
+    assert started.id != first.id
     assert (
-        begun.result.metrics["cell_accuracy"]
-        == before.metrics["cell_accuracy"]
+        started.result.metrics["cell_accuracy"]
+        == source_result.metrics["cell_accuracy"]
         != first.result.metrics["cell_accuracy"]
     )
-    assert (begun.provenance.origin, begun.provenance.initial.source) == (
+    assert (started.provenance.origin, started.provenance.initial.source) == (
         "trained",
         str(imported / "runs" / run),
     )
@@ -191,13 +195,17 @@ def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
 
 
 def test_other_weights_in_the_place_of_those_of_a_run_are_refused(tmp_path):
-    own, other = (Weights({"a": torch.tensor([value])}, Initial(source="made")) for value in (1.0, 2.0))
-    config = tiny_run().with_changes({"train.init_from": own.keep(Results(tmp_path))})
+    own_weights, other_weights = (
+        Weights({"a": torch.tensor([value])}, Initial(source="made")) for value in (1.0, 2.0)
+    )
+    config = tiny_run().with_changes({"train.init_from": own_weights.keep(Results(tmp_path))})
     assert initial(config, Results(tmp_path)).state["a"].item() == 1.0
 
-    Results(tmp_path).weights(own.digest).write_bytes(other.content)
+    Results(tmp_path).weights(own_weights.digest).write_bytes(other_weights.content)
 
-    with pytest.raises(DataError, match=f"holds other weights than those of its name, {other.digest}"):
+    with pytest.raises(
+        DataError, match=f"holds other weights than those of its name, {other_weights.digest}"
+    ):
         initial(config, Results(tmp_path))
 
 
@@ -221,30 +229,30 @@ def test_what_is_exported_is_read_again_and_says_the_same(imported, tmp_path, ca
 
     monkeypatch.chdir(tmp_path)
     assert command(capsys, "import", "model", "--results", "again")[0] == 0
-    again = read_record(Results("again").run(only_run(Results("again"))).result, Result)
-    assert again.metrics == result.metrics
+    restored = read_record(Results("again").run(only_run(Results("again"))).result, Result)
+    assert restored.metrics == result.metrics
 
 
 def test_what_is_exported_for_the_authors_code_is_read_again_and_says_the_same(imported, tmp_path, capsys):
     run = only_run(Results(imported))
-    code, out, _ = command(capsys, "export", run, tmp_path / "model", "--as", "trm", "--results", imported)
+    code, output, _ = command(capsys, "export", run, tmp_path / "model", "--as", "trm", "--results", imported)
 
     assert (code, sorted(path.name for path in (tmp_path / "model").iterdir())) == (
         0,
         ["README.md", "all_config.yaml", "step_0"],
     )
-    assert "step_0, all_config.yaml and README.md" in out
+    assert "step_0, all_config.yaml and README.md" in output
     assert (
         "recstudy weights import model/step_0 sudoku --as trm" in (tmp_path / "model/README.md").read_text()
     )
     assert set(torch.load(tmp_path / "model/step_0")) == set(torch.load(imported.parent / "theirs/step_3"))
     words = (tmp_path / "model", "sudoku", "--as", "trm", *SET, "--results", tmp_path / "again")
     assert command(capsys, "import", *words)[0] == 0
-    again, result = (
+    restored, result = (
         read_record(results.run(only_run(results)).result, Result)
         for results in (Results(tmp_path / "again"), Results(imported))
     )
-    assert again.metrics == result.metrics
+    assert restored.metrics == result.metrics
     code, _, errors = command(capsys, "export", run, tmp_path / "other", "--as", "hrm", "--results", imported)
     assert (code, errors.count("\n"), (tmp_path / "other").exists()) == (2, 1, False), errors
 
@@ -267,8 +275,8 @@ def test_a_table_with_spare_rows_is_read_again_on_the_data_set_that_it_was_train
     imported, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    more = base(imported).with_changes({"model.identifiers": 4})
-    trained = recstudy.run(study(more), results="trained", ray=False).records.rows[0]
+    larger_config = base(imported).with_changes({"model.identifiers": 4})
+    trained = recstudy.run(study(larger_config), results="trained", ray=False).records.rows[0]
     for words, expected in {(): 0, ("--set", "data.drawing_seed=1"): 2}.items():
         assert (
             command(capsys, "import", f"trained/runs/{trained.id}", *words, "--results", "again")[0]
@@ -281,13 +289,13 @@ def test_an_export_is_whole_or_not_there(imported, tmp_path, capsys):
     (tmp_path / "there").mkdir()
     (tmp_path / "file").write_text("")
 
-    for words, said in {
+    for words, message in {
         (run, "there"): r"there is there already. Give another name, or remove it first.",
         ("0" * 20, "new"): r"no finished run '00000000000000000000' in ",
         (run, "file/new"): r"file/new cannot be written: File exists. Nothing was.",
     }.items():
         code, _, errors = command(capsys, "export", words[0], tmp_path / words[1], "--results", imported)
-        assert (code, said in errors, errors.count("\n")) == (2, True, 1), errors
+        assert (code, message in errors, errors.count("\n")) == (2, True, 1), errors
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "there"]
 
@@ -298,7 +306,7 @@ def test_files_that_do_not_fit_are_one_line_and_nothing_is_written(tmp_path, cap
         (tmp_path / folder).mkdir()
         for step in steps:
             (tmp_path / folder / f"step_{step}").touch()
-    for words, said in {
+    for words, message in {
         (
             "import",
             tmp_path / "none",
@@ -330,7 +338,7 @@ def test_files_that_do_not_fit_are_one_line_and_nothing_is_written(tmp_path, cap
         ): "'a/b' cannot be the name of a study",
     }.items():
         code, _, errors = command(capsys, *words, "--results", tmp_path / "r")
-        assert (code, said in errors, errors.count("\n")) == (2, True, 1), errors
+        assert (code, message in errors, errors.count("\n")) == (2, True, 1), errors
 
     assert not (tmp_path / "r").exists()
 

@@ -59,8 +59,8 @@ def link(state: str) -> None:
 
 def on(host: int, *command: str) -> list[str]:
     """`command`, on one of the two hosts."""
-    named = ["unshare", "--uts", "sh", "-c", f'hostname host{host} && exec "$@"', "sh"]
-    return ["ip", "netns", "exec", NAMES[host], *named, *command]
+    renamed_shell = ["unshare", "--uts", "sh", "-c", f'hostname host{host} && exec "$@"', "sh"]
+    return ["ip", "netns", "exec", NAMES[host], *renamed_shell, *command]
 
 
 def node(host: int, folder: str, cpus: int) -> list[str]:

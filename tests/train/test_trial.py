@@ -147,7 +147,7 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
             "status": "held",
             "by": f"process {os.getpid()} on {socket.gethostname()}",
         }
-        assert not RunFolder(Path(work.folder)).begun
+        assert not RunFolder(Path(work.folder)).running_runs
     assert run_trial(work, lambda line: None)["status"] == "done"
 
 
