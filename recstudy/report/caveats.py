@@ -128,11 +128,15 @@ def missing_metric_notes(
     """
     names = dict.fromkeys(name.partition(".")[0] for name in metrics)
     runs = [run for index in variants for run in records.by_variant[index] if run.done]
-    missing = Counter(name for name in names for run in runs if _could_have(run, name))
-    if not missing:
+    missing_counts = Counter(name for name in names for run in runs if _could_have(run, name))
+    if not missing_counts:
         return ()
-    command = f"recstudy evaluate {records.command_path} " + " ".join(f"--metric {name}" for name in missing)
-    counts = (f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in missing.items())
+    command = f"recstudy evaluate {records.command_path} " + " ".join(
+        f"--metric {name}" for name in missing_counts
+    )
+    counts = (
+        f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in missing_counts.items()
+    )
     return (f"not computed yet: {', '.join(counts)}. Compute without training: {command}",)
 
 
@@ -145,9 +149,9 @@ def _could_have(run: Row, name: str) -> bool:
         return False
     tasks: set[str] = set()
     for measured in run.measured:
-        other = METRICS.get(measured)
-        if other is not None and other.of is not None and len(other.tasks) == 1:
-            tasks.update(other.tasks)
+        other_metric = METRICS.get(measured)
+        if other_metric is not None and other_metric.of is not None and len(other_metric.tasks) == 1:
+            tasks.update(other_metric.tasks)
     return not tasks.isdisjoint(definition.tasks)
 
 

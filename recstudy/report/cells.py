@@ -275,5 +275,5 @@ def damage_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     damages = list(dict.fromkeys(damage for cell in cells for damage in cell.damages))
     if not damages:
         return ()
-    others = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
-    return (f"values as recorded, without intervals over items: {damages[0]}{others}",)
+    more_damages = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
+    return (f"values as recorded, without intervals over items: {damages[0]}{more_damages}",)

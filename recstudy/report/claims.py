@@ -162,12 +162,12 @@ class Claims(QuestionPart):
 
     @property
     def required_names(self) -> list[str]:
-        needed = []
+        required_levels = []
         for claim in self.claims:
             for _, selector in claim.selectors:
                 settings = ((name, level) for name, level in selector.items() if name != METRIC)
-                needed += [level if name == TUNED else name for name, level in settings]
-        return needed
+                required_levels += [level if name == TUNED else name for name, level in settings]
+        return required_levels
 
     @property
     def shown_metrics(self) -> list[str]:

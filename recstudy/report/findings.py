@@ -143,7 +143,7 @@ def claim_text(row: QuestionRow) -> str:
     """
     values = _side_values(row)
     count = f"n={row.estimate.n}"
-    if len(row.terms) == 1 and len(row.terms[0].of) == 1:  # the claim is about one value
+    if len(row.terms) == 1 and len(row.terms[0].direction) == 1:  # the claim is about one value
         result = f"{inline(row.metric)} {_estimate(row, metric(row.metric).unit)}, {count}"
     else:
         difference = f"difference {_estimate(row, _difference_unit(row))}, {count}"
@@ -341,12 +341,12 @@ def _count_words(
     counts: Counter[str], order: Sequence[str], noun: str, details: Mapping[str, str], total: int = 0
 ) -> str:
     """Return `3 of 12 values agree, 9 not comparable (data digits, not cifar10)`."""
-    whole = f" of {plural(total or counts.total(), noun)}"
+    total_words = f" of {plural(total or counts.total(), noun)}"
     phrases: list[str] = []
     for word in (word for word in order if counts[word]):
         verb = word.removesuffix("s") if counts[word] > 1 else word  # agrees, differs
         detail = f" ({details[word]})" if details.get(word) else ""
-        phrases.append(f"{counts[word]:,}{'' if phrases else whole} {verb}{detail}")
+        phrases.append(f"{counts[word]:,}{'' if phrases else total_words} {verb}{detail}")
     return ", ".join(phrases)
 
 
@@ -393,7 +393,7 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
             question = OpenQuestion(
                 row.label, row.variants, verdict_words(row), row.verdict.is_decided, row.left > 0
             )
-            questions.append(_with_remedy(question, row.answer, seeds, "; ".join(row.lost)))
+            questions.append(_with_remedy(question, row.answer, seeds, "; ".join(row.loss_reasons)))
     for value in published_values(records):
         target, cell = value.match.target, value.cell
         if value.match.reasons or metric(cell.metric).computed:

@@ -1,7 +1,7 @@
 """The appearance of figures: templates for screen and paper, colours for colour-blind readers, common traces.
 
-The page sets a figure's width; Plotly sets margins, legend and ticks. `on_paper` gives a figure the width of a
-venue's column or text.
+The page sets a figure's width, and Plotly sets margins, legend and ticks. `on_paper` gives a figure the
+width of a venue's column or text.
 """
 
 from __future__ import annotations

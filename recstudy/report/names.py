@@ -1,4 +1,6 @@
-"""What metrics are called, what they are measured in, how their numbers are printed; and which variants a
+"""Names for readers: titles and units of metrics, formats of numbers, words for settings and study titles.
+
+Tables, figures, pages and the board take their words from here. `is_selected` also decides which variants a
 selector names.
 """
 
@@ -13,11 +15,10 @@ from recstudy.records import Json
 from recstudy.records.study_schema import PlanRecord, VariantRecord
 from recstudy.terminal import flops
 
-DASH = "\N{EN DASH}"  # stands where there is no number
-# What stands before the name of a metric that was measured elsewhere than on the test split.
+DASH = "\N{EN DASH}"  # printed in place of a missing number
+# A prefix of a metric's name states its split. Without a prefix, the metric is of the test split.
 SPLITS = {"selection_": "selection", "train_": "training"}
-# What a published unit is worth in the unit above: papers print millions and fractions, records hold counts
-# and percents.
+# Papers print millions and fractions. Records have counts and percents.
 SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
 
 # How page titles spell the acronyms and names in the name of a study file.
@@ -48,37 +49,45 @@ NAMING = ("model", "data", "variant")  # axes whose levels are names
 
 
 def improved_metric(name: str) -> str:
-    """Return, of `avg_bleu_delta`, the metric that is improved, in percent of it; empty for any other
-    name.
+    """Return the metric behind a relative improvement: `avg_bleu` for `avg_bleu_delta`.
+
+    Any other name gives an empty text.
     """
-    of = name.removesuffix("_delta")
-    return of if of != name and find_metric(of.partition(".")[0]) else ""
+    base_name = name.removesuffix("_delta")
+    is_improvement = base_name != name and find_metric(base_name.partition(".")[0])
+    return base_name if is_improvement else ""
 
 
 def find_metric(name: str) -> Metric | None:
-    """Return the registered metric of that name, as `selection_auroc` on the selection split; None where
-    there is none.
+    """Return the registered metric of this name, or None.
+
+    `selection_auroc` is the metric `auroc` on the selection split.
     """
-    if (found := METRICS.get(name)) is not None:
-        return found
-    for start, words in SPLITS.items():
-        if name.startswith(start) and (of := METRICS.get(name.removeprefix(start))):
-            return replace(of, title=f"{of.title}, {words}", by_finding=False)
+    definition = METRICS.get(name)
+    if definition is not None:
+        return definition
+    for prefix, split in SPLITS.items():
+        test_metric = METRICS.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if test_metric:
+            return replace(test_metric, title=f"{test_metric.title}, {split}", by_finding=False)
     return None
 
 
 def metric(name: str) -> Metric:
-    """Look up the metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so
-    many steps; an unknown name stays, less the underscores."""
-    if (known := find_metric(name)) is not None:
-        return known
+    """Return the metric of this name, or a new one whose title is the name without underscores.
+
+    `auroc.Effusion` has the unit of `auroc`. `top1_accuracy@4` is the accuracy after 4 supervision steps.
+    """
+    definition = find_metric(name)
+    if definition is not None:
+        return definition
     name, _, depth = name.partition("@")
     if depth:
         return replace(metric(name), title=f"{metric(name).title} after {depth}", by_finding=False)
-    if of := improved_metric(name):
+    if improved := improved_metric(name):
         return replace(
-            metric(of),
-            title=f"{metric(of).title} delta",
+            metric(improved),
+            title=f"{metric(improved).title} delta",
             unit="%",
             better=None,
             form=".2f",
@@ -86,44 +95,47 @@ def metric(name: str) -> Metric:
             share=False,
         )
     parent, _, part = name.partition(".")
-    found, words = find_metric(parent), part.replace("_", " ")
-    if found is None:
+    parent_metric, words = find_metric(parent), part.replace("_", " ")
+    if parent_metric is None:
         return Metric(better=None, title=name.replace("_", " "))
-    return replace(found, title=f"{found.title}, {words}") if words else found
+    return replace(parent_metric, title=f"{parent_metric.title}, {words}") if words else parent_metric
 
 
 def at_depth(metric: str, depth: int | str) -> str:
-    """Return the name of a metric of the test set after so many supervision steps, from the same weights."""
+    """Return the name of a test metric after `depth` supervision steps of the same weights."""
     return f"{metric}@{depth}"
 
 
 def in_own_unit(name: str, value: float, unit: str) -> float:
-    """Return a published value in the unit that the records use."""
-    return value * (100.0 if unit == "fraction" and metric(name).unit == "%" else SCALES.get(unit, 1.0))
+    """Return a published value in the unit of the records."""
+    is_fraction_of_percent = unit == "fraction" and metric(name).unit == "%"
+    return value * (100.0 if is_fraction_of_percent else SCALES.get(unit, 1.0))
 
 
 def number(name: str, value: float) -> str:
-    """Return a value of this metric, as tables print it."""
+    """Return a value of this metric as tables print it."""
     return format(value, metric(name).form)
 
 
 def quantity(name: str, value: float) -> str:
-    """Return a value that stands alone, with its unit: `83.5 %`, `392.7 GFLOP`, `13,800 images/s`."""
-    known = metric(name)
-    if known.unit == "PFLOP":
+    """Return a value with its unit: `83.5 %`, `392.7 GFLOP`, `13,800 images/s`."""
+    definition = metric(name)
+    if definition.unit == "PFLOP":
         return flops(value)
-    words = f"{value:,.0f}" if known.form.endswith("g") and abs(value) >= 1000 else number(name, value)
-    return f"{words} {known.unit}".strip()
+    # The format `g` would print 13800 as 1.38e+04.
+    is_large = definition.form.endswith("g") and abs(value) >= 1000
+    words = f"{value:,.0f}" if is_large else number(name, value)
+    return f"{words} {definition.unit}".strip()
 
 
 def inline(name: str) -> str:
-    """Return a metric's title within a sentence: `exact accuracy`; AUROC and CIDEr stay as they are."""
+    """Return a metric's title within a sentence: `exact accuracy`, but `AUROC` and `CIDEr`."""
     title = metric(name).title
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def points(name: str, difference: str) -> str:
-    """Return a difference with what it is counted in: those of percents are points."""
+    """Return a difference with its unit. The unit of a difference of percents is points."""
     unit = metric(name).unit
     return f"{difference} points" if unit == "%" else f"{difference} {unit}".strip()
 
@@ -136,7 +148,9 @@ def value_text(value: Any) -> str:
         return ", ".join(f"{key}={value_text(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return "[" + ", ".join(value_text(item) for item in value) + "]"
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def plural(count: int, word: str) -> str:
@@ -217,34 +231,39 @@ def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
 
 
 def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
-    """Give its level of an axis, or its value of a config field; `variant` is its label, `model` and `data`
-    are titles.
+    """Return a variant's level of an axis, or its value of a config field; None if it has neither.
 
-    None where it has neither.
+    The name `variant` stands for the label, `model` and `data` for their titles.
     """
     if name in variant.levels:
         level = variant.levels[name]
         return value_text(level) if isinstance(level, dict | list) else level
-    known = {"variant": variant.label, "model": variant.model, "data": variant.data}
-    return config[name] if name in config else config.get(PREFIX + name, known.get(name))
+    titles = {"variant": variant.label, "model": variant.model, "data": variant.data}
+    return config[name] if name in config else config.get(PREFIX + name, titles.get(name))
 
 
 def setting_name(path: str) -> str:
-    """Return what a reader calls a setting: of a user's own program as the program does."""
+    """Return a setting's name for readers: settings of a user's own program lose their prefix."""
     return path.removeprefix(PREFIX)
 
 
-def is_selected(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
-    """Tell whether a variant with these levels is one that the selector means; a list is any of its
-    values.
+def is_selected(selector: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
+    """Return whether a selector names a variant.
+
+    Args:
+        selector: Axis or setting -> its level. A list stands for any of its values.
+        level: Returns the variant's level of an axis or setting.
     """
-    several = (
-        (level(name), [wanted, *(wanted if isinstance(wanted, list | tuple) else [])])
-        for name, wanted in where.items()
-    )
-    return all(any(same_value(found, one) for one in any_of) for found, any_of in several)
+    for name, value in selector.items():
+        # A level may be a list itself, so the list counts as one of the values.
+        values = [value, *(value if isinstance(value, list | tuple) else [])]
+        variant_level = level(name)
+        if not any(same_value(variant_level, value) for value in values):
+            return False
+    return True
 
 
-def same_value(one: Any, other: Any) -> bool:
-    """Tell whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def same_value(first_value: Any, second_value: Any) -> bool:
+    """Return whether two settings are equal: 1 and 1.0 are, 1 and True are not."""
+    are_both_flags = isinstance(first_value, bool) == isinstance(second_value, bool)
+    return first_value == second_value and are_both_flags

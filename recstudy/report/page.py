@@ -1,7 +1,7 @@
-"""The report as one HTML page, which carries all that it needs: style sheets, scripts and the drawing
-library.
+"""The report as one HTML file, with style sheets, scripts and the plotting library embedded.
 
-Its parts are made by jinja2 templates, which escape every value that is not markup already.
+Jinja2 templates render its parts and escape every value that is not markup already. `writing.py` and the
+board call this module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from recstudy.report.look import DARK, PALETTE, channels
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-Html = NewType("Html", str)  # a page takes it as it is: all text in it is escaped
+Html = NewType("Html", str)  # markup in which all text is escaped
 
 
 @cache
@@ -41,7 +41,7 @@ def templates() -> Environment:
 
 @cache
 def macros(name: str = "macros") -> Any:
-    """Return the macros of a template, which give markup: `macros().facts([("Runs", "3 of 4")])`."""
+    """Return the macros of a template: `macros().facts([("Runs", "3 of 4")])` returns markup."""
     return templates().get_template(f"{name}.html.jinja").module
 
 
@@ -51,7 +51,7 @@ def render(template: str, **values: Any) -> Html:
 
 
 def markup(macro: str, *values: Any, template: str = "macros") -> Html:
-    """Return what a macro of a template gives: `markup("facts", [("Runs", "3 of 4")])`."""
+    """Return the markup of a template's macro: `markup("facts", [("Runs", "3 of 4")])`."""
     return Html(str(getattr(macros(template), macro)(*values)))
 
 
@@ -60,7 +60,7 @@ def escape(words: object) -> Html:
 
 
 def fold(summary: str, content: str) -> Html:
-    """Return content that opens below its summary."""
+    """Return content that a reader opens by its summary."""
     return markup("fold", summary, Markup(content))
 
 
@@ -71,9 +71,7 @@ def table(
     classes: Mapping[int, str] | None = None,
     kind: str = "",
 ) -> Html:
-    """Return a table in a box that scrolls on its own, as the macro `table` describes it, with entries that
-    are HTML.
-    """
+    """Return a table of HTML entries in a scrollable box. The macro `table` describes the arguments."""
 
     def entry_markup(entry: Html | tuple[Html, str]) -> Markup | tuple[Markup, str]:
         return (Markup(entry[0]), entry[1]) if isinstance(entry, tuple) else Markup(entry)
@@ -96,18 +94,23 @@ COLORS = [
     (form(light), form(dark)) for light, dark in zip(PALETTE, DARK, strict=True) for form in (str, channels)
 ]
 SCRIPT = f"const COLORS = {json.dumps(COLORS)};\n{DRAW}"
-ICON = (  # three dots that go round: in the page itself, so that no browser asks for one
+ICON = (  # two circles; embedded, so that a browser does not request a file
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
     "%3Ccircle cx='8' cy='8' r='5.5' fill='none' stroke='%230a5ea8' stroke-width='2'/%3E"
     "%3Ccircle cx='8' cy='2.5' r='2.5' fill='%23d55e00'/%3E%3C/svg%3E"
 )
-FIGURE = 'class="figure"'  # what a page with a figure has
+FIGURE = 'class="figure"'  # markup by which a page with a figure is recognized
 SCRIPTS = {FIGURE: [SCRIPT, UNPACK], 'class="thinking"': [VIEWER], 'class="copy"': [COPY]}
 
 
 class Section(NamedTuple):
-    """A part of a page: its title, its HTML, what it shows in a few words, and its name in the page's
-    address.
+    """A section of a page.
+
+    Args:
+        title: The heading.
+        content: HTML.
+        finding: The result in a few words, for the heading.
+        key: The anchor in the page's address.
     """
 
     title: str
@@ -117,13 +120,13 @@ class Section(NamedTuple):
 
 
 class PageContent(NamedTuple):
-    """What a page shows.
+    """The content of a page.
 
     Args:
-        title: Of the page.
-        head: HTML of the question, the answer, and the rest of the page's head.
-        sections: In their order.
-        picture: The index of the section that stands beside question and answer.
+        title: The page's title.
+        head: HTML of the question, of the answer and of the rest of the head.
+        sections: The sections in their order.
+        picture: The index of the section that is shown next to question and answer.
     """
 
     title: str
@@ -133,14 +136,16 @@ class PageContent(NamedTuple):
 
 
 def page(content: PageContent) -> bytes:
-    """Return a page as one file. It embeds the scripts that draw figures and puzzles if a section has
-    some.
+    """Return a page as one file.
+
+    The scripts for figures and puzzles are embedded only if a section needs them.
     """
     values = page_values(content)
     text = [*content.head, *(section.content for section in content.sections)]
-    scripts = [
-        script for kind, needed in SCRIPTS.items() if any(kind in html for html in text) for script in needed
-    ]
+    scripts: list[str] = []
+    for kind, scripts_of_kind in SCRIPTS.items():
+        if any(kind in html for html in text):
+            scripts += scripts_of_kind
     html = render("page.html.jinja", styles=CSS + VIEWER_CSS, **values)
     library = packed() if SCRIPT in scripts else b""
     end = "".join(f"<script>{script}</script>\n" for script in scripts) + "</body>\n</html>\n"
@@ -165,30 +170,28 @@ def page_values(content: PageContent) -> dict[str, Any]:
 
 
 def packed() -> bytes:
-    """Return an element of a page that holds the drawing library for `UNPACK`: 4.8 MB in 2.0; the same bytes
-    each time.
-    """
+    """Return the page element with the plotting library, which the script `UNPACK` unpacks."""
+    # Compression turns 4.8 MB into 2.0 MB. Without a time stamp, equal reports are equal bytes.
     text = base64.b64encode(gzip.compress(LIBRARY.read_bytes(), GZIP_LEVEL, mtime=0))
     return b'<script type="application/octet-stream" id="plotly">%b</script>\n' % text
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Return names that are safe in any folder and address, in the order of the parts, each used once."""
+    """Return unique names that are safe in folders and addresses, in the order of the parts."""
     safe: list[str] = []
     for name in names:
-        own = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "part"
-        safe.append(
-            next(one for one in (own, *(f"{own}-{at}" for at in range(2, len(names) + 2))) if one not in safe)
-        )
+        safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "part"
+        numbered_names = (f"{safe_name}-{number}" for number in range(2, len(names) + 2))
+        candidates = (safe_name, *numbered_names)
+        safe.append(next(candidate for candidate in candidates if candidate not in safe))
     return safe
 
 
 def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
-    """Return the place of a figure and its data; what a reader zoomed into stays where new numbers come
-    in.
-    """
+    """Return the markup of a figure with its data."""
     from plotly.io.json import to_json_plotly
 
-    # which writes `<` and `/` as escapes
+    # A constant `uirevision` keeps a reader's zoom when the board loads new numbers. Plotly's encoder escapes
+    # `<` and `/`, so the data cannot end the script element.
     data = to_json_plotly(figure.update_layout(uirevision="kept").to_plotly_json())
     return markup("figure", data, label, notes, caption)

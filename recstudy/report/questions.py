@@ -1,7 +1,6 @@
-"""The questions of a report's parts: claims, differences from a base and effects of a factorial, each with
-its estimate.
+"""The questions of a report's parts (claims, differences from a base, effects of a factorial) with estimates.
 
-`ask` tests each question alone. `family.py` adds the verdicts of the whole study.
+`ask` tests each question alone. `family.py` then adjusts the verdicts for all questions of the study.
 """
 
 from __future__ import annotations
@@ -54,22 +53,30 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
 from recstudy.report.targets import MatchedTarget, Placement, match_targets, unmatched_notes
 
-Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
+Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first weight is 1
 SETTLED = ("done", "diverged", "failed", "stopped")
 
 
 @dataclass(frozen=True)
 class Term:
-    """What one variant adds to a contrast: `weight` times the mean of its runs' `values`.
+    """A variant's term in a contrast: `weight` times the mean of its runs' `values`.
 
-    A value is the metric, or, where the contrast has it at several depths, their weighted sum in that run: of
-    the same weights. `fit` is that of the values, in which `key` stands for the variant.
+    Args:
+        variant: The index of the variant.
+        label: Its label.
+        weight: Its weight in the contrast.
+        direction: The metrics whose weighted sum is a run's value. There are several if the contrast compares
+            the metric at several depths of the same weights.
+        runs: The runs with a value.
+        values: A value per run.
+        fit: The fit of the values; None if there are none.
+        key: The variant's key in the fit.
     """
 
     variant: int
     label: str
     weight: float
-    of: Direction
+    direction: Direction
     runs: tuple[Row, ...]
     values: tuple[float, ...]
     fit: Fit[int] | None
@@ -78,7 +85,7 @@ class Term:
 
 @dataclass(frozen=True)
 class PublishedDifference:
-    """Of two published numbers, in the metric's own unit: papers print no paired difference."""
+    """The difference of two published numbers. Papers print no paired difference."""
 
     ours: MatchedTarget
     theirs: MatchedTarget
@@ -90,31 +97,31 @@ class PublishedDifference:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the difference is not comparable with ours; empty where it is."""
+        """Why the difference is not comparable with ours; empty if it is."""
         return tuple(dict.fromkeys([*self.ours.reasons, *self.theirs.reasons]))
 
 
 @dataclass(frozen=True)
 class QuestionRow:
-    """A question as a report asks it, and its answer.
+    """A question of a report and its answer.
 
     Args:
         label: The claim's sentence, the variant or the effect.
-        contrast: What is compared, with the region that is asked.
-        metric: Of the contrast.
-        answer: To the question.
-        terms: What each variant adds to the contrast.
-        left: The number of runs that have not ended.
+        contrast: The comparison and the tested range, in words.
+        metric: The metric of the contrast.
+        answer: The answer to the question.
+        terms: The term of each variant in the contrast.
+        left: The number of unfinished runs.
         lost_runs: Runs that ended without a value.
-        group: Of a difference its base.
-        published: Of a difference the differences of published numbers.
-        items: The estimate over seeds and test items, if all runs have kept their answers.
-        over_items_alone: McNemar's p.
-        marks: What a reader must know of the question, such as that it was stated after the runs.
-        words: Of a claim, the contrast without settings that all variants have.
-        side_words: Of a claim with two sides, the metric and the settings of each in words.
-        margin: What is claimed, in words.
-        apart: Whether a term is a difference itself, so that the sides of the contrast are no means.
+        group: The base of a difference.
+        published: The differences of published numbers that belong to a difference.
+        items: The estimate over seeds and test items, if all runs have saved their answers.
+        over_items_alone: The p value of McNemar's test.
+        marks: Notes on the question, for example that it was stated after the runs.
+        words: The contrast of a claim without the settings that all variants have.
+        side_words: The metric and the settings of each side of a claim, in words.
+        margin: The claimed margin in words.
+        has_difference_terms: Whether a side of the contrast is a difference itself and thus not a mean.
     """
 
     label: str
@@ -132,7 +139,7 @@ class QuestionRow:
     words: str = ""
     side_words: tuple[tuple[str, str], ...] = ()
     margin: str = ""
-    apart: bool = False
+    has_difference_terms: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -149,8 +156,8 @@ class QuestionRow:
         return self.estimate.interval
 
     @property
-    def lost(self) -> tuple[str, ...]:
-        """Why each run that ended gives no value."""
+    def loss_reasons(self) -> tuple[str, ...]:
+        """Why each of the lost runs has no value."""
         reasons = (
             missing_reason(run, self.metric) or "without a value at that depth" for run in self.lost_runs
         )
@@ -161,14 +168,16 @@ class QuestionRow:
 
     @property
     def sides(self) -> tuple[float, float] | None:
-        """The metric on both sides of the contrast; None where a side is a difference itself."""
-        if self.apart or not self.terms or not all(term.runs for term in self.terms):
+        """The metric on both sides of the contrast; None if a side is a difference itself."""
+        if self.has_difference_terms or not self.terms or not all(term.runs for term in self.terms):
             return None
         sides = [0.0, 0.0]
         for term in self.terms:
-            for name, of in term.of:
+            for name, metric_weight in term.direction:
+                weight = term.weight * metric_weight
                 mean = float(np.mean([run.number(name) for run in term.runs]))
-                sides[term.weight * of < 0] += abs(term.weight * of) * mean
+                is_negative = weight < 0
+                sides[is_negative] += abs(weight) * mean
         return sides[0], sides[1]
 
     @property
@@ -182,7 +191,7 @@ class QuestionRow:
 
     @property
     def detectable(self) -> float | None:
-        """The least true difference that a test at its level shows 4 times in 5."""
+        """The smallest true difference that the test detects with a power of 80 %."""
         estimate = self.estimate
         return (
             detectable(estimate.error, estimate.df, self.answer.alpha)
@@ -192,20 +201,25 @@ class QuestionRow:
 
     @property
     def better(self) -> bool | None:
-        """Whether a significant difference is for the better; None of other answers, and of metrics without a
-        direction.
+        """Whether a significant difference is an improvement.
+
+        None if the difference is not significant or the metric has no better direction.
         """
-        if self.verdict not in (Verdict.HIGHER, Verdict.LOWER) or metric(self.metric).better is None:
+        direction = metric(self.metric).better
+        if self.verdict not in (Verdict.HIGHER, Verdict.LOWER) or direction is None:
             return None
-        return (self.verdict is Verdict.HIGHER) == (metric(self.metric).better == "higher")
+        return (self.verdict is Verdict.HIGHER) == (direction == "higher")
 
 
 @dataclass(frozen=True)
 class Family:
-    """The questions of one part, with notes on `unmatched` published values.
+    """The questions of one part.
 
-    `levels`: of the axes of a factorial. `adjusted_for`: the number of questions that p values are adjusted
-    for.
+    Args:
+        rows: The questions with their answers.
+        unmatched: Notes on published values that belong to no variant.
+        levels: Axis of a factorial -> its two levels.
+        adjusted_for: The number of questions for which p values are adjusted.
     """
 
     rows: tuple[QuestionRow, ...]
@@ -218,7 +232,7 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
     """Return a part's questions, each tested alone.
 
     Raises:
-        ConfigError: The part names what the study does not have, or cannot be compared.
+        ConfigError: The part names an unknown axis, variant or metric, or its variants cannot be compared.
     """
     match part:
         case Claims():
@@ -230,60 +244,73 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
     raise TypeError(f"{type(part).__name__} is no part with questions")
 
 
-# --------------------------------------------------------------------------------------------------------------- claims
+# --- claims
 
 
 def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
-    """Ask a claim, or, of each of several variants, the contrast that speaks most against it.
+    """Ask a claim. If it has several contrasts, return the contrast with the most evidence against it.
 
-    The claim holds if all of them do (intersection-union, Berger 1982). Inside, its p is the largest of them;
-    outside, its own times their number, for it is the least of so many.
+    A claim on each of several variants is supported only if all of its contrasts are (intersection-union
+    test, Berger 1982).
     """
 
-    def tuned(fitting: Sequence[int]) -> int:
-        best = best_by(records, f"selection_{claim.metric}", fitting)
-        return fitting[0] if best is None else best
+    def tuned(matching_variants: Sequence[int]) -> int:
+        best = best_by(records, f"selection_{claim.metric}", matching_variants)
+        return matching_variants[0] if best is None else best
 
     def room(row: QuestionRow) -> float:
-        return (
-            -inf
-            if row.answer.room is None or not row.estimate.error
-            else row.answer.room / row.estimate.error
-        )
+        """Return the distance to the edge of the claimed range, in standard errors."""
+        if row.answer.room is None or not row.estimate.error:
+            return -inf
+        return row.answer.room / row.estimate.error
 
-    # with the variants among which a setting is tuned
-    among = list(weights(claim, records.variants, records.configs))
+    # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
+    waiting_variants = list(weights(claim, records.variants, records.configs))
     rows = []
     question = (
         partial(Question, above=claim.margin)
         if claim.within is None
         else partial(Question, within=claim.within)
     )
-    for stated in weights_each(claim, records.variants, records.configs, tuned):
-        rows.append(_ask(records, by_name(claim.text), claim.contrast, claim.metric, question, stated, among))
-    least = min(rows, key=room)
-    if least.answer.p is not None and room(least) < 0:
-        least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
-    apart = not isinstance(claim.lower, dict) or isinstance(claim.higher, Interaction)
+    for term_weights in weights_each(claim, records.variants, records.configs, tuned):
+        rows.append(
+            _ask(
+                records,
+                by_name(claim.text),
+                claim.contrast,
+                claim.metric,
+                question,
+                term_weights,
+                waiting_variants,
+            )
+        )
+    weakest_row = min(rows, key=room)
+    # A supporting p value is the largest of the contrasts and needs no correction. The smallest p value
+    # against the claim is selected among all contrasts, hence the Bonferroni factor.
+    if weakest_row.answer.p is not None and room(weakest_row) < 0:
+        weakest_row = replace(
+            weakest_row, answer=replace(weakest_row.answer, p=min(1.0, weakest_row.answer.p * len(rows)))
+        )
+    has_difference_terms = not isinstance(claim.lower, dict) or isinstance(claim.higher, Interaction)
     thresholds = [
         threshold for threshold in records.plan.success_threshold.items() if threshold[0] == claim.metric
     ]
-    late = post_hoc(records, claim, among) or any(
-        post_hoc(records, threshold, among) for threshold in thresholds
+    late = post_hoc(records, claim, waiting_variants) or any(
+        post_hoc(records, threshold, waiting_variants) for threshold in thresholds
     )
-    marks = (*least.marks, *([str(Reason.POST_HOC)] if late else []))
+    marks = (*weakest_row.marks, *([str(Reason.POST_HOC)] if late else []))
     return replace(
-        least,
+        weakest_row,
         words=claim.words(partial(_setting_words, records)),
-        side_words=_side_words(records, claim, least),
+        side_words=_side_words(records, claim, weakest_row),
         margin=claim.margin_words,
-        apart=apart,
+        has_difference_terms=has_difference_terms,
         marks=marks,
     )
 
 
 def _side_words(records: StudyRecords, claim: Claim, row: QuestionRow) -> tuple[tuple[str, str], ...]:
-    """Return metric and settings of each side; of a claim on each of several variants, the variant's label."""
+    """Return the metric and the settings of each side; if the claim is on each variant, their labels."""
     sides = claim.side_words(partial(_setting_words, records))
     if claim.each and len(row.terms) == len(sides):
         return tuple((name, term.label) for (name, _), term in zip(sides, row.terms, strict=True))
@@ -303,8 +330,7 @@ def _setting_words(records: StudyRecords, name: str, level: Any) -> str:
     return "" if levels == {value_text(level)} else level_words(name, level)
 
 
-# ----------------------------------------------------------------------------------------------------------
-# differences
+# --- differences
 
 
 def _differences(records: StudyRecords, part: Differences) -> Family:
@@ -361,23 +387,23 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
         for second in placement.matches.get((base, name), ())
         if first.target.table == second.target.table
     ]
-    least = min((len(difference.reasons) for difference in differences), default=0)
-    published = tuple(difference for difference in differences if len(difference.reasons) == least)
+    fewest_reasons = min((len(difference.reasons) for difference in differences), default=0)
+    published = tuple(difference for difference in differences if len(difference.reasons) == fewest_reasons)
     return replace(row, group=theirs, published=published)
 
 
 def _refused(records: StudyRecords, index: int, base: int) -> str:
-    """Say why the two are not compared; empty where they are."""
+    """Return why the two variants are not compared; empty if they are."""
     if records.leaks(index) or records.leaks(base):
         return f"not compared: {'' if records.leaks(index) else 'the base '}{LEAK}"
     if records.variants[index].data != records.variants[base].data:
-        return "not compared: other data"
-    same = {run.id for run in records.by_variant[index]} & {run.id for run in records.by_variant[base]}
-    return "the base itself: it changes nothing" if same else ""
+        return "not compared: the data sets differ"
+    shared_runs = {run.id for run in records.by_variant[index]} & {run.id for run in records.by_variant[base]}
+    return "the base itself: it changes nothing" if shared_runs else ""
 
 
 def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
-    """Add the tests over the test items, if they are the same for all runs."""
+    """Add the tests over test items, if all runs have the same items."""
     runs = [run for term in row.terms for run in term.runs]
     items, _ = item_scores(records, runs, row.metric) if row.estimate.error is not None else (None, ())
     if items is None:
@@ -388,46 +414,54 @@ def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
     return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
 
 
-# -------------------------------------------------------------------------------------------------------------- effects
+# --- effects
 
 
 def _effects(records: StudyRecords, part: Effects) -> Family:
     cells = records.chosen(part.where)
     if leaky := [records.variants[index].label for index in cells if records.leaks(index)]:
         raise ConfigError(
-            f"effects {part.name!r}: {', '.join(leaky)} leaks, so that no effect means anything"
+            f"effects {part.name!r}: {', '.join(leaky)} leaks the answer, so that effects are meaningless"
         )
-    levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary among these cells, the first one first
+    levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary between these cells
     for axis in records.plan.axes:
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
         if len(axis_levels) > 2:
             have = f"{axis!r} has {', '.join(map(value_text, axis_levels))}"
             raise ConfigError(
-                f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where"
+                f"effects {part.name!r} needs two levels per axis, but {have}. Select two levels with where."
             )
         if len(axis_levels) == 2:
             levels[axis] = (axis_levels[0], axis_levels[1])
     if not levels:
-        raise ConfigError(f"effects {part.name!r}: no axis has two levels here")
+        raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
     columns = {
         axis: np.array([1 if records.level(index, axis) == high else -1 for index in cells])
         for axis, (_, high) in levels.items()
     }
     effects = estimable(columns)
     if effects is None:
-        raise ConfigError(f"effects {part.name!r}: the cells are not a whole two-level factorial")
+        raise ConfigError(f"effects {part.name!r}: the variants are not a complete two-level factorial")
     rows = []
     for effect in effects:
         label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, effect.axes))
-        stated = {index: {part.metric: weight} for index, weight in zip(cells, effect.weights, strict=True)}
+        term_weights = {
+            index: {part.metric: weight} for index, weight in zip(cells, effect.weights, strict=True)
+        }
         rows.append(
-            _ask(records, label, "", part.metric, partial(Question, other_than=0.0, kind=Kind.EFFECT), stated)
+            _ask(
+                records,
+                label,
+                "",
+                part.metric,
+                partial(Question, other_than=0.0, kind=Kind.EFFECT),
+                term_weights,
+            )
         )
     return Family(tuple(rows), levels=levels)
 
 
-# ----------------------------------------------------------------------------------------------------------
-# all of them
+# --- all questions
 
 
 def _ask(
@@ -436,29 +470,36 @@ def _ask(
     contrast_words: str,
     name: str,
     make_question: Callable[[dict[int, float]], Question[int]],
-    stated: Weights,
-    among: Sequence[int] = (),
+    term_weights: Weights,
+    waiting_variants: Sequence[int] = (),
 ) -> QuestionRow:
-    """Answer a question alone; a variant counts with all of its runs that have a value.
+    """Answer a question alone, with all runs of its variants that have a value.
 
-    `among`: variants whose runs it waits for, too.
+    Args:
+        records: The study's records.
+        label: The claim's sentence, the variant or the effect.
+        contrast_words: The comparison in words.
+        name: The metric.
+        make_question: Returns the question from variant -> weight.
+        term_weights: Variant -> metric -> weight.
+        waiting_variants: The variants for whose runs the answer waits; by default those of the contrast.
     """
-    terms = tuple(_term(records, index, weights) for index, weights in stated.items())
+    terms = tuple(_term(records, index, weights) for index, weights in term_weights.items())
     planned = [row for term in terms for row in records.by_variant[term.variant]]
     runs = [run.id for term in terms for run in term.runs]
-    lost = tuple(row for row in planned if row.status in SETTLED and row.id not in runs)
-    waits = [row for index in among for row in records.by_variant[index]] or planned
+    lost_rows = tuple(row for row in planned if row.status in SETTLED and row.id not in runs)
+    waits = [row for index in waiting_variants for row in records.by_variant[index]] or planned
     left = sum(row.status not in SETTLED for row in waits)
     question = make_question({term.variant: term.weight for term in terms})
     estimate, edge = _contrast(terms), _contrast(terms, question.within) if question.within else None
     is_paired = records.plan.paired and len(terms) > 1 and estimate.why in (None, Why.NO_SPREAD)
     if is_paired:
         estimate, edge = _paired_contrast(terms), None
-    tested = answer(question, estimate, left, len(lost), runs, edge)
+    tested = answer(question, estimate, left, len(lost_rows), runs, edge)
     wide = any(term.fit.stands_apart(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     marks = (f"{PAIRED}, {Reason.POST_HOC}",) if is_paired and post_hoc(records, PAIRED) else ()
-    return QuestionRow(label, contrast_words, name, tested, terms, left, lost, marks=marks)
+    return QuestionRow(label, contrast_words, name, tested, terms, left, lost_rows, marks=marks)
 
 
 def _contrast(terms: Sequence[Term], margin: float = 0.0) -> Estimate:
@@ -468,7 +509,7 @@ def _contrast(terms: Sequence[Term], margin: float = 0.0) -> Estimate:
 
 
 def _paired_contrast(terms: Sequence[Term]) -> Estimate:
-    """Return the mean of the contrast within each seed that all variants have, with its t interval."""
+    """Return the mean over common seeds of the contrast within a seed, with its t interval."""
     values = [{run.seed: value for run, value in zip(term.runs, term.values, strict=True)} for term in terms]
     seeds = set(values[0]).intersection(*values[1:])
     differences = [
@@ -478,45 +519,52 @@ def _paired_contrast(terms: Sequence[Term]) -> Estimate:
     return Fit({0: differences}).estimate(0)
 
 
-def _term(records: StudyRecords, index: int, stated: Mapping[str, float]) -> Term:
-    """Return a variant's term, with the fit of its metric, or of a sum of metrics over the same variants."""
-    first = next(iter(stated.values()))
-    of = tuple((name, weight / first) for name, weight in stated.items())
+def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]) -> Term:
+    """Return a variant's term with the fit of its metric, or of a weighted sum of metrics."""
+    # Dividing by the first weight lets equal directions share a fit.
+    first = next(iter(metric_weights.values()))
+    direction = tuple((name, weight / first) for name, weight in metric_weights.items())
     fits = (
-        fits_of(records, of[0][0])
-        if len(of) == 1
-        else records.compute_once(("direction", of), lambda: _sum_fits(records, of))
+        fits_of(records, direction[0][0])
+        if len(direction) == 1
+        else records.compute_once(("direction", direction), lambda: _sum_fits(records, direction))
     )
-    runs = _valued_runs(records, index, of)
-    values = tuple(_value(run, of) for run in runs)
+    runs = _valued_runs(records, index, direction)
+    values = tuple(_value(run, direction) for run in runs)
     return Term(
-        index, records.variants[index].label, first, of, tuple(runs), values, *fits.get(index, (None, index))
+        index,
+        records.variants[index].label,
+        first,
+        direction,
+        tuple(runs),
+        values,
+        *fits.get(index, (None, index)),
     )
 
 
-def _sum_fits(records: StudyRecords, of: Direction) -> Fits:
+def _sum_fits(records: StudyRecords, direction: Direction) -> Fits:
     low = high = 0.0
-    for name, weight in of:
+    for name, weight in direction:
         scale = scale_of(name, ())
-        ends = sorted((weight * scale.low, weight * scale.high))
-        low, high = low + ends[0], high + ends[1]
+        bounds = sorted((weight * scale.low, weight * scale.high))
+        low, high = low + bounds[0], high + bounds[1]
     groups: dict[object, dict[int, list[float]]] = {}
     for index in range(len(records.variants)):
-        if runs := _valued_runs(records, index, of):
-            groups.setdefault(protocol(records, index), {})[index] = [_value(run, of) for run in runs]
+        if runs := _valued_runs(records, index, direction):
+            groups.setdefault(protocol(records, index), {})[index] = [_value(run, direction) for run in runs]
     fits = [(scores, Fit(scores, Scale(low, high))) for scores in groups.values()]
     return {index: (fit, index) for scores, fit in fits for index in scores}
 
 
-def _valued_runs(records: StudyRecords, index: int, of: Direction) -> list[Row]:
-    if len(of) == 1:
-        return seeds_of(records, index, of[0][0])
+def _valued_runs(records: StudyRecords, index: int, direction: Direction) -> list[Row]:
+    if len(direction) == 1:
+        return seeds_of(records, index, direction[0][0])
     return [
         row
         for row in records.by_variant[index]
-        if row.done and all(row.value(name) is not None for name, _ in of)
+        if row.done and all(row.value(name) is not None for name, _ in direction)
     ]
 
 
-def _value(row: Row, of: Direction) -> float:
-    return sum(weight * row.number(name) for name, weight in of)
+def _value(row: Row, direction: Direction) -> float:
+    return sum(weight * row.number(name) for name, weight in direction)

@@ -1,12 +1,12 @@
-"""When a study stated what it is judged by, and whether runs had finished by then.
+"""Registration: when a study stated its claims and margins, and whether runs had finished before that.
 
-Claims, margins of published values, deviations, thresholds of success and the maximum number of seeds each
-have a digest of what decides a verdict. The plan keeps the date on which each digest was first stated in this
-folder. What was first stated after a run that it judges had finished is post hoc. Older plans have no dates:
-theirs are unknown, and not post hoc.
+Statements are claims, margins of published values, deviations, success thresholds and the maximum number of
+seeds. Each has a digest of the values that decide a verdict, and the plan keeps the date of its first
+statement in this folder. A statement is post hoc if a run that it judges had finished before that date. Plans
+of old versions have no dates, so their statements do not count as post hoc.
 
-`recstudy register` writes the digests and those of the settings to a file. The git commit of that file
-registers them.
+`recstudy register` writes the digests of the statements and of the settings to a file. A git commit of this
+file registers the study.
 """
 
 from collections.abc import Iterable
@@ -22,37 +22,35 @@ from recstudy.report.claims import Claim, Claims, QuestionPart, weights
 from recstudy.report.parts import BesidePublished, read_report
 
 if TYPE_CHECKING:
-    from recstudy.report.study_records import StudyRecords  # brings pandas, which a plan does without
+    from recstudy.report.study_records import (
+        StudyRecords,
+    )  # its import of pandas is slow, and planning needs none
 
-# a metric's threshold; the maximum of seeds
+# The tuple is a metric with its success threshold, the int the maximum number of seeds, the str `PAIRED`.
 Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int | str
 POST_HOC = "post hoc"
 PAIRED = "paired seeds"
 
 
 def description_of(statement: Statement) -> tuple[list[Any], str]:
-    """Return what decides a verdict, without the words around it, and the statement in a few words. A claim
-    has its metric.
-    """
+    """Return the values of a statement that decide a verdict, and the statement in a few words."""
     match statement:
         case Claim():
+            # The claim's text is no part of the digest, so a new wording is not a new statement.
             values = ["claim", statement.selectors, statement.margin, statement.within, statement.metric]
             return values + ["each"] * statement.each, f"the claim {statement.text!r}"
         case Target():
             words = f"{statement.source}: {statement.metric}"
             return ["margin", statement.source, statement.metric, statement.margin], f"the margin {words!r}"
         case Deviation():
-            return [
-                "deviation",
-                statement.field,
-                statement.paper,
-                statement.ours,
-            ], f"the deviation {statement.field!r}"
+            values = ["deviation", statement.field, statement.paper, statement.ours]
+            return values, f"the deviation {statement.field!r}"
         case int():
-            return ["seeds at most", statement], f"{statement} seeds at most"
+            return ["seeds at most", statement], f"the maximum of {statement} seeds"
         case str():
             return [statement], statement
         case name, value:
+            # Registered files have these words, and `differences` compares them.
             return ["learned", name, float(value)], f"when {name} counts as learned"
 
 
@@ -61,69 +59,80 @@ def digest_of(statement: Statement) -> str:
 
 
 def statements(plan: PlanRecord) -> list[Statement]:
-    """Return all that a plan states, each once."""
+    """Return all statements of a plan, each once."""
     parts = read_report(plan.report)
-    stated: list[Statement] = [claim for part in parts if isinstance(part, Claims) for claim in part.claims]
-    stated += [
+    all_statements: list[Statement] = [
+        claim for part in parts if isinstance(part, Claims) for claim in part.claims
+    ]
+    all_statements += [
         target
         for part in parts
         if isinstance(part, BesidePublished)
         for target in part.targets
         if target.margin
     ]
-    stated += [
+    all_statements += [
         *plan.deviations,
         *plan.success_threshold.items(),
         *([plan.max_seeds] if plan.max_seeds else []),
     ]
-    stated += [PAIRED] * plan.paired
-    return list({digest_of(statement): statement for statement in stated}.values())
+    all_statements += [PAIRED] * plan.paired
+    return list({digest_of(statement): statement for statement in all_statements}.values())
 
 
 def questions_of(plan: PlanRecord) -> dict[str, tuple[str, int]]:
-    """Return the questions of a plan's parts by digest: their words, and how many there are at most."""
+    """Return digest -> words and the maximum number of tests, for the questions of a plan's parts."""
     questions: dict[str, tuple[str, int]] = {}
     for part, entry in zip(read_report(plan.report), plan.report, strict=True):
         if isinstance(part, Claims):
             questions |= {digest_of(claim): (description_of(claim)[1], 1) for claim in part.claims}
         elif isinstance(part, QuestionPart):  # differences from a base, or the effects of a factorial
-            asked = {name: value for name, value in entry.items() if name not in ("name", "title", "targets")}
-            questions[digest(asked, 12)] = f"the {entry['kind']} {part.name!r}", len(plan.variants) - 1
+            question_fields = {
+                name: value for name, value in entry.items() if name not in ("name", "title", "targets")
+            }
+            questions[digest(question_fields, 12)] = (
+                f"the {entry['kind']} {part.name!r}",
+                len(plan.variants) - 1,
+            )
     return questions
 
 
-def dropped_questions(now: PlanRecord, before: PlanRecord, is_frozen: bool) -> dict[str, tuple[str, int]]:
-    """Return the questions that were dropped since the first run finished. They stay tests of the study's
-    family.
+def dropped_questions(
+    plan: PlanRecord, earlier_plan: PlanRecord, is_frozen: bool
+) -> dict[str, tuple[str, int]]:
+    """Return the questions that were dropped after the first run had finished.
+
+    They still count in the adjustment for multiple tests.
 
     Args:
-        now: The plan.
-        before: The plan before it.
-        is_frozen: Whether a run had finished under that plan.
+        plan: The new plan.
+        earlier_plan: The plan before it.
+        is_frozen: Whether a run had finished under the earlier plan.
     """
-    dropped = before.dropped | (questions_of(before) if is_frozen else {})
-    return {stated: words for stated, words in dropped.items() if stated not in questions_of(now)}
+    dropped = earlier_plan.dropped | (questions_of(earlier_plan) if is_frozen else {})
+    return {key: words for key, words in dropped.items() if key not in questions_of(plan)}
 
 
-def first_dates(now: PlanRecord, before: Iterable[PlanRecord]) -> dict[str, str]:
-    """Return digest -> when it was first stated, by this plan or one `before` it; empty if that plan kept no
-    dates.
+def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord]) -> dict[str, str]:
+    """Return digest -> the date of its first statement, by this plan or an earlier one.
+
+    The date is empty if the earlier plan has no dates.
     """
     first: dict[str, str] = {}
-    for plan in before:
-        dates = plan.stated or {digest_of(statement): "" for statement in statements(plan)}
-        first |= {stated: min(date, first.get(stated, date)) for stated, date in dates.items()}
-    return {digest_of(statement): now.created for statement in statements(now)} | first
+    for earlier_plan in earlier_plans:
+        dates = earlier_plan.stated or {digest_of(statement): "" for statement in statements(earlier_plan)}
+        first |= {key: min(date, first.get(key, date)) for key, date in dates.items()}
+    return {digest_of(statement): plan.created for statement in statements(plan)} | first
 
 
 def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[int] | None = None) -> bool:
     """Return whether a statement was first made after a run that it judges had finished.
 
     Args:
-        records: Of the study.
-        statement: Of the study, a claim with its metric.
-        variants: The variants that it judges. By default those of a claim's contrast, those that deviate, or
-            else all.
+        records: The study's records.
+        statement: A statement of the study. A claim must have its metric.
+        variants: The variants that it judges. The default is the variants of a claim's contrast, the variants
+            with a deviation, or all variants.
     """
     date = records.plan.stated.get(digest_of(statement), "")  # empty if the plan is older than these dates
     if variants is None:
@@ -138,15 +147,15 @@ def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[i
 
 
 def finished_before(records: "StudyRecords", variants: Iterable[int], date: str) -> bool:
-    """Return whether any run of these variants, or an earlier attempt of one, had finished by then."""
+    """Return whether a run of these variants, or an earlier attempt of one, had finished by this date."""
     limit = datetime.fromisoformat(date)
     for row in (row for index in variants for row in records.by_variant[index] if row.result):
-        earlier = (
+        earlier_results = (
             records.results.run(row.id).path.glob(f"{EARLIER}-*/result.json")
             if row.provenance.earlier
             else ()
         )
-        attempts = [row.result, *(read_record(file, Result) for file in earlier)]
+        attempts = [row.result, *(read_record(file, Result) for file in earlier_results)]
         dates = [attempt.provenance.finished for attempt in attempts if attempt]
         if any(datetime.fromisoformat(finished) < limit for finished in dates if finished):
             return True
@@ -154,10 +163,18 @@ def finished_before(records: "StudyRecords", variants: Iterable[int], date: str)
 
 
 def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
-    """Return the digests of what the plan states and of its settings, on this date by this version of
-    recstudy.
+    """Return the registration of a plan: the digests of its statements and of its settings.
+
+    Args:
+        plan: The plan.
+        date: The date of the registration.
+        recstudy: The version of recstudy.
     """
-    stated = {digest_of(one): description_of(one)[1] for one in statements(plan) if not isinstance(one, int)}
+    words_by_digest = {
+        digest_of(statement): description_of(statement)[1]
+        for statement in statements(plan)
+        if not isinstance(statement, int)
+    }
     return Registered(
         study=plan.study,
         preset=plan.folder,
@@ -166,32 +183,39 @@ def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
         definition=plan.definition,
         seeds=len(plan.seeds),
         max_seeds=plan.max_seeds,
-        stated=stated,
+        stated=words_by_digest,
     )
 
 
 def differences(plan: PlanRecord, registered: Registered) -> list[str]:
-    """Return how the plan differs from what was registered, each in a few words. Fewer seeds are no
-    difference.
+    """Return how the plan differs from its registration, each difference in a few words.
+
+    A smaller number of seeds is not a difference.
     """
-    now, most, changes = registrable(plan, "", ""), registered.max_seeds or registered.seeds, []
-    if now.definition != registered.definition:
-        changes.append(f"other settings are compared ({now.definition}, not {registered.definition})")
-    if now.seeds > most:
-        changes.append(f"{now.seeds} seeds, not {most} at most")
-    if now.max_seeds != registered.max_seeds:
-        changes.append(f"max_seeds {now.max_seeds}, not {registered.max_seeds}")
-    gone = [registered.stated[stated] for stated in registered.stated if stated not in now.stated]
-    new = [now.stated[stated] for stated in now.stated if stated not in registered.stated]
-    changes += [f"{words} {'changed' if words in new else 'is gone'}" for words in gone]
-    return changes + [f"{words} is new" for words in new if words not in gone]
+    current_plan, max_seeds, changes = registrable(plan, "", ""), registered.max_seeds or registered.seeds, []
+    if current_plan.definition != registered.definition:
+        changes.append(
+            f"the compared settings differ ({current_plan.definition}, not {registered.definition})"
+        )
+    if current_plan.seeds > max_seeds:
+        changes.append(f"{current_plan.seeds} seeds, more than the maximum of {max_seeds}")
+    if current_plan.max_seeds != registered.max_seeds:
+        changes.append(f"max_seeds {current_plan.max_seeds}, not {registered.max_seeds}")
+    removed_statements = [
+        registered.stated[key] for key in registered.stated if key not in current_plan.stated
+    ]
+    new = [current_plan.stated[key] for key in current_plan.stated if key not in registered.stated]
+    changes += [f"{words} {'changed' if words in new else 'was removed'}" for words in removed_statements]
+    return changes + [f"{words} is new" for words in new if words not in removed_statements]
 
 
 def registration_words(records: "StudyRecords") -> str:
-    """Return when the study was registered, and what has changed since; empty if it was not."""
+    """Return the date of the registration and the changes since then; empty if there is none."""
     registered = records.plan.registered
     if registered is None:
         return ""
     late = finished_before(records, range(len(records.variants)), registered.date)
-    after = f", after the first run had finished ({POST_HOC})" * late
-    return f"{registered.date[:10]}{after}, {'; '.join(differences(records.plan, registered)) or 'unchanged'}"
+    lateness = f", after the first run had finished ({POST_HOC})" * late
+    return (
+        f"{registered.date[:10]}{lateness}, {'; '.join(differences(records.plan, registered)) or 'unchanged'}"
+    )

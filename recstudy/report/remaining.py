@@ -1,11 +1,8 @@
-"""How long a study takes from here: the one estimate that the terminal and the board show.
+"""The estimate of a study's remaining time, which the terminal and the board show.
 
-A run takes what the ended runs of its variant took. One of a variant of which none has ended takes what those
-of the others took on average, with time that grows as the square root of FLOPs: small networks wait for each
-step more than they compute. It is half as far off as time in proportion to FLOPs, or by a line
-(tests/benchmarks/remaining.py, two studies of recorded runs). A run under way tells its own pace once a tenth of
-its epochs, and three, are done: the first one compiles, loads and warms up. Before anything has ended or
-tells its pace, nothing is said.
+A run is assumed to take as long as the finished runs of its variant. If its variant has none, the mean of the
+other variants is scaled by FLOPs. A running run is extrapolated from its own epochs. There is no estimate
+before a run has finished or has done enough epochs.
 """
 
 import heapq
@@ -13,57 +10,82 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-EPOCHS, SHARE = 3, 0.1  # that a run under way has done before its pace is taken for that of the rest
+# The first epoch compiles, loads data and warms up, so a running run is extrapolated only after three epochs
+# and a tenth of all.
+EPOCHS, SHARE = 3, 0.1
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run: ended, with what it took; under way, with what its epochs have taken; or still to be begun."""
+    """A finished, running or planned run, as far as its time is concerned.
 
-    variant: Hashable = None  # runs of it take alike
-    pflop: float | None = None  # of its training, where that is known
-    training: float = 0.0  # seconds
-    evaluation: float = 0.0  # seconds behind the last epoch, of one that has ended
-    epochs: int = 0  # done, of one under way
-    share: float = 0.0  # of all that they are
+    Args:
+        variant: The variant. Its runs are assumed to take equally long.
+        pflop: The PFLOP of the training, if known.
+        training: The seconds that the training took so far.
+        evaluation: The seconds after the last epoch, of a finished run.
+        epochs: The number of epochs that a running run has done.
+        share: Their share of all epochs.
+    """
+
+    variant: Hashable = None
+    pflop: float | None = None
+    training: float = 0.0
+    evaluation: float = 0.0
+    epochs: int = 0
+    share: float = 0.0
 
     @property
-    def paced(self) -> bool:
+    def is_extrapolable(self) -> bool:
+        """Whether enough epochs are done to extrapolate the run's time."""
         return self.epochs >= EPOCHS and self.share >= SHARE
 
 
-def remaining_seconds(ended: Sequence[Job], todo: Iterable[Job]) -> list[float] | None:
-    """Return the seconds that each run `todo` still takes; None where nothing tells how long one does."""
+def remaining_seconds(finished_jobs: Sequence[Job], todo: Iterable[Job]) -> list[float] | None:
+    """Return the remaining seconds of each run in `todo`; None if there is no basis for an estimate."""
     jobs = list(todo)
-    told = ended or [Job(job.variant, job.pflop, job.training / job.share) for job in jobs if job.paced]
-    if not told:
+    timed_jobs = finished_jobs or [
+        Job(job.variant, job.pflop, job.training / job.share) for job in jobs if job.is_extrapolable
+    ]
+    if not timed_jobs:
         return None
     groups: dict[Hashable, list[Job]] = {}
-    for job in told:
+    for job in timed_jobs:
         groups.setdefault(job.variant, []).append(job)
     means = {
         variant: (fmean(job.training for job in group), fmean(job.evaluation for job in group))
         for variant, group in groups.items()
     }
-    usual, evaluation = fmean(job.training for job in told), median(job.evaluation for job in told)
-    counted = [job.pflop for job in told if job.pflop]
+    usual, evaluation = (
+        fmean(job.training for job in timed_jobs),
+        median(job.evaluation for job in timed_jobs),
+    )
+    counted = [job.pflop for job in timed_jobs if job.pflop]
     lefts = []
     for job in jobs:
-        own = means.get(job.variant)
-        if own:
-            training, after = own
+        variant_means = means.get(job.variant)
+        if variant_means:
+            training, evaluation_seconds = variant_means
         else:
-            more = job.pflop / fmean(counted) if job.pflop and counted else 1.0
-            training, after = usual * more**0.5, evaluation
-        if job.paced and not (own and ended):
+            # Time grows as the square root of FLOPs, because a small network waits for each step more than it
+            # computes. On recorded runs of two studies, the error is half of that of proportional time and of
+            # a fitted line (tests/benchmarks/remaining.py).
+            flop_ratio = job.pflop / fmean(counted) if job.pflop and counted else 1.0
+            training, evaluation_seconds = usual * flop_ratio**0.5, evaluation
+        if job.is_extrapolable and not (variant_means and finished_jobs):
             training = job.training / job.share
-        lefts.append(training * (1 - job.share) + after)
+        lefts.append(training * (1 - job.share) + evaluation_seconds)
     return lefts
 
 
-def wall_time(lefts: Iterable[float], at_once: int) -> float:
-    """Return the seconds until the last has ended, where so many go on at once, in this order."""
-    free = [0.0] * max(1, at_once)
+def wall_time(lefts: Iterable[float], parallel_runs: int) -> float:
+    """Return the seconds until all runs have ended.
+
+    Args:
+        lefts: The remaining seconds of each run, in the order of their start.
+        parallel_runs: The number of runs that run at the same time.
+    """
+    free_times = [0.0] * max(1, parallel_runs)
     for left in lefts:
-        heapq.heappush(free, heapq.heappop(free) + left)
-    return max(free)
+        heapq.heappush(free_times, heapq.heappop(free_times) + left)
+    return max(free_times)

@@ -1,9 +1,8 @@
-"""A part of a report that was made: what a page, a folder of files, the terminal and a notebook take from it.
+"""Rendered parts of a report, and the files that they write.
 
-Of a figure an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request;
-of a table Markdown, LaTeX and CSV, and what is behind each of its numbers. `files.json` in the report's
-folder names the files that the report wrote itself, with their SHA-256. What somebody else put there, or
-changed since, stays. So does a link, because nothing is written or removed through one.
+A figure is written as CSV and as an HTML page that needs no network, on request also as PDF, SVG or PNG. A
+table is written as Markdown, LaTeX and CSV. `writing.py` writes the files of a report. Pages, the terminal
+and notebooks show rendered parts.
 """
 
 from __future__ import annotations
@@ -37,14 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A part's figure.
+    """A part's figure with its data.
 
     Args:
-        part: draws it.
-        data: the numbers behind it, a row per point; columns that begin with an underscore are for drawing
-            only.
-        notes: what a reader must know before the numbers.
-        html_below: HTML that a page shows under the figure.
+        part: The part, which draws the figure.
+        data: The data, a row per point. Columns whose names begin with an underscore are for drawing only.
+        notes: Warnings about the numbers.
+        html_below: HTML that a page shows below the figure.
     """
 
     part: FigurePart
@@ -55,7 +53,8 @@ class DrawnFigure:
     @property
     def is_empty(self) -> bool:
         """Whether no point of the figure has a value yet."""
-        values = self.data.filter(["value", "reached"])  # the second by a trial that was stopped early
+        # A trial that was stopped early has a value in `reached` only.
+        values = self.data.filter(["value", "reached"])
         return self.data.empty or bool(values.size and values.isna().to_numpy().all())
 
     @cached_property
@@ -64,7 +63,7 @@ class DrawnFigure:
         return on_screen(go.Figure() if self.is_empty else self.part.draw(escape_text(self.data)))
 
     def printed(self, inches: float) -> go.Figure:
-        """Return the figure for a paper, `inches` wide."""
+        """Return the figure for a paper, with a width of `inches`."""
         paper = on_paper(self.figure, inches)
         return titled(paper, "", self.notes) if self.notes else paper
 
@@ -85,24 +84,28 @@ class DrawnFigure:
 
     @property
     def alternative(self) -> str:
-        """Title, finding and words, for a screen reader."""
+        """The text for screen readers: title, finding and description."""
         title = f"{self.label}: {self.finding}" if self.finding else self.label
         words = self.part.describe(self.data)
         return f"{title}. {words}" if words else title
 
     @property
     def csv(self) -> str:
-        """The numbers in full precision."""
+        """The data in full precision, without the columns for drawing."""
         return self.data[[name for name in self.data if not str(name).startswith("_")]].to_csv(index=False)
 
 
 MANIFEST = "files.json"
-REPORT_FILES = re.compile(r"(tables|figures)/[^/\0]+")  # what a manifest may name, whoever wrote it
+# A manifest may come from elsewhere, so it may only name files of these two folders.
+REPORT_FILES = re.compile(r"(tables|figures)/[^/\0]+")
 log = logging.getLogger(__name__)
 
 
 class ReportFiles:
     """The files of one report while it is written.
+
+    `files.json` in the folder is the manifest: the files that reports wrote, with their SHA-256. Changed
+    files and files of other origin stay. Nothing is written or removed through a link.
 
     Args:
         folder: The report's folder.
@@ -129,21 +132,20 @@ class ReportFiles:
             write_whole(self.folder / name, values)
 
     def finish(self) -> None:
-        """Remove what earlier reports wrote and this one did not, so that no file has older numbers; write
-        the manifest.
-        """
+        """Remove outdated files of earlier reports and write the manifest."""
         for name in self.earlier_checksums.keys() - self.checksums.keys():
             checksum = self._checksum(name)
             if checksum == self.earlier_checksums[name]:
                 (self.folder / name).unlink()
             elif checksum:
                 log.warning(
-                    "%s is of an earlier report and was changed since, so it stays", self.folder / name
+                    "%s is from an earlier report. It was changed since and is not removed",
+                    self.folder / name,
                 )
         write_json(self.folder / MANIFEST, dict(sorted(self.checksums.items())))
 
     def _checksum(self, name: str) -> str:
-        """Return the SHA-256 of a file; empty if it cannot be read or is not there."""
+        """Return the SHA-256 of a file; empty if the file is missing or unreadable."""
         with suppress(FileNotFoundError, StorageError):
             return hashlib.sha256(contents(self.folder / name, ARCHIVE)).hexdigest()
         return ""
@@ -154,16 +156,17 @@ EMPTY_NOTE = '<p class="note">Nothing to draw yet.</p>'
 
 @dataclass(frozen=True, repr=False)
 class RenderedPart:
-    """A figure, a table, a table under its figure, or what a page alone shows.
+    """A rendered figure, a table, a table below its figure, or HTML that only a page shows.
 
     Args:
-        name: of the part.
-        finding: what it shows in a few words, which its heading says; empty where nothing can be told.
-        drawn_figure: the figure; over a table it has the warnings.
-        printed_table: the words of a table, which a long one shows a page at a time.
-        csv: numbers in full precision, of what is no figure.
+        name: The name of the part.
+        finding: The main result in a few words, for the heading; empty if there is none.
+        drawn_figure: The figure. If there is a table too, the figure has the warnings.
+        printed_table: The table.
+        csv: The numbers of a table in full precision.
         body: HTML that a page shows in place of figure and table, after the warnings `notes`.
-        files: ending -> more files beside those of the figure.
+        notes: The warnings above `body`.
+        files: File ending -> the content of a further file of the figure.
     """
 
     name: str
@@ -177,12 +180,14 @@ class RenderedPart:
 
     @property
     def html(self) -> str:
-        """Its place in a page."""
+        """The part as HTML for a page."""
         return self.linked_html(None)
 
     def linked_html(self, link: Callable[[Sequence[str]], str] | None) -> str:
-        """Return its place in a page, where the numbers of a table link to the address that `link` returns
-        for their runs.
+        """Return the part as HTML for a page.
+
+        Args:
+            link: Returns the address of the page of some runs, to which the numbers of a table link.
         """
         if self.body is not None:
             return (markup("warnings", self.notes)) + self.body
@@ -190,16 +195,21 @@ class RenderedPart:
 
     @property
     def html_above(self) -> str:
-        """What stands in a page above a table; the whole of a figure."""
-        if (drawn := self.drawn_figure) is None:
+        """The HTML of the figure, which a page shows above the table."""
+        if (drawn_figure := self.drawn_figure) is None:
             return ""
-        if drawn.is_empty:
-            return (markup("warnings", drawn.notes)) + EMPTY_NOTE + drawn.html_below
-        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.html_below
+        if drawn_figure.is_empty:
+            return (markup("warnings", drawn_figure.notes)) + EMPTY_NOTE + drawn_figure.html_below
+        return (
+            figure_box(
+                drawn_figure.figure, drawn_figure.alternative, drawn_figure.notes, drawn_figure.caption
+            )
+            + drawn_figure.html_below
+        )
 
     @property
     def table_below(self) -> PrintedTable | None:
-        """The words of a table as they stand under what is `above` it."""
+        """The table without the warnings that the figure above it already has."""
         return (
             replace(self.printed_table, warnings=())
             if self.printed_table and self.drawn_figure
@@ -208,17 +218,17 @@ class RenderedPart:
 
     @property
     def table(self) -> Self | None:
-        """What a notebook shows of it; None of a figure."""
+        """The part itself if a notebook shows it as a table; None for a figure."""
         return None if self.drawn_figure and not self.printed_table and self.body is None else self
 
     @property
     def figure(self) -> go.Figure | None:
-        """Its figure, as Plotly's own; None where it has none."""
+        """The Plotly figure; None if the part has none."""
         return self.drawn_figure.figure if self.drawn_figure else None
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The numbers in full precision."""
+        """The numbers in full precision, as a data frame."""
         return (
             pd.read_csv(io.StringIO(self.csv))
             if self.csv or not self.drawn_figure
@@ -234,39 +244,39 @@ class RenderedPart:
         return self.latex_for(ARTICLE)
 
     def latex_for(self, paper: Paper) -> str:
-        """Write it as wide as its columns or its text, in parts where that is not enough."""
+        """Return the LaTeX of the table. If the page is too narrow, the table is split into parts."""
         return latex(self.printed_table, paper, self.finding) if self.printed_table else ""
 
     def without_notes(self, stated_notes: Collection[str]) -> Self:
-        """Leave out warnings and facts of the study that are stated once for all parts."""
+        """Return the part without the warnings and facts that a page states once for all parts."""
 
         def left(notes: Sequence[str]) -> tuple[str, ...]:
             return tuple(note for note in notes if note not in stated_notes)
 
-        drawn, page = self.drawn_figure, self.printed_table
-        if drawn:
-            figure = drawn.figure
-            drawn = replace(drawn, notes=left(drawn.notes))
-            # the file and the place in the page share a figure, which takes long to draw
-            vars(drawn)["figure"] = figure
+        drawn_figure, page = self.drawn_figure, self.printed_table
+        if drawn_figure:
+            figure = drawn_figure.figure
+            drawn_figure = replace(drawn_figure, notes=left(drawn_figure.notes))
+            # Drawing takes long, so the file and the page share the drawn figure.
+            vars(drawn_figure)["figure"] = figure
         page = (
             replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
         )
-        return replace(self, drawn_figure=drawn, printed_table=page, notes=left(self.notes))
+        return replace(self, drawn_figure=drawn_figure, printed_table=page, notes=left(self.notes))
 
-    def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
-        """Write its files into a report; return HTML that links to them."""
+    def write(self, report_files: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
+        """Write the files of the part, and return HTML that links to them."""
         words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.printed_table else {}
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
-            out.write(f"tables/{file}.{ending}", text)
+            report_files.write(f"tables/{file}.{ending}", text)
         linked = (markup("links", "tables", file, list(words))) if words else ""
         if self.drawn_figure is None:
             return linked
-        if problem := write_figure(self.drawn_figure, out, file, export, paper):
+        if problem := write_figure(self.drawn_figure, report_files, file, export, paper):
             log.warning("%s: %s", self.name, problem)
         for ending, content in self.files.items():
-            out.write(f"figures/{file}.{ending}", content())
+            report_files.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
         return linked if self.drawn_figure.is_empty else linked + (markup("links", "figures", file, endings))
 
@@ -278,59 +288,73 @@ class RenderedPart:
 
 
 FORMATS = ("pdf", "svg", "png")
-# of a figure's pixels to Chrome's, of which there are 96 an inch: 0.6 points each, `theme.INCH` an inch
+# Chrome has 96 pixels per inch, and a figure has 120 (0.6 points per pixel).
 SCALE = 0.8
-HIGHEST = 1.25  # times its width: a figure that a column would make higher goes across the text
-DENSITY = 300  # pixels an inch of a PNG
-# A PDF without the margins of 0.1 inches that Kaleido asks Chrome for, which then shrinks the figure by 5 %.
+# A figure that is higher than this multiple of its width in one column is set across both columns.
+MAX_ASPECT_RATIO = 1.25
+DENSITY = 300  # pixels per inch of a PNG
+# Kaleido asks Chrome for PDF margins of 0.1 inches, which would shrink the figure by 5 %.
 FLUSH = "<style>@page { margin: 0 } body { margin: 0 } img { display: block }</style>"
 NO_BROWSER = (
     "figures were not exported as {formats}: no Chrome or Chromium answers ({reason}). Install one (on"
-    " Debian: apt-get install chromium) or set BROWSER_PATH to it. The HTML and CSV files are there."
+    " Debian: apt-get install chromium) or set BROWSER_PATH to its path. The HTML and CSV files were written."
 )
 
 
 def write_figure(
-    drawn: DrawnFigure, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE
+    drawn_figure: DrawnFigure,
+    report_files: ReportFiles,
+    name: str,
+    formats: Sequence[str] = (),
+    paper: Paper = ARTICLE,
 ) -> str | None:
-    """Write `figures/NAME.html`, `.csv` and `.FORMAT`, as wide as a column of the paper or its text; about 2
-    seconds a format.
+    """Write `figures/NAME.html`, `.csv` and `.FORMAT`; each format takes about 2 seconds.
 
-    Beside a PDF stands `NAME.tex`, the float with its caption.
+    With a PDF, `NAME.tex` is written too: the float with its caption.
+
+    Args:
+        drawn_figure: The figure.
+        report_files: The files of the report.
+        name: The name of the files.
+        formats: The export formats, of `FORMATS`.
+        paper: The page whose column or text width the exported figure has.
 
     Returns:
-        None, or the message that says why the formats are missing (no browser) and what to do about it.
+        None, or a message if the formats cannot be exported because there is no browser.
 
     Raises:
-        ConfigError: an unknown format.
+        ConfigError: A format is unknown.
     """
     check_export(formats)
-    out.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
-    page = titled(drawn.figure, drawn.label, drawn.notes)
+    report_files.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
+    page = titled(drawn_figure.figure, drawn_figure.label, drawn_figure.notes)
     config = {"responsive": True, "displaylogo": False}
-    out.write(f"figures/{name}.html", page.to_html(include_plotlyjs="directory", div_id=name, config=config))
-    out.write(f"figures/{name}.csv", drawn.csv)
-    if not formats or drawn.is_empty:
+    report_files.write(
+        f"figures/{name}.html", page.to_html(include_plotlyjs="directory", div_id=name, config=config)
+    )
+    report_files.write(f"figures/{name}.csv", drawn_figure.csv)
+    if not formats or drawn_figure.is_empty:
         return None
-    figure, wide = printed(drawn, paper)
+    figure, wide = printed(drawn_figure, paper)
     try:
-        images = {kind: _image(figure, kind, drawn.label) for kind in formats}
-    except (RuntimeError, OSError) as error:  # no browser, one that dies at once, one that never answers
+        images = {kind: _image(figure, kind, drawn_figure.label) for kind in formats}
+    # There is no browser, or it dies at once, or it never answers.
+    except (RuntimeError, OSError) as error:
         reason = str(error.args[0] if error.args else type(error).__name__).strip().partition("\n")[0]
         return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
     for kind, image in images.items():
-        out.write(f"figures/{name}.{kind}", image)
-    # beside it the figure in LaTeX: what it shows in one sentence, and under it how to read it
+        report_files.write(f"figures/{name}.{kind}", image)
+    # In LaTeX, the caption is the finding in one sentence, and the notes below say how to read the figure.
     if "pdf" in images:
         text = render(
             "figure.tex.jinja",
             kind="figure*" if wide else "figure",
             name=name,
-            caption=tex(sentence(drawn.label.partition(". ")[0], drawn.finding)),
+            caption=tex(sentence(drawn_figure.label.partition(". ")[0], drawn_figure.finding)),
             label=label(name),
-            notes=note_lines([drawn.caption]),
+            notes=note_lines([drawn_figure.caption]),
         )
-        out.write(f"figures/{name}.tex", text)
+        report_files.write(f"figures/{name}.tex", text)
     return None
 
 
@@ -338,33 +362,33 @@ def check_export(formats: Sequence[str]) -> None:
     for kind in formats:
         if kind not in FORMATS:
             raise ConfigError(
-                f"no figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}"
+                f"unknown figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}"
             )
 
 
-def printed(drawn: DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
-    """Return the figure at its size on paper, and whether it goes across both columns."""
-    figure = drawn.printed(paper.column)
-    if paper.columns == 1 or figure.layout.height <= HIGHEST * figure.layout.width:
+def printed(drawn_figure: DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
+    """Return the figure at its size on paper, and whether it is set across both columns."""
+    figure = drawn_figure.printed(paper.column)
+    if paper.columns == 1 or figure.layout.height <= MAX_ASPECT_RATIO * figure.layout.width:
         return figure, False
-    return drawn.printed(paper.text), True
+    return drawn_figure.printed(paper.text), True
 
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:
-    """Render at the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
-    from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
+    """Return a figure as an image file of its size on paper. A PNG states its density, a PDF its title."""
+    from kaleido import PageGenerator, calc_fig_sync  # slow to import
     from PIL import Image
 
-    page = PageGenerator(mathjax=False)  # which it would fetch from a network
+    page = PageGenerator(mathjax=False)  # Kaleido would fetch MathJax from the network
     page.header = page.header.replace("Kaleido-fier", str(escape(title))) + FLUSH
     size = {
         "width": figure.layout.width,
         "height": figure.layout.height,
         "scale": SCALE * (DENSITY / 96 if kind == "png" else 1),
     }
-    made = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
+    image = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
     if kind != "png":
-        return bytes(made)
+        return bytes(image)
     file = io.BytesIO()
-    Image.open(io.BytesIO(made)).save(file, format="PNG", dpi=(DENSITY, DENSITY))
+    Image.open(io.BytesIO(image)).save(file, format="PNG", dpi=(DENSITY, DENSITY))
     return file.getvalue()

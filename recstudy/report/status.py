@@ -1,5 +1,6 @@
-"""How far the studies of a results folder are, by their plans and by which records are there: no number is
-read.
+"""The progress of the studies in a results folder, for `recstudy status`.
+
+Only plans and the presence of records are read, and no measured values.
 """
 
 import os
@@ -19,33 +20,34 @@ from recstudy.records.locks import held
 from recstudy.records.plans import read_imported, read_plan
 from recstudy.terminal import shortest
 
-SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
+SLACK_S = 2.0  # a log that grew so long after a failure belongs to a new attempt
 RECENT_S = 60.0  # how long after a log line a run without a lock counts as in progress
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
-    """Return name and preset of every study in the folder, sorted. A link is listed too; whoever reads it
-    refuses it.
+    """Return the name and preset of every study in the folder, sorted.
+
+    A link is listed too, with an empty preset. Reading it raises a StorageError.
 
     Raises:
-        StorageError: the folder of studies is a link, or cannot be read.
+        StorageError: The folder of studies is a link, or cannot be read.
     """
-    found = []
+    matches = []
     for name in opened.entries(results.root / "studies"):
         if name.is_symlink():
-            found.append((name.name, ""))
+            matches.append((name.name, ""))
         elif name.is_dir():
-            found += [
+            matches += [
                 (name.name, preset.name)
                 for preset in opened.entries(name.path)
                 if preset.is_symlink() or os.path.lexists(f"{preset.path}/plan.json")
             ]
-    return found
+    return matches
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a study is: its runs by how they ended. `problem` says why its plan cannot be read."""
+    """The progress of a study: its runs by status, or the `problem` with which its plan cannot be read."""
 
     study: str
     preset: str
@@ -55,11 +57,11 @@ class StudyStatus:
     planned: int = 0
     command: str = ""
     problem: str = ""
-    running: tuple[str, ...] = ()  # runs, in words
+    running: tuple[str, ...] = ()  # labels and seeds of running runs
 
 
 def status(results: Results) -> list[StudyStatus]:
-    """Return how far each study of the folder is."""
+    """Return the progress of each study of the folder."""
     states = results.states()
     rows = []
     for name, preset in studies(results):
@@ -95,57 +97,57 @@ def status(results: Results) -> list[StudyStatus]:
     return rows
 
 
-def is_running(folder: RunFolder, now: float) -> bool:
-    """Return whether a worker holds the run's lock or, in a copy of an object store, whether its logs grew
-    lately.
+def is_running(folder: RunFolder, time_now: float) -> bool:
+    """Return whether a worker holds the run's lock.
+
+    A copy of an object store has no locks. In a copy, a run is running if its logs grew in the last minute.
     """
     if folder.lock.exists():
         return held(folder.lock)
     last = max(last_change(folder.epochs), last_change(folder.attempts))
-    return now - RECENT_S < last >= last_change(folder.failure) + SLACK_S
+    return time_now - RECENT_S < last >= last_change(folder.failure) + SLACK_S
 
 
 def last_change(file: Path) -> float:
-    """Return the time of a file's last change; 0 if there is no file."""
+    """Return the time of a file's last change; 0 if the file is missing."""
     try:
         return file.lstat().st_mtime
     except OSError:
         return 0.0
 
 
-def show_status(results: Results, out: Console) -> None:
-    """Print how far each study of a results folder is, and the recorded commands of unfinished ones."""
+def show_status(results: Results, console: Console) -> None:
+    """Print the progress of each study of a results folder, and how to resume unfinished studies."""
     rows = status(results)
     columns = ("study", "preset", "done", "stopped", "failed", "planned")
     table = RichTable(*columns)
     for row in rows:
         table.add_row(*(Text(str(getattr(row, column))) for column in columns))
-    out.print(table if rows else Text(f"no studies in {shortest(results.root)}"))
+    console.print(table if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:
         lines = [f": {row.problem}"] * bool(row.problem) + [f" runs {run}" for run in row.running]
         if row.command and row.done + row.stopped < row.planned:
-            lines.append(f" can go on; its command, as recorded: {row.command}")
+            lines.append(f" can be resumed with its recorded command: {row.command}")
         for line in lines:
-            out.print(Text(f"{row.study} ({row.preset}){line}"), soft_wrap=True)
+            console.print(Text(f"{row.study} ({row.preset}){line}"), soft_wrap=True)
 
 
 def studies_at(path: Path) -> list[tuple[Results, str, str]]:
-    """Return the studies (results folder, name, preset) in a results folder, or in a study's folder inside
-    one.
+    """Return the studies (results folder, name, preset) in a results folder or in a study's folder.
 
     Raises:
-        ConfigError: there is no study there.
+        ConfigError: There is no study in this folder.
     """
     path = path.absolute()
     root = next((folder for folder in (path, *path.parents) if opened.is_regular_file(folder / MARKER)), None)
     if root is not None:
         results = Results(root)
         opened.refuse_link(path)
-        found = [
+        matches = [
             (results, *study) for study in studies(results) if results.study(*study).is_relative_to(path)
         ]
-        if found:
-            return found
+        if matches:
+            return matches
     raise ConfigError(
         f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its"
         " studies/NAME/PRESET."

@@ -1,4 +1,8 @@
-"""One study's records: its variants with their settings, and a row per run, read from the JSON files."""
+"""The records of one study: its variants with their settings, and a row per run.
+
+`load_study` reads them from the JSON files of a results folder. Reports, the board and `recstudy explain` use
+`StudyRecords` and read no files of their own, except for saved answers and logs.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +34,17 @@ from recstudy.report.status import studies
 from recstudy.terminal import shortest
 
 Value = TypeVar("Value")
-FEW = 50  # runs that show whether a program reports steps
+SAMPLED_RUNS = 50  # started runs that are checked for logs by step
 
 
 @dataclass(frozen=True)
 class Design:
-    """The variants that a study runs, or those of its `paper` preset.
+    """The variants of a study's preset, or of its `paper` preset.
 
     Args:
         base: The preset's config, in parts.
-        axes: Axis -> the field that it sets.
-        variants: Each with what it changes in the base.
+        axes: Axis -> the config field that it sets.
+        variants: The variants with their changes to the base.
     """
 
     base: Json
@@ -63,22 +67,21 @@ class Design:
         return frozenset({"model", *varied_fields(self.configs)})
 
     def setting(self, index: int, name: str) -> Any:
-        """Return a variant's value of a config field; of `model` its title."""
+        """Return a variant's value of a config field, or the model's title for `model`."""
         return self.variants[index].model if name == "model" else self.configs[index].get(name)
 
     def agrees(self, index: int, name: str, value: Any) -> bool:
-        """Return whether a variant has this setting. The level of an axis that replaces the model is a name
-        of the model too.
-        """
+        """Return whether a variant has this setting."""
+        # If an axis replaces the whole model, published values may name the model by the axis level.
         levels = self.variants[index].levels
         titles = [levels.get(axis) for axis, path in self.axes.items() if path == name == "model"]
         return same_value(self.setting(index, name), value) or value in titles
 
-    def homes(self, stated: Json, decides: Callable[[str], bool]) -> list[int]:
+    def homes(self, stated_settings: Json, decides: Callable[[str], bool]) -> list[int]:
         """Return the variants with these settings. If several match, keep those whose unstated fields equal
         the preset's.
         """
-        shared = {path: value for path, value in stated.items() if path in self.varied}
+        shared = {path: value for path, value in stated_settings.items() if path in self.varied}
         matches = [
             index
             for index in range(len(self.variants))
@@ -87,7 +90,7 @@ class Design:
         unstated = [
             path
             for path in varied_fields([self.configs[index] for index in matches])
-            if path not in stated and decides(path)
+            if path not in stated_settings and decides(path)
         ]
         return [
             index
@@ -157,35 +160,32 @@ class StudyRecords:
 
     @property
     def missing_modules(self) -> list[str]:
-        """Why some things that the study defines are not available. Without them a user's own program lacks
-        parts only.
-        """
-        missing = (
+        """Why modules that the study defines are not available; empty if nothing is lost without them."""
+        # A user's own program loses only report parts, and the recursive models may lose a model or a metric.
+        lacks_modules = (
             any(isinstance(part, Undrawable) for part in self.parts) if self.is_own else self.plan.plugins
         )
-        return list(absent) if missing else []
+        return list(absent) if lacks_modules else []
 
     @property
     def command_path(self) -> str:
-        """What commands call the study."""
+        """The study's path in commands."""
         folder = self.results.study(self.plan.study, self.plan.folder)
         return shlex.quote(self.given_path or self.results.store or shortest(folder))
 
     @cached_property
     def variants(self) -> Sequence[VariantRecord]:
-        """The variants of the plan, their generated labels as words."""
+        """The variants of the plan. Their generated labels are written in words."""
         return with_word_labels(self.plan.variants)
 
     def label_of(self, name: str) -> str:
-        """Return the label of the variant that its study calls `name`; `name` itself if no variant is called
-        so.
-        """
+        """Return the label on pages for a label in the study file; `name` itself if no variant has it."""
         pairs = zip(self.plan.variants, self.variants, strict=True)
         return next((variant.label for planned, variant in pairs if planned.label == name), name)
 
     @cached_property
     def design(self) -> Design:
-        """The variants as they run."""
+        """The variants of the preset that was run."""
         return Design(self.plan.base, self.plan.axes, self.variants)
 
     @property
@@ -215,25 +215,22 @@ class StudyRecords:
 
     @cached_property
     def looks(self) -> Looks:
-        """The looks at the whole study, this one included."""
+        """The looks (interim analyses) at the whole study, with the present look."""
         seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
         looks = self.looks_at(range(len(self.variants)))
         return replace(looks, taken=tuple(sorted({*looks.taken, seeds} - {0})))
 
     def record_look(self) -> None:
-        """Record that verdicts on these runs are read now."""
+        """Record a look: verdicts on the finished runs are read now."""
         record_runs_read(self.results, self.plan, {row.id for row in self.rows if row.status in ENDED})
 
     def looks_at(self, variants: Iterable[int]) -> Looks:
-        """Return the looks at these variants: the numbers of seeds that all of them had when verdicts were
-        read.
-
-        If the maximum was changed or removed after verdicts were read, the earlier maximum counts.
-        """
+        """Return the looks at these variants: how many seeds all of them had at each reading of verdicts."""
+        # If the maximum was changed or removed after verdicts were read, the earlier maximum counts.
         firsts = [self._first_readings[index] for index in variants]
         readings = sorted({reading for first in firsts for reading in first})
-        taken = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
-        return Looks(tuple(sorted(taken - {0})), self._max_seeds)
+        look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
+        return Looks(tuple(sorted(look_sizes - {0})), self._max_seeds)
 
     @cached_property
     def _looks(self) -> list[Look]:
@@ -242,7 +239,7 @@ class StudyRecords:
 
     @cached_property
     def _first_readings(self) -> list[list[int]]:
-        """Of each variant, the reading that showed each of its runs first, in ascending order."""
+        """For each variant, the indices of the looks that first included its runs, in ascending order."""
         first: dict[str, int] = {}
         for position, look in enumerate(self._looks):
             for run_id in look.runs:
@@ -251,26 +248,29 @@ class StudyRecords:
 
     @cached_property
     def _max_seeds(self) -> int:
-        """The maximum that was stated before verdicts were read; 0 if there is none. Plans before 2026 have
-        no dates.
+        """The maximum number of seeds that was stated before the first look; 0 if there is none.
+
+        Plans before 2026 have no dates.
         """
         readings = (self._looks[first[0]].date for first in self._first_readings if first)
         first_reading, dates = min(readings, default=""), self.plan.stated
         maximum = self.plan.max_seeds
         if not first_reading or (maximum and dates.get(digest_of(maximum), "") <= first_reading):
             return maximum
-        earlier = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, MAX_SEEDS)}
-        in_time = [seeds for seeds, date in earlier.items() if date and date <= first_reading]
+        dates_by_maximum = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, MAX_SEEDS)}
+        in_time = [seeds for seeds, date in dates_by_maximum.items() if date and date <= first_reading]
         return max(in_time, default=0)
 
     @cached_property
     def data_settings(self) -> list[str]:
-        """What each variant sets of its data, in one text: equal texts mean the same data."""
+        """The data settings of each variant as a text. Equal texts mean the same data."""
         settings = (
             {path: value for path, value in config.items() if path.startswith("data.")}
             for config in self.configs
         )
-        return [sys.intern(repr(sorted(fields.items()))) for fields in settings]  # of many variants one text
+        return [
+            sys.intern(repr(sorted(fields.items()))) for fields in settings
+        ]  # variants share the text, which saves memory
 
     def data_checksums(self, variant: int) -> list[str]:
         """Return all checksums recorded for a variant's data set. More than one means that the data
@@ -294,7 +294,7 @@ class StudyRecords:
 
     @cached_property
     def imported(self) -> frozenset[int]:
-        """The variants whose weights or results are from elsewhere: nothing is trained here."""
+        """The variants with imported weights or results, which were not trained here."""
         if self.is_own:
             return frozenset(row.variant for row in self.rows if row.provenance.origin == "imported")
         return frozenset(
@@ -303,23 +303,25 @@ class StudyRecords:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The parts of the report. A part that cannot be read here says why.
+        """The parts of the report. A part that cannot be read is `Undrawable` and has the reason.
 
-        Learning curves of whatever is reported are left out if no run has reported a step.
+        Parts that show only values by step are left out if no run has reported a step.
         """
         with self.study_modules():
             parts = read_report(self.plan.report)
-        begun = [row for row in self.rows if row.status != "not run"][:FEW]
-        if begun and not any(is_regular_file(self.results.run(row.id).epochs) for row in begun):
+        started_runs = [row for row in self.rows if row.status != "not run"][:SAMPLED_RUNS]
+        if started_runs and not any(is_regular_file(self.results.run(row.id).epochs) for row in started_runs):
             parts = [part for part in parts if not part.is_per_step]
         return parts
 
     def level(self, variant: int, name: str) -> Any:
-        """Return a variant's level of an axis, or its value of a config field; of `model` and `data` their
-        titles.
+        """Return a variant's level of an axis or its value of a config field; `model` and `data` give titles.
+
+        Returns:
+            The level, or None if only other variants have this axis or field.
 
         Raises:
-            ConfigError: No variant has it. The message names the axes.
+            ConfigError: No variant has the axis or field.
         """
         level = level_of(self.variants[variant], self.configs[variant], name)
         if level is None and not any(self.has(index, name) for index in range(len(self.variants))):
@@ -327,31 +329,30 @@ class StudyRecords:
             raise ConfigError(
                 f"the report names {name!r}, but the study has {choices(names)}.{nearest(name, names)}"
             )
-        return level  # None: another model's field
+        return level
 
     def has(self, variant: int, name: str) -> bool:
         """Return whether a variant has an axis or a setting of that name."""
         config = self.configs[variant]
         return name in self.variants[variant].levels or name in config or PREFIX + name in config
 
-    def chosen(self, where: Json) -> list[int]:
+    def chosen(self, selector: Json) -> list[int]:
         """Return the variants at these levels, in the study's order."""
-        if isinstance(name := where.get("variant"), str):
-            where = {**where, "variant": self.label_of(name)}
+        if isinstance(name := selector.get("variant"), str):
+            selector = {**selector, "variant": self.label_of(name)}
         return [
-            index for index in range(len(self.variants)) if is_selected(where, partial(self.level, index))
+            index for index in range(len(self.variants)) if is_selected(selector, partial(self.level, index))
         ]
 
     def leaks(self, variant: int) -> bool:
-        """Return whether the model was given what it has to predict, so that none of its numbers compares
-        with another.
+        """Return whether the model was given the target that it must predict.
+
+        The numbers of such a variant are never compared.
         """
         return self.variants[variant].leaks
 
     def measured(self, variants: Iterable[int]) -> list[str]:
-        """Return the metrics and costs that any run of these variants has, in the order of their first
-        appearance.
-        """
+        """Return the metrics and costs of these variants' runs, in the order of their first appearance."""
         names: dict[str, None] = {}
         for row in (row for index in variants for row in self.by_variant[index]):
             names |= dict.fromkeys(
@@ -360,16 +361,14 @@ class StudyRecords:
         return list(names)
 
     def first_run(self, variant: int, file: str, states: Sequence[str]) -> Row | None:
-        """Return the first of a variant's seeds that is in one of these `states` and has this file
-        (`mistakes.npz`).
-        """
+        """Return a variant's first run that has one of these statuses and a file, such as `mistakes.npz`."""
         rows = (row for row in self.by_variant[variant] if row.status in states)
         return next((row for row in rows if is_regular_file(self.results.run(row.id).path / file)), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
-        """Return the lines of these variants' logs, with `variant`, `seed` and `id`.
+        """Return a row per epoch of these variants' runs, with `variant`, `seed`, `id` and `epoch`.
 
-        `epoch` is 1 for the first epoch; of a user's own program it is the step as it was reported.
+        The first epoch is 1. For a user's own program, `epoch` is the reported step.
         """
         lines: list[Json] = []
         for row in (row for index in variants for row in self.by_variant[index]):
@@ -393,12 +392,12 @@ def load_study(results: Results, name: str, preset: str, trust: bool = False) ->
         trust: Import the study's own modules as they are now.
 
     Raises:
-        ConfigError: There is no such study or preset. The message names those there are.
+        ConfigError: There is no such study or preset. The message lists the studies of the folder.
     """
     refuse_link(results.root / "runs")
     plan = read_plan(results.study(name, preset))
     if plan is None:
-        names = [f"{study} ({found})" for study, found in studies(results)]
+        names = [f"{study} ({study_preset})" for study, study_preset in studies(results)]
         have = (
             f"there are {choices(names)}.{nearest(f'{name} ({preset})', names)}"
             if names
@@ -409,23 +408,28 @@ def load_study(results: Results, name: str, preset: str, trust: bool = False) ->
 
 
 def records_of(results: Results, plan: PlanRecord, rows: Mapping[str, Row] | None = None) -> StudyRecords:
-    """Return what the results folder has of a plan's runs, whether the plan is there or not.
+    """Return the records of a plan's runs. The results folder need not contain the plan.
 
     Args:
         results: The results folder.
-        plan: Of the study.
+        plan: The plan of the study.
         rows: Run id -> the row of a run that was read before.
     """
     return StudyRecords(results, plan, read_rows(results, plan, with_word_labels(plan.variants), rows or {}))
 
 
 def load_studies(
-    found: Iterable[tuple[Results, str, str]], trust: bool = False
+    locations: Iterable[tuple[Results, str, str]], trust: bool = False
 ) -> tuple[dict[tuple[str, str], StudyRecords], list[StorageError]]:
-    """Return the studies that can be read, by name and preset, and what is damaged of the others."""
+    """Return the readable studies by name and preset, and the damage of the others.
+
+    Args:
+        locations: The results folder, name and preset of each study.
+        trust: Import the studies' own modules as they are now.
+    """
     records: dict[tuple[str, str], StudyRecords] = {}
     damages: list[StorageError] = []
-    for results, name, preset in found:
+    for results, name, preset in locations:
         try:
             records[name, preset] = load_study(results, name, preset, trust)
         except StorageError as damage:

@@ -1,5 +1,7 @@
-"""The words of a report around its tables and figures: what was run and at what cost, what failed, settings,
-provenance.
+"""The text of a report around its tables and figures.
+
+This is the question, the answer, runs and costs, failures, settings and provenance. `writing.py` puts the
+sections on the page.
 """
 
 from __future__ import annotations
@@ -32,25 +34,26 @@ from recstudy.terminal import duration, flops
 
 @dataclass(frozen=True)
 class Price:
-    """What an hour of a GPU costs, such as `2.5 EUR`."""
+    """The price of a GPU hour, such as `2.5 EUR`."""
 
     amount: float
     currency: str
 
     @classmethod
     def parse(cls, text: str) -> Price:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]{3})", text.strip())
-        if found is None:
+        failure_counts = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]{3})", text.strip())
+        if failure_counts is None:
             raise ConfigError(
-                "--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got"
+                "--price is the price of a GPU hour with its currency, such as 2.5EUR or 3USD, but got"
                 f" {text!r}"
             )
-        return cls(float(found[1]), found[2])
+        return cls(float(failure_counts[1]), failure_counts[2])
 
 
 def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], price: Price | None) -> str:
-    """Return what finished runs used: cores and GPU, as means over time, the largest peak of memory, GPU
-    hours, their price.
+    """Return the resources that finished runs used, in words.
+
+    These are the mean cores and GPU use over time, the largest peak of memory, the GPU hours and their price.
     """
     means = []
     for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
@@ -64,7 +67,8 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
     peaks = [row.number("peak_memory_mb") for row in rows if row.value("peak_memory_mb") is not None]
     if peaks and (means or on_gpu):
         facts.append(f"at most {max(peaks):,.0f} MB")
-    if on_gpu:  # a run had a whole one, unless several shared it
+    if on_gpu:
+        # A run without a stated share had one GPU per worker for itself.
         hours = 0.0
         for row in on_gpu:
             share = configs[row.variant].get("resources.gpus") or 1.0
@@ -77,9 +81,7 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
 
 
 def published_html(records: StudyRecords) -> Html:
-    """Return a table of the published values; reasons that make values not comparable are listed once below
-    it.
-    """
+    """Return a table of published values, with the reasons why values are not comparable below it."""
     values = published_values(records)
     labels: dict[tuple[str, ...], dict[str, None]] = {}
     for value in values:
@@ -92,10 +94,10 @@ def published_html(records: StudyRecords) -> Html:
     return markup("published", values, metric, cell_text, outcome_words, notes, template="study")
 
 
-OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
+OF_RECURSIVE = tuple(  # resources that only the recursive models use
     f"resources.{name}" for name in ("workers", "trainer", "device", "compile", "checkpoint_seconds")
 )
-ANSWER = 2  # sentences beside the question
+ANSWER = 2  # findings that are shown next to the question
 INTERVALS = (
     "Intervals are 95 % confidence intervals over seeds, for a single look at the results. Each variant's own"
     " variance is moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is"
@@ -108,7 +110,7 @@ ON_P = (
     " within the margin of the published value. Differs: it does not, and one more run of ours would not give"
     " the published value."
 )
-FEW = 10  # diverged runs that a page names at once
+SHOWN_DIVERGED_RUNS = 10  # diverged runs that a page lists without folding
 PROVENANCE = {
     "commit": "commit",
     "dirty": "uncommitted changes",
@@ -126,7 +128,7 @@ PROVENANCE = {
 
 
 def question(records: StudyRecords) -> str:
-    """Return the title, the question, and what a reader must know before any number."""
+    """Return the title, the question and the warnings about all numbers."""
     title, words = page_title(records.plan), by_name(records.plan.question)
     return markup("question", title, words, warnings(records), template="study")
 
@@ -142,41 +144,39 @@ def overview(records: StudyRecords) -> str:
     data_changes = change_lines([change for change in study_changes(records) if change.kind == "data"])
     notes = [*failed_metrics(records), *records.missing_modules, *missing_metrics(records), *data_changes]
     words = fold("Description", Html(f'<pre class="about">{escape(about)}</pre>')) if about else ""
-    more = markup("findings", findings(records)[ANSWER:], "Findings", template="study")
-    return more + markup("warnings", notes) + markup("facts", facts(records)) + words
+    more_findings = markup("findings", findings(records)[ANSWER:], "Findings", template="study")
+    return more_findings + markup("warnings", notes) + markup("facts", facts(records)) + words
 
 
 def missing_metrics(records: StudyRecords) -> tuple[str, ...]:
-    """Return metrics that parts of the report show and that finished runs could have."""
-    named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
-    shown = [
+    """Return notes on metrics that the report shows, that finished runs lack, and that can be computed."""
+    field_values = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
+    shown_metrics = [
         *(name for part in records.parts for name in part.shown_metrics),
-        *(name for name in named if isinstance(name, str)),
+        *(name for name in field_values if isinstance(name, str)),
     ]
-    return missing_metric_notes(records, range(len(records.variants)), shown)
+    return missing_metric_notes(records, range(len(records.variants)), shown_metrics)
 
 
 def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
-    """Return metrics whose own code raised something, in how many runs, and what then computes them without
-    training.
-    """
-    found = Counter((name, why) for row in distinct(records.rows) for name, why in row.raised.items())
+    """Return notes on metrics whose code raised an error, with the command that computes them later."""
+    failure_counts = Counter(
+        (name, why) for row in distinct(records.rows) for name, why in row.raised.items()
+    )
     fix = f"Fix it, then compute it without training: recstudy evaluate {records.command_path} --metric"
     return tuple(
         f"the metric {metric(name).title} failed in {plural(count, 'run')}: {why}. {fix} {name}"
-        for (name, why), count in found.items()
+        for (name, why), count in failure_counts.items()
     )
 
 
 def flowing(text: str) -> str:
-    """Join the lines of a docstring inside its sentences, which are as far apart as code is wide; commands
-    keep theirs.
-    """
+    """Return a docstring without line breaks inside sentences. Indented lines, such as commands, stay."""
     return re.sub(r"(?<![.?!:\n])\n(?=\S)", " ", text)
 
 
 def facts(records: StudyRecords) -> list[tuple[str, str]]:
-    """Return what was run: runs, variants and seeds or the search, data and selection."""
+    """Return facts on the runs: their number, variants and seeds or the search, data and selection."""
     runs, plan = distinct(records.rows), records.plan
     counts = Counter(row.status for row in runs)
     states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
@@ -186,7 +186,7 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     )
     selections = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     shared = len(records.rows) - len(runs)
-    # variants may have different numbers of seeds
+    # Variants may have different numbers of seeds.
     seeds = sorted(set(Counter(run.variant for run in plan.runs).values()))
     planned = (
         f"{plural(len(records.variants), 'variant')},"
@@ -208,34 +208,34 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
 
 
 def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, str]]:
-    """Return the compute of the runs and the machines, with money if a GPU hour has a price."""
+    """Return the compute of the runs and the machines, and the cost if a GPU hour has a price."""
     runs = distinct(records.rows)
     seconds = sum(row.paid for row in runs)
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
     stopped = sum(row.status == "stopped" for row in runs)
-    used = f"{duration(seconds)} of runs{'' if records.is_own else f', {flops(pflop)}'}"
-    used += f", without the {stopped:,} stopped" if stopped else ""
-    used = used if seconds or not records.is_own else ""  # imported results may have no times
-    return [("Compute", used), ("Machines", machines_used(runs, records.configs, price))]
+    compute = f"{duration(seconds)} of runs{'' if records.is_own else f', {flops(pflop)}'}"
+    compute += f", without the {stopped:,} stopped" if stopped else ""
+    compute = compute if seconds or not records.is_own else ""  # imported results may have no times
+    return [("Compute", compute), ("Machines", machines_used(runs, records.configs, price))]
 
 
 def origins(records: StudyRecords) -> list[tuple[str, str]]:
-    """Return when the study was registered and read, what seeds control, and what was added to its records
-    later.
-    """
+    """Return facts on the origin of the numbers: registration, looks, seeds and values computed later."""
     plan, rows = records.plan, records.rows
     folder, ids = records.results.study(plan.study, plan.folder), {row.id for row in rows}
-    earlier = len(earlier_runs(records.results, folder, plan.definition, ids))
+    earlier_count = len(earlier_runs(records.results, folder, plan.definition, ids))
     saved = dict.fromkeys((answers.kept, answers.of) for row in rows if (answers := row.found.answers))
     cut = [
-        f"of the first {kept:,} of {total:,} test images, as many as fit 4 MiB a run"
-        for kept, total in saved
-        if kept < total
+        f"of the first {saved_count:,} of {total:,} test images, as many as fit 4 MiB a run"
+        for saved_count, total in saved
+        if saved_count < total
     ]
-    later = Counter((name, how) for row in rows for name, how in row.later.items() if "." not in name)
+    late_values = Counter(
+        (name, source) for row in rows for name, source in row.later.items() if "." not in name
+    )
     computed = [
         f"{metric(name).title} of {plural(count, 'run')} from {source}"
-        for (name, source), count in later.items()
+        for (name, source), count in late_values.items()
     ]
     repeated = sum(row.provenance.earlier > 0 for row in rows)
     return [
@@ -245,7 +245,9 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
         ("The random seed controls", seed_words(records, range(len(records.variants)))),
         (
             "Definition",
-            f"{plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else "",
+            f"{plan.definition}; {plural(earlier_count, 'run')} of earlier definitions in runs/"
+            if earlier_count
+            else "",
         ),
         ("Answers saved", "; ".join(cut)),
         ("Computed later", ", ".join(computed)),
@@ -269,7 +271,7 @@ def looks_words(looks: Looks) -> str:
 
 
 def reproducibility(records: StudyRecords) -> str:
-    """Return the study's command, what its numbers come from, and all settings."""
+    """Return the study's command, the origin of its numbers, all settings and the provenance."""
     return (
         command(records)
         + markup("facts", origins(records))
@@ -279,7 +281,7 @@ def reproducibility(records: StudyRecords) -> str:
 
 
 def reading_notes(records: StudyRecords) -> str:
-    """Return how to read the page: said once here, and not below each table."""
+    """Return notes on how to read the page, which hold for all tables."""
     return markup(
         "notes",
         [
@@ -291,12 +293,12 @@ def reading_notes(records: StudyRecords) -> str:
 
 
 def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str]]:
-    """Say how far a search is: sampler and budget, how its trials ended, the best so far, and what is kept
-    from other spaces.
-    """
+    """Return facts on a search: sampler and budget, its trials by status, and the best trial so far."""
     table, name = trial_table(records, search), next(iter(search.objectives))
     counts = Counter(table["state"])
-    ends = [(counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]]
+    state_counts = [
+        (counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]
+    ]
     order = ranked(table, {name: search.objectives[name]})
     best = [f"{quantity(name, row[name])} (trial {row['trial']})" for row in order.head(1).to_dict("records")]
     stopping = "" if search.stopping == "none" else f", stops early by {search.stopping}"
@@ -305,8 +307,8 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
         (
             "Trials",
             (
-                f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in ends)
-                if ends
+                f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in state_counts)
+                if state_counts
                 else "none yet"
             ),
         ),
@@ -315,39 +317,38 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
 
 
 def failures(records: StudyRecords) -> str:
-    """Show each different error once: class, message, last lines and the runs it ended. Empty where nothing
-    failed.
-    """
+    """Return the errors, each once with class, message, last lines and runs; empty if no run failed."""
     errors: dict[tuple[str, str], list[Row]] = {}
     for row in records.rows:
         if row.failed:
             errors.setdefault((row.error_class, row.error), []).append(row)
     diverged = [row for row in records.rows if row.status == "diverged"]
     value = "A value" if records.is_own else "The loss"
-    return markup("failures", errors, diverged, value, FEW, plural, template="study").strip()
+    return markup("failures", errors, diverged, value, SHOWN_DIVERGED_RUNS, plural, template="study").strip()
 
 
 def settings(records: StudyRecords) -> str:
-    """Show the base config, and what each variant changes in it."""
+    """Return the base config and the changes of each variant."""
     base = words_table(
         "Base settings", ("field", "value"), named_settings(records, flatten(records.plan.base))
     )
-    said = [
-        "; ".join(map(" = ".join, named_settings(records, one.changes))) or "nothing"
-        for one in records.variants
+    changes = [
+        "; ".join(map(" = ".join, named_settings(records, variant.changes))) or "nothing"
+        for variant in records.variants
     ]
     variants = [
-        (variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)
+        (variant.label, variant.model, change)
+        for variant, change in zip(records.variants, changes, strict=True)
     ]
     changed = words_table(
         "Variants", ("variant", "program" if records.is_own else "model", "changes"), variants
     )
-    what = f"What the {plural(len(variants), 'variant')} change"
-    return fold("Base settings, before a variant's changes", base) + fold(what, changed)
+    summary_words = f"What the {plural(len(variants), 'variant')} change"
+    return fold("Base settings, before a variant's changes", base) + fold(summary_words, changed)
 
 
 def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return settings by the names that readers know, without resources that mean nothing to the program."""
+    """Return settings by their names for readers, without resources that the program does not use."""
     left_out = ("resources.",) if records.plan.imported else OF_RECURSIVE if records.is_own else ()
     return [
         (setting_name(path), value_text(value))
@@ -357,9 +358,7 @@ def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[
 
 
 def provenance(records: StudyRecords) -> str:
-    """Return which commits, versions, machines and data the numbers come from, with the count of runs of
-    each.
-    """
+    """Return the commits, versions, machines and data behind the numbers, each with its number of runs."""
     rows = []
     titles = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
     origins = [origin(row.provenance) for row in records.rows if row.result]
@@ -382,7 +381,7 @@ def provenance(records: StudyRecords) -> str:
 
 
 def command(records: StudyRecords) -> str:
-    """Return the command that the plan records, and what it does now."""
+    """Return the recorded command of the study, and what it would do now."""
     runs = distinct(records.rows)
     unfinished = sum(row.status not in ("done", "diverged") for row in runs)
     return markup("command", records.plan, unfinished, len(runs), plural, template="study")

@@ -188,18 +188,18 @@ class PrintedTable:
         their column.
         """
         blocks: list[list[int]] = []
-        used = room
+        used_width = room
         for column in range(1, len(widths)):
             if self.heads[column] == PUBLISHED and blocks:
                 blocks[-1].append(column)
-                used += widths[column]
+                used_width += widths[column]
                 continue
             published = widths[column + 1] if PUBLISHED in self.heads[column + 1 : column + 2] else 0
-            if used + widths[column] + published > room:
+            if used_width + widths[column] + published > room:
                 blocks.append([0])
-                used = widths[0]
+                used_width = widths[0]
             blocks[-1].append(column)
-            used += widths[column]
+            used_width += widths[column]
         return blocks or [[0]]
 
 

@@ -29,7 +29,7 @@ from recstudy.report.names import in_own_unit, metric, number, plural, same_valu
 from recstudy.report.registration import post_hoc
 from recstudy.report.study_records import StudyRecords
 
-FEW = 2  # assumptions that a verdict names
+SHOWN_ASSUMPTIONS = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
 NO_SETTINGS = "nothing here says that the settings are the paper's"
 # without which no training is said
@@ -37,14 +37,19 @@ TRAINING = ("train.optimizer", "train.learning_rate", "train.batch_size", "train
 PAPER = "paper"  # the preset that is as a paper has it
 SHARDS = "batch norm by the statistics of each worker's share of a batch"
 SHORT = 12  # characters of a checksum that tell it apart
-MOST = 6  # settings that a reason gives with their values
+SHOWN_SETTINGS = 6  # settings that a reason gives with their values
 # one has words of its own, the other scores the test set at more depths
-APART = ("data.limit", "train.evaluation_depths")
+OWN_CHECKS = ("data.limit", "train.evaluation_depths")
 DATA_SET = {"data.name", "data.version"}  # which data set a published value is of
 TRAINED = ("model.weights", "model.tuned")  # how a model was trained, and not which one it is
 AT_TEST = (  # what `train.at_test` decides, and nothing else
-    "noisy_exact_accuracy", "any_exact_accuracy", "pass_at", "voted_exact_accuracy", "any_copy_exact_accuracy", "flipped_puzzles",
-)  # fmt: skip
+    "noisy_exact_accuracy",
+    "any_exact_accuracy",
+    "pass_at",
+    "voted_exact_accuracy",
+    "any_copy_exact_accuracy",
+    "flipped_puzzles",
+)
 
 
 @dataclass(frozen=True)
@@ -69,14 +74,14 @@ class MatchedTarget:
         nothing.
         """
         blank = [
-            f"{_subject(stated)} was {value_text(stated.ours)}"
-            for stated in self.deviations
-            if stated.paper is None
+            f"{_subject(deviation)} was {value_text(deviation.ours)}"
+            for deviation in self.deviations
+            if deviation.paper is None
         ]
         assumptions = [] if self.reasons else [*filter(None, [self.target.assumed]), *blank]
         words = (
             " and ".join(assumptions)
-            if len(assumptions) <= FEW
+            if len(assumptions) <= SHOWN_ASSUMPTIONS
             else f"{len(assumptions)} settings were as assumed"
         )
         return f"if {words}, which the paper does not say" if assumptions else ""
@@ -118,35 +123,39 @@ class MatchedTarget:
         )
 
 
-def deviation_notes(placed: Iterable[MatchedTarget]) -> tuple[str, ...]:
+def deviation_notes(matches: Iterable[MatchedTarget]) -> tuple[str, ...]:
     """Return how the settings of compared values differ from the paper: the counts, and each difference in
     words.
     """
     assumed = {
-        deviation_text(stated): stated.paper is None for value in placed for stated in value.deviations
+        deviation_text(deviation): deviation.paper is None
+        for value in matches
+        for deviation in value.deviations
     }
     counts = [
         (len(assumed) - sum(assumed.values()), "stated deviation"),
         (sum(assumed.values()), "assumption"),
     ]
-    words = " and ".join(plural(count, what) for count, what in counts if count)
+    words = " and ".join(plural(count, noun) for count, noun in counts if count)
     return (f"comparable, with {words}:", *assumed) if assumed else ()
 
 
-def deviation_text(stated: Deviation) -> str:
+def deviation_text(deviation: Deviation) -> str:
     """Return `precision bfloat16, not float32: why`."""
-    theirs = "which the paper leaves blank" if stated.paper is None else f"not {value_text(stated.paper)}"
-    return f"{_subject(stated)} {value_text(stated.ours)}, {theirs}: {by_name(stated.why)}"
+    theirs = (
+        "which the paper leaves blank" if deviation.paper is None else f"not {value_text(deviation.paper)}"
+    )
+    return f"{_subject(deviation)} {value_text(deviation.ours)}, {theirs}: {by_name(deviation.why)}"
 
 
-def _subject(stated: Deviation) -> str:
-    return _short(stated.field) if stated.of_config else stated.field
+def _subject(deviation: Deviation) -> str:
+    return _short(deviation.field) if deviation.of_config else deviation.field
 
 
-def nearest_matches(placed: Sequence[MatchedTarget]) -> tuple[MatchedTarget, ...]:
+def nearest_matches(matches: Sequence[MatchedTarget]) -> tuple[MatchedTarget, ...]:
     """Return the values with the fewest reasons against them, so comparable values before others."""
-    least = min((len(value.reasons) for value in placed), default=0)
-    return tuple(value for value in placed if len(value.reasons) == least)
+    fewest_reasons = min((len(value.reasons) for value in matches), default=0)
+    return tuple(value for value in matches if len(value.reasons) == fewest_reasons)
 
 
 @dataclass(frozen=True)
@@ -174,20 +183,24 @@ def match_targets(
     """Match published values with variants of the same data set and model; a count must be of the same
     network.
     """
-    placed: dict[tuple[int, str], list[MatchedTarget]] = {}
+    by_cell: dict[tuple[int, str], list[MatchedTarget]] = {}
     unmatched: list[tuple[Target, str]] = []
     for target in targets:
-        stated = {path: value for path, value in target.where.items() if _decides(target.metric, path)}
-        blank = [_short(path) for path, value in stated.items() if value is None]
+        stated_settings = {
+            path: value for path, value in target.where.items() if _decides(target.metric, path)
+        }
+        blank = [_short(path) for path, value in stated_settings.items() if value is None]
         problem, homes, references = "no variant here has its settings", list[int](), None
         if blank:
             problem = f"{', '.join(blank)} left blank in the source"
         elif target.metric not in metrics:
             problem = "; ".join(("not measured here", *map(by_name, target.against)))
         else:
-            matches, references = _homes(records, stated, target.metric)
+            matches, references = _homes(records, stated_settings, target.metric)
             unlike = {
-                index: _other_identity(records, index, stated) for index in matches if index in variants
+                index: _other_identity(records, index, stated_settings)
+                for index in matches
+                if index in variants
             }
             homes = [index for index, identity in unlike.items() if not identity]
             problem = next(
@@ -201,7 +214,7 @@ def match_targets(
         for index in homes:
             reasons = (
                 *map(by_name, target.against),
-                *_reasons(records, index, target, stated, sourced, deviations, references),
+                *_reasons(records, index, target, stated_settings, sourced, deviations, references),
             )
             if reasons and metric(target.metric).computed:
                 problem = f"a count of other settings: {'; '.join(reasons)}"
@@ -212,35 +225,37 @@ def match_targets(
             )
             late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
             value = MatchedTarget(target, reasons, () if reasons else applied, late)
-            placed.setdefault((index, target.metric), []).append(value)
+            by_cell.setdefault((index, target.metric), []).append(value)
             is_placed = True
         if not is_placed:
             unmatched.append((target, problem))
-    return Placement(placed, tuple(unmatched))
+    return Placement(by_cell, tuple(unmatched))
 
 
-def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], list[Json] | None]:
+def _homes(records: StudyRecords, stated_settings: Json, name: str) -> tuple[list[int], list[Json] | None]:
     """Return the variants with these settings, or else the namesakes of those in the `paper` preset; and the
     settings of the latter, None if the study runs that preset."""
     decides = partial(_decides, name)
-    homes, reference = records.design.homes(stated, decides), records.reference
+    homes, reference = records.design.homes(stated_settings, decides), records.reference
     if reference is None or reference is records.design:
         return homes, None
-    theirs = reference.homes(stated, decides)
+    theirs = reference.homes(stated_settings, decides)
     labels = {reference.variants[index].label for index in theirs}
     homes = homes or [index for index, variant in enumerate(records.plan.variants) if variant.label in labels]
     fields = [_settings(reference.configs[index], name) for index in theirs]
     return homes, list({repr(config): config for config in fields}.values())
 
 
-def _other_identity(records: StudyRecords, index: int, stated: Json) -> str:
+def _other_identity(records: StudyRecords, index: int, stated_settings: Json) -> str:
     """Return `data set` or `model` if a published value is of another than this variant. A user's own program
     may lack both.
     """
-    unknown = [path for path in stated if path not in records.configs[index]] if records.is_own else []
+    unknown = (
+        [path for path in stated_settings if path not in records.configs[index]] if records.is_own else []
+    )
     paths = [
         path
-        for path, value in stated.items()
+        for path, value in stated_settings.items()
         if path not in unknown and not records.design.agrees(index, path, value)
     ]
     if not DATA_SET.isdisjoint(paths):
@@ -253,8 +268,10 @@ def _decides(name: str, path: str) -> bool:
     """Return whether a setting decides this metric: a parameter count does not depend on how the training
     began and went.
     """
-    aside = ("resources",) if name.partition(".")[0] in AT_TEST else ("resources", "train.at_test")
-    return not path.startswith(aside) and not (
+    irrelevant_prefixes = (
+        ("resources",) if name.partition(".")[0] in AT_TEST else ("resources", "train.at_test")
+    )
+    return not path.startswith(irrelevant_prefixes) and not (
         metric(name).computed and path.startswith(("train", "model.weights"))
     )
 
@@ -262,14 +279,14 @@ def _decides(name: str, path: str) -> bool:
 def _compared(name: str, path: str) -> bool:
     """Return whether a setting that the target does not state must be as in the `paper` preset."""
     parts = ("model.",) if metric(name).computed else ("data.", "model.", "train.", PREFIX)
-    return path.startswith(parts) and path not in APART and _decides(name, path)
+    return path.startswith(parts) and path not in OWN_CHECKS and _decides(name, path)
 
 
 def _reasons(
     records: StudyRecords,
     index: int,
     target: Target,
-    stated: Json,
+    stated_settings: Json,
     sourced: Json,
     deviations: Sequence[Deviation],
     references: Sequence[Json] | None,
@@ -281,7 +298,9 @@ def _reasons(
     design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
     config = design.configs[index]
     reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
-    different = {path: value for path, value in stated.items() if not design.agrees(index, path, value)}
+    different = {
+        path: value for path, value in stated_settings.items() if not design.agrees(index, path, value)
+    }
     reasons += [
         f"{_short(path)} {value_text(design.setting(index, path))}, not {value_text(value)}"
         for path, value in different.items()
@@ -290,7 +309,7 @@ def _reasons(
     sourced = dict(sourced)
     # so that another value than the one stated is a reason, in the `paper` preset as well
     for deviation in deviations:
-        if deviation.field not in stated:
+        if deviation.field not in stated_settings:
             sourced.setdefault(
                 deviation.field, deviation.ours if deviation.paper is None else deviation.paper
             )
@@ -311,7 +330,7 @@ def _reasons(
             unlike[path] = f"{value_text(config[path])}, not {' or '.join(words)}"
         elif sources != [*alternatives]:
             followed[path] = sources[0]
-    reasons += _unlike(compared, {*stated, *sourced}, references, unlike)
+    reasons += _unlike(compared, {*stated_settings, *sourced}, references, unlike)
     if not reasons and len({*followed.values()}) > 1:
         mixture = [
             f"{_short(path)} {value_text(config[path])} ({source})" for path, source in followed.items()
@@ -321,17 +340,17 @@ def _reasons(
     if metric(name).computed:
         return reasons
     is_paper = reference is None or reference.preset == PAPER
-    unstated = [setting_name(path) for path in compared if path not in {*stated, *sourced}]
+    unstated = [setting_name(path) for path in compared if path not in {*stated_settings, *sourced}]
     if unstated and ((target.row and not (reasons or target.against)) or (records.is_own and not is_paper)):
         reasons.append(f"its source does not state {join_labels(unstated, ', ')}")
-    elif not (is_paper or records.is_own) and not {*stated, *sourced} >= {*TRAINING}:
+    elif not (is_paper or records.is_own) and not {*stated_settings, *sourced} >= {*TRAINING}:
         reasons.append(NO_SETTINGS)
     limit = config.get("data.limit")
     workers = [run.provenance.workers for run in records.by_variant[index] if run.done]
     checksums = records.data_checksums(index)
     checks = {
         "another machine": metric(name).timed,
-        f"only {limit} images of each split": limit not in (None, stated.get("data.limit")),
+        f"only {limit} images of each split": limit not in (None, stated_settings.get("data.limit")),
         SHARDS: max(workers, default=1) > 1 and records.variants[index].batch_norm,
         "data of several checksums: " + " and ".join(checksum[:SHORT] for checksum in checksums): (
             len(checksums) > 1
@@ -341,15 +360,17 @@ def _reasons(
     return [*reasons, *(reason for reason, holds in checks.items() if holds)]
 
 
-def _excuses(stated: Deviation, config: Json, sourced: Json) -> bool:
+def _excuses(deviation: Deviation, config: Json, sourced: Json) -> bool:
     """Return whether a deviation says why a setting is not as sourced: it may be of another number of the
     table.
     """
-    if stated.field not in config or not same_value(config[stated.field], stated.ours):
+    if deviation.field not in config or not same_value(config[deviation.field], deviation.ours):
         return False
-    value = sourced.get(stated.field, stated.paper)
+    value = sourced.get(deviation.field, deviation.paper)
     alternatives = value.values() if isinstance(value, dict) else (value,)
-    return stated.paper is None or any(_as_sourced(stated.paper, alternative) for alternative in alternatives)
+    return deviation.paper is None or any(
+        _as_sourced(deviation.paper, alternative) for alternative in alternatives
+    )
 
 
 def _as_sourced(value: Any, sourced: Any) -> bool:
@@ -363,17 +384,17 @@ def _settings(config: Json, name: str) -> Json:
     return {path: value for path, value in config.items() if _compared(name, path)}
 
 
-def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
+def _applies(deviation: Deviation, config: Json, name: str, sourced: Json) -> bool:
     """Return whether a deviation is one of this config and matters for this metric; not if the paper has our
     value.
     """
-    if not stated.of_config:
+    if not deviation.of_config:
         return not metric(name).computed
-    if not _excuses(stated, config, sourced) or (
-        stated.field in sourced and same_value(stated.ours, sourced[stated.field])
+    if not _excuses(deviation, config, sourced) or (
+        deviation.field in sourced and same_value(deviation.ours, sourced[deviation.field])
     ):
         return False
-    return _compared(name, stated.field)
+    return _compared(name, deviation.field)
 
 
 def _unlike(
@@ -389,10 +410,18 @@ def _unlike(
             path: f"{value_text(ours.get(path))}, not {value_text(theirs.get(path))}" for path in paths
         }
     names = short_names(unlike)
-    words = [f"{name} {unlike[path]}" for path, name in names.items()][:MOST]
-    more = [*names.values()][MOST:]
-    missing = ["the paper preset has no such variant"] if references == [] else []
-    return [*missing, *words, *([f"{plural(len(more), 'more setting')} ({', '.join(more)})"] if more else [])]
+    words = [f"{name} {unlike[path]}" for path, name in names.items()][:SHOWN_SETTINGS]
+    further_names = [*names.values()][SHOWN_SETTINGS:]
+    missing_variant = ["the paper preset has no such variant"] if references == [] else []
+    return [
+        *missing_variant,
+        *words,
+        *(
+            [f"{plural(len(further_names), 'more setting')} ({', '.join(further_names)})"]
+            if further_names
+            else []
+        ),
+    ]
 
 
 def _differing_fields(ours: Json, theirs: Json) -> list[str]:

@@ -124,14 +124,16 @@ class Best(TablePart):
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
             run, *fresh = records.by_variant[index]
-            more = len(search.confirm.seeds) - len(fresh) if index in search.confirmed else 0
+            missing_seeds = len(search.confirm.seeds) - len(fresh) if index in search.confirmed else 0
             cells = [
                 cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})])
                 for name in objectives
             ]
             for name in self.metrics:  # a count follows from the settings, without a fresh seed
                 number = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
-                cells.append(number if metric(name).computed else replace(number, more_planned=max(0, more)))
+                cells.append(
+                    number if metric(name).computed else replace(number, more_planned=max(0, missing_seeds))
+                )
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [

@@ -72,7 +72,7 @@ def md(words: object) -> str:
     return " ".join(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())
 
 
-# ------------------------------------------------------------------------------------------------------------- terminal
+# --- terminal
 
 
 class TerminalTable:
@@ -93,11 +93,11 @@ class TerminalTable:
         widths = [min(self.WIDEST, width) for width in table.widths()]
         yield Text(table.title, "italic", justify="center")
         for columns in table.blocks([width + self.FRAME for width in widths], options.max_width - 1):
-            block, shown = table.select(columns), Table()
+            block, rich_table = table.select(columns), Table()
             for place, (head, column) in enumerate(zip(block.heads, columns, strict=True)):
                 is_text = block.is_text(place)
                 words = head if is_text else "\n".join(wrap(head, max(1, widths[column])))
-                shown.add_column(
+                rich_table.add_column(
                     Text(words),
                     justify="left" if is_text else "right",
                     overflow="fold",
@@ -105,8 +105,8 @@ class TerminalTable:
                 )
             for line in block.lines:
                 styles = ["bold" * entry.bold or "underline" * entry.underlined for entry in line]
-                shown.add_row(*map(Text, [entry.text for entry in line], styles))
-            yield shown
+                rich_table.add_row(*map(Text, [entry.text for entry in line], styles))
+            yield rich_table
         notes = [*table.warnings, *table.small_print]
         if len(table.lines) < len(self.table.lines):
             notes.append(
@@ -115,7 +115,7 @@ class TerminalTable:
         yield Text("\n".join(notes))
 
 
-# ---------------------------------------------------------------------------------------------------------------- LaTeX
+# --- LaTeX
 
 
 def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str:
@@ -127,7 +127,7 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
     widths = [min(PROSE_WIDTH, width) + BETWEEN_COLUMNS for width in table.widths()]
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
     rooms = [int(inches * POINTS / (LETTER * letters)) for _, inches in places]
-    place = next((at for at, room in enumerate(rooms) if sum(widths) <= room), len(rooms) - 1)
+    place = next((index for index, room in enumerate(rooms) if sum(widths) <= room), len(rooms) - 1)
     height = int(PAGE_SHARE * paper.height * POINTS / (1.2 * letters))
     parts = [
         replace(block, lines=block.lines[start : start + height])
@@ -153,13 +153,15 @@ def sentence(title: str, finding: str = "") -> str:
     name = NUMBERED.sub("", title.strip()).rstrip(". ") or finding or title
     name = name[:1].upper() + name[1:]
     finding = "" if name[1:] == finding[1:] else finding
-    return _ended(f"{name} ({finding})" if ": " in finding else f"{name}: {finding}" if finding else name)
+    return _finished_sentence(
+        f"{name} ({finding})" if ": " in finding else f"{name}: {finding}" if finding else name
+    )
 
 
 def note_lines(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:
     """Return the small print under a float as LaTeX, the warnings first and in bold."""
-    lines = [rf"\textbf{{{breakable(_ended(warning))}}}" for warning in warnings]
-    return lines + [breakable(_ended(note)) for note in notes if note]
+    lines = [rf"\textbf{{{breakable(_finished_sentence(warning))}}}" for warning in warnings]
+    return lines + [breakable(_finished_sentence(note)) for note in notes if note]
 
 
 def tex(text: str) -> str:
@@ -185,7 +187,7 @@ def label(name: str) -> str:
     return "".join(character if character.isalnum() else "-" for character in name)
 
 
-def _ended(note: str) -> str:
+def _finished_sentence(note: str) -> str:
     first = note.partition(" ")[0]
     note = first.capitalize() + note[len(first) :] if re.fullmatch("[a-z]{2,}[,:]?", first) else note
     return note if note.endswith((".", "?", "!")) else f"{note}."
@@ -207,9 +209,11 @@ def _tabular(table: PrintedTable) -> str:
         entries = [line[column] if column < len(line) else TableEntry("") for line in table.lines]
         numbers = [] if table.is_text(column) else [_number(entry.pieces[0]) for entry in entries]
         if any(numbers):
-            whole, _, decimals = zip(*(number.lstrip("+-").partition(".") for number in numbers), strict=True)
+            integers, _, decimals = zip(
+                *(number.lstrip("+-").partition(".") for number in numbers), strict=True
+            )
             sign = "+" * any(number.startswith(("+", "-")) for number in numbers)
-            digits = f"{sign}{max(map(len, whole))}.{max(map(len, decimals))}"
+            digits = f"{sign}{max(map(len, integers))}.{max(map(len, decimals))}"
             pairs = list(zip(entries, numbers, strict=True))
             forms = {(True, False): r"\bfseries {}", (False, True): r"{{\underline{{{}}}}}"}
             marks = [forms.get((entry.bold, entry.underlined), "{}") for entry in entries]
@@ -217,13 +221,13 @@ def _tabular(table: PrintedTable) -> str:
                 mark.format(number) if number else "" for mark, (_, number) in zip(marks, pairs, strict=True)
             ]
             formats.append(f"S[table-format={digits}]")
-            beside = [
+            side_words = [
                 "".join(map(str, entry.pieces[1:] if number else entry.pieces)).strip()
                 for entry, number in pairs
             ]
-            if any(beside):
-                columns[column, 1] = [breakable(words, 0) for words in beside]
-                formats.append("@{~}" + _text_format(beside, "l"))
+            if any(side_words):
+                columns[column, 1] = [breakable(words, 0) for words in side_words]
+                formats.append("@{~}" + _text_format(side_words, "l"))
         else:
             styles = [r"\textbf{{{}}}" if entry.bold else "{}" for entry in entries]
             columns[column, 0] = [

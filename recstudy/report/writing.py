@@ -49,9 +49,15 @@ log = logging.getLogger(__name__)
 
 
 def show_report(
-    results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE, trust: bool = False,
+    results: Results,
+    name: str,
+    preset: str,
+    export: Sequence[str],
+    console: Console,
+    paper: Paper = ARTICLE,
+    trust: bool = False,
     price: Price | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a study's report, print its findings and tables, and return the page.
 
     The report is `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` below `report/`, of a
@@ -73,7 +79,7 @@ def show_report(
     """
 
     def say(line: str) -> None:
-        out.print(Text(line), soft_wrap=True)
+        console.print(Text(line), soft_wrap=True)
 
     records = load_study(results, name, preset, trust)
     # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of
@@ -82,14 +88,14 @@ def show_report(
     with records.study_modules():
         page = write_files(records, results.study(name, preset), export, paper, say, price)
         for finding in findings(records):
-            out.print(Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}."), soft_wrap=True)
+            console.print(Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}."), soft_wrap=True)
         facts = caption_facts(records, range(len(records.variants)))["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{line[0].upper()}{line[1:]}.")
         for part in records.parts:
-            made = no_figure(records, part)
-            if made and (table := made.without_notes((*warnings(records), *facts)).printed_table):
-                out.print(TerminalTable(table))
+            rendered = no_figure(records, part)
+            if rendered and (table := rendered.without_notes((*warnings(records), *facts)).printed_table):
+                console.print(TerminalTable(table))
         for line in map(str, (*failed_metrics(records), *records.missing_modules, *missing_metrics(records))):
             say(line[0].upper() + line[1:])
     say(f"Report: {shortest(page)}")
@@ -109,7 +115,7 @@ def check_drawable(plan: PlanRecord) -> list[str]:
             after.
     """
     records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
-    said = []
+    warning_lines = []
     for part in records.parts:
         try:
             if isinstance(part, OfVariants) and not records.chosen(part.where):
@@ -123,25 +129,29 @@ def check_drawable(plan: PlanRecord) -> list[str]:
             if type(part).__module__.startswith("recstudy."):
                 error.add_note(f"in the part {part.name!r} of the report, which was drawn without a run")
                 raise
-            what = f"{type(error).__name__}: {error}".partition("\n")[0]
-            said.append(
-                f"The part {part.name!r} of the report cannot be drawn without a run: {what}. It is tried"
+            problem = f"{type(error).__name__}: {error}".partition("\n")[0]
+            warning_lines.append(
+                f"The part {part.name!r} of the report cannot be drawn without a run: {problem}. It is tried"
                 " again with runs."
             )
-    return said
+    return warning_lines
 
 
 def write_files(
-    records: StudyRecords, study: Path, export: Sequence[str], paper: Paper, tell: Callable[[str], object] = lambda line: None,
+    records: StudyRecords,
+    study: Path,
+    export: Sequence[str],
+    paper: Paper,
+    tell: Callable[[str], object] = lambda line: None,
     price: Price | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write everything into the folder `report` of a study's, the page last.
 
     `tell` gets a line before each figure that is exported, which takes seconds.
     """
     check_export(export)
     folder = study / "report"
-    out = ReportFiles(folder)
+    report_files = ReportFiles(folder)
     files = safe_names([part.name for part in records.parts])
     figures = [part for part in records.parts if export and isinstance(part, FigurePart)]
     sections = []
@@ -151,13 +161,13 @@ def write_files(
                 f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}:"
                 f" {part.name}"
             )
-        write = partial(RenderedPart.write, out=out, file=file, export=export, paper=paper)
+        write = partial(RenderedPart.write, report_files=report_files, file=file, export=export, paper=paper)
         sections.append(section(records, part, write))
-    out.finish()
+    report_files.finish()
     tables = [
         (folder / table).read_text(encoding="utf-8")
         for file in files
-        if (table := f"tables/{file}.md") in out.checksums
+        if (table := f"tables/{file}.md") in report_files.checksums
     ]
     words = {
         "title": page_title(records.plan),
@@ -165,11 +175,11 @@ def write_files(
         "findings": findings(records),
     }
     write_whole(folder / "report.md", render("report.md.jinja", **words, tables=tables, md=md))
-    write_whole(folder / "paper.tex", _latex(records, out.checksums, files, paper))
+    write_whole(folder / "paper.tex", _latex(records, report_files.checksums, files, paper))
     pages = [
-        one.table_below
+        rendered.table_below
         for part in records.parts
-        if paper.hidden_columns and (one := no_figure(records, part)) and one.table_below
+        if paper.hidden_columns and (rendered := no_figure(records, part)) and rendered.table_below
     ]
     for column in paper.hidden_columns:
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
@@ -188,9 +198,11 @@ def page_content(
         sections: The parts of its report, as `section` returns them.
         price: Of a GPU hour.
     """
-    drawn = [index for index, part in enumerate(sections) if FIGURE in part.content]
-    figures = [index for index in drawn if isinstance(records.parts[index], FigurePart)]
-    picture = next(iter([*figures, *drawn]), None)  # a figure, else the first table that has one over it
+    figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
+    figures = [index for index in figure_sections if isinstance(records.parts[index], FigurePart)]
+    picture = next(
+        iter([*figures, *figure_sections]), None
+    )  # a figure, else the first table that has one over it
     last = {
         "Published values": published_html(records),
         "Failed runs": failures(records),
@@ -207,7 +219,7 @@ def page_content(
 def section(
     records: StudyRecords,
     part: Part,
-    write: Callable[[RenderedPart], str] = lambda made: "",
+    write: Callable[[RenderedPart], str] = lambda rendered: "",
     link: Callable[[Sequence[str]], str] | None = None,
 ) -> Section:
     """Return one part of a page. If it cannot be drawn, the section says why, and the other parts are drawn.
@@ -223,9 +235,9 @@ def section(
     """
     title, content = heading(part), ""
     try:
-        made = render_part(records, part)
-        content = made.without_notes(warnings(records)).linked_html(link)
-        return Section(title, content + write(made), made.finding)
+        rendered = render_part(records, part)
+        content = rendered.without_notes(warnings(records)).linked_html(link)
+        return Section(title, content + write(rendered), rendered.finding)
     except Exception as error:
         if content and isinstance(error, StorageError):
             raise
@@ -242,7 +254,7 @@ def no_figure(records: StudyRecords, part: Part) -> RenderedPart | None:
         return None
 
 
-def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str], paper: Paper) -> str:
+def _latex(records: StudyRecords, written_files: Collection[str], files: Sequence[str], paper: Paper) -> str:
     """Return question and findings, then what was written in LaTeX of these parts: tables, and figures
     exported as PDF.
     """
@@ -260,6 +272,6 @@ def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str]
             part
             for file in files
             for part in (f"tables/{file}.tex", f"figures/{file}.tex")
-            if part in written
+            if part in written_files
         ],
     )

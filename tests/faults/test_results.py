@@ -93,7 +93,7 @@ def test_24_records_of_every_version_are_read_and_gone_on_with(tmp_path, sample,
     page_text, output = capsys.readouterr().out, shell.run()
 
     assert "latent steps" in page_text
-    assert "sample (quick) can go on; its command, as recorded: python sample.py" in page_text
+    assert "sample (quick) can be resumed with its recorded command: python sample.py" in page_text
     assert "2 runs: 1 finished before, 1 to run" in output
     assert len(shell.records()) == 2
     assert shell.records()[finished] == old_record

@@ -56,7 +56,7 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
 
 def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
     with pytest.raises(
-        ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"
+        ConfigError, match=r"unknown figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"
     ):
         write_figure(draw_figure(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
     for flags, message in (

@@ -111,6 +111,6 @@ def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
 def test_a_price_is_a_number_with_its_currency(price_text):
     with pytest.raises(
         ConfigError,
-        match=r"^--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got",
+        match=r"^--price is the price of a GPU hour with its currency, such as 2.5EUR or 3USD, but got",
     ):
         Price.parse(price_text)

@@ -100,7 +100,7 @@ def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
         (Reason.RUNS_LOST,),
         None,
     )
-    assert failed_row.lost == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
+    assert failed_row.loss_reasons == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
 
 
 def test_no_run_and_one_seed_decide_nothing(tmp_path):
@@ -277,7 +277,7 @@ def test_a_lower_loss_is_better(tmp_path):
     [
         (1, {"leaks": True}, "not compared: is given the caption that it must write"),
         (0, {"leaks": True}, "not compared: the base is given the caption that it must write"),
-        (1, {"data": "MNIST"}, "not compared: other data"),
+        (1, {"data": "MNIST"}, "not compared: the data sets differ"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path, position, changes, message):
@@ -363,7 +363,7 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     )
 
     assert {row.verdict for row in effect_table.rows} == {Verdict.UNDECIDED}
-    assert effect_table.rows[0].lost == ("a 1, b 0, seed 1: failed: code", "a 1, b 1, seed 1: failed: code")
+    assert effect_table.rows[0].loss_reasons == ("a 1, b 0, seed 1: failed: code", "a 1, b 1, seed 1: failed: code")
 
 
 @pytest.mark.parametrize(
@@ -371,10 +371,10 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     [
         (
             grid({"model.a": [0, 1, 2]}),
-            r"effects 'effects' needs two levels an axis, but 'a' has 0, 1, 2; narrow it by where",
+            r"effects 'effects' needs two levels per axis, but 'a' has 0, 1, 2. Select two levels with where",
         ),
-        (grid({"model.a": [0]}), "effects 'effects': no axis has two levels here"),
-        (factorial(axes(2))[:3], "the cells are not a whole two-level factorial"),
+        (grid({"model.a": [0]}), "effects 'effects': no axis has two levels among its variants"),
+        (factorial(axes(2))[:3], "the variants are not a complete two-level factorial"),
     ],
 )
 def test_what_is_no_factorial_is_refused(tmp_path, variants, message):

@@ -130,7 +130,7 @@ def test_files_of_an_older_report_are_removed_but_for_those_that_a_user_changed(
     kept_files = ["linked.md", "mine.csv", "older.md", "scores.csv", "scores.md", "scores.tex"]
     assert sorted(path.name for path in tables.iterdir()) == kept_files
     assert (tmp_path / "outside.md").exists()
-    assert "older.md is of an earlier report and was changed since, so it stays" in caplog.text
+    assert "older.md is from an earlier report. It was changed since and is not removed" in caplog.text
 
 
 def test_a_manifest_of_somebody_else_removes_nothing_outside_of_the_reports_folders(tmp_path):
@@ -275,7 +275,7 @@ def test_show_status_names_the_command_that_finishes(results):
 
     assert re.search(r"made_up +│ paper +│ 7 +│ 0 +│ 1 +│ 12", text)
     assert (
-        "made_up (paper) can go on; its command, as recorded: python studies/made_up.py --preset paper"
+        "made_up (paper) can be resumed with its recorded command: python studies/made_up.py --preset paper"
         in text
     )
 
@@ -294,7 +294,7 @@ def test_names_become_safe_files():
 
 
 def test_an_unknown_format_or_study_is_refused(results):
-    with pytest.raises(ConfigError, match="no figure format 'gif'"):
+    with pytest.raises(ConfigError, match="unknown figure format 'gif'"):
         write_report(results, "made_up", "paper", export=["gif"])
     with pytest.raises(ConfigError, match="no study 'other'"):
         write_report(results, "other", "paper")

@@ -253,10 +253,10 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
         "the deviation 'data' is new",
         "when top1_accuracy counts as learned is new",
     ]
-    assert "the claim 'more steps help' is gone" in describe_registration(
+    assert "the claim 'more steps help' was removed" in describe_registration(
         register_study(results, replace(study, claims=[]))
     )
-    assert "other settings are compared" in describe_registration(
+    assert "the compared settings differ" in describe_registration(
         register_study(results, study, changes={"train.epochs": 9})
     )
 
@@ -280,7 +280,7 @@ def test_what_is_registered_stays_and_says_the_same_each_time(file):
 
     with pytest.raises(
         ConfigError,
-        match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, not 3 at most\. Run the",
+        match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, more than the maximum of 3\. Run the",
     ):
         register(plan_record(make_plan(STUDY, seeds=4)))
 

@@ -48,14 +48,14 @@ def study(*report) -> Study:
         ),
         (
             Curve("c", x="latent_steps", y="top_1_accuracy"),
-            r"shows 'top_1_accuracy', which no metric .* mean 'top1_accuracy'\?",
+            r"shows 'top_1_accuracy', but no metric .* mean 'top1_accuracy'\?",
         ),
         (Table("t", where={"modle": "ViTRM"}), r"the table 't' names 'modle', .* Did you mean 'model'\?"),
         (Table("t", settings=(("model.width", "model.widht"),)), "the table 't' names 'model.widht'"),
-        (Table("t", metrics=("aurco.*",)), r"the table 't' shows 'aurco\.\*', which no metric is called"),
+        (Table("t", metrics=("aurco.*",)), r"the table 't' shows 'aurco\.\*', but no metric has this name"),
         (
             LearningCurves(metrics=("train_lsos",)),
-            "shows 'train_lsos', which no metric is called. Did you mean 'train_loss'",
+            "shows 'train_lsos', but no metric has this name. Did you mean 'train_loss'",
         ),
         (Tuned(), "the tuned 'tuned' names 'batch_size'"),
         (

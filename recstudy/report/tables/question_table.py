@@ -156,7 +156,7 @@ def _notes(questions: Family) -> list[str]:
         value for difference in comparable for value in (difference.ours, difference.theirs)
     )
     notes += questions.unmatched
-    losses = list(dict.fromkeys(why for row in rows for why in row.lost))
+    losses = list(dict.fromkeys(why for row in rows for why in row.loss_reasons))
     if losses:
         notes.append(f"{LUCKY}: {join_labels(losses, '; ', 6)}")
     return notes
@@ -206,7 +206,7 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "published_difference": " ".join(repr(difference.value) for difference in row.published),
         "sources": "; ".join(sources),
         "runs_left": row.left,
-        "lost": "; ".join(row.lost),
+        "lost": "; ".join(row.loss_reasons),
         "run_ids": " ".join(row.run_ids),
     }
 
@@ -302,7 +302,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
     for row in (row for row in questions.rows if row.estimate.value is not None):
         definition = metric(row.metric)
         # a question of one variant alone is about the metric itself and not about a difference
-        is_mean = len(row.terms) == 1 and len(row.terms[0].of) == 1
+        is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
         unit = "points" if definition.unit == "%" else definition.unit or "no unit"
         base = f" from {row.group}" if row.group else ""
         group = f"{definition.title}: difference{base} ({unit})"
