@@ -363,7 +363,10 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     )
 
     assert {row.verdict for row in effect_table.rows} == {Verdict.UNDECIDED}
-    assert effect_table.rows[0].loss_reasons == ("a 1, b 0, seed 1: failed: code", "a 1, b 1, seed 1: failed: code")
+    assert effect_table.rows[0].loss_reasons == (
+        "a 1, b 0, seed 1: failed: code",
+        "a 1, b 1, seed 1: failed: code",
+    )
 
 
 @pytest.mark.parametrize(
