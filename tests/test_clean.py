@@ -116,14 +116,14 @@ CAN_GO = {
 }
 
 
-def test_what_can_go_is_what_no_report_and_no_run_under_way_needs(results):
+def test_reclaimable_files_are_needed_by_no_report_and_no_running_run(results):
     """A run that no study names goes only when that is asked for."""
     with locked(results.run("busy").lock):
         assert dict(sorted(reclaimable_files(results).items())) == CAN_GO
     assert reclaimable_files(results, orphans=True)["runs/orphan"] == (1012, "no study names this run")
 
 
-def test_what_a_living_writer_has_half_written_is_not_listed(results):
+def test_half_written_file_of_a_living_writer_is_not_listed(results):
     """That of a driver, which holds its study, and of `recstudy report`, which holds nothing."""
     report = results.study("depths", "quick") / "report/.report.html.7.tmp"
     report.parent.mkdir()
@@ -270,7 +270,7 @@ def test_a_link_is_never_followed(results, capsys, tmp_path):
     assert not results.run("orphan").path.exists()
 
 
-def test_what_a_killed_cleaning_left_goes_with_the_next(results, capsys):
+def test_leftovers_of_a_killed_clean_go_with_the_next(results, capsys):
     code = (
         "import os, shutil, signal, sys\nfrom recstudy.command import main\n"
         "shutil.rmtree = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -289,7 +289,7 @@ def test_what_a_killed_cleaning_left_goes_with_the_next(results, capsys):
     assert not list(results.root.glob("runs/.*"))
 
 
-def test_what_damaged_records_name_is_not_taken_for_an_orphan(results, capsys):
+def test_run_named_by_a_damaged_record_is_no_orphan(results, capsys):
     """Neither the runs of a plan nor a trial behind a damaged line."""
     log, plan = (results.study("depths", "quick") / name for name in ("trials-abc.jsonl", "plan.json"))
     log.write_bytes(b'{"number": 0, "id\n' + (log_bytes := log.read_bytes()))
@@ -318,9 +318,7 @@ with temporary() as own, locked(Path(sys.argv[1], "ray/session_7/recstudy.lock")
 """
 
 
-def test_what_killed_processes_left_in_temporary_folders_is_listed_and_what_living_ones_use_is_not(
-    results, capsys, machine
-):
+def test_temporary_folders_of_killed_processes_are_listed_and_those_in_use_are_not(results, capsys, machine):
     """Of ours alone: a Ray that somebody has started by hand, and a folder of another program, have no lock
     of ours.
     """

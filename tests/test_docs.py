@@ -124,7 +124,7 @@ def test_the_starter_of_a_model_trains(tmp_path):
     assert list(tmp_path.glob("results/studies/own_model/quick-smoke/report/report.html"))
 
 
-def test_what_readme_says_of_the_claims_of_follow_up_work_is_as_it_was_judged():
+def test_counts_of_judged_claims_in_readme_are_those_of_the_results():
     pattern = (
         r"Of (\d+) claims on TRM, (\d+) is supported, (\d+) are contradicted, (\d+) are smaller than claimed "
         r"and (\d+) are undecided"

@@ -129,7 +129,7 @@ def test_a_folder_that_went_away_is_waited_for(tmp_path, fast, monkeypatch):
     assert read_lines(folder / "log") == [{"epoch": 0}]
 
 
-def test_what_does_not_pass_by_itself_fails_at_once(tmp_path, monkeypatch):
+def test_permanent_file_error_fails_without_a_retry(tmp_path, monkeypatch):
     monkeypatch.setattr(PAUSES, (60,))
     (tmp_path / "log").mkdir()
     started = time.monotonic()

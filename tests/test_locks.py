@@ -117,7 +117,7 @@ def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_one_of_many_that_make_and_remove_it_holds_it(tmp_path):
+def test_many_threads_never_hold_one_lock_at_once(tmp_path):
     """Eight threads, each with its own file: a folder is never removed under one that holds its lock."""
     folder, missed = tmp_path / "run", []
 

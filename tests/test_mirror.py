@@ -40,7 +40,7 @@ def fill(root: Path, **contents: str) -> None:
         (root / "runs/x" / name.replace("_", ".")).write_text(content)
 
 
-def test_what_one_machine_sends_another_fetches(two, tmp_path):
+def test_mirror_fetches_files_that_another_machine_sent(two, tmp_path):
     first_mirror, second_mirror = two
     fill(first_mirror.root, result_json="{}", epochs_jsonl="1\n", lock="l", weights_safetensors="w")
     (first_mirror.root / "runs/x/hang-0.log").write_text("stack")
@@ -105,7 +105,7 @@ def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
     assert files(second_mirror.root / "runs/x") == records
 
 
-def test_what_did_not_change_is_neither_fetched_nor_sent_again(s3, monkeypatch):
+def test_unchanged_file_is_neither_fetched_nor_sent_again(s3, monkeypatch):
     first_mirror, _ = s3
     fill(first_mirror.root, config_json="c", epochs_jsonl="1\n")
     first_mirror.push(first_mirror.root)
@@ -150,7 +150,7 @@ def twice_within_a_second(store: Mirror, key: str, between: Callable[[], None]) 
     return bool(old_time == store.fs.get_file_info(key).mtime_ns)
 
 
-def test_what_changes_within_the_second_in_which_it_was_fetched_is_fetched_again(s3):
+def test_file_changed_in_the_second_of_its_fetch_is_fetched_again(s3):
     """A store's times are whole seconds, and both have the same size."""
     first_mirror, second_mirror = s3
     key = first_mirror.key(first_mirror.root / "runs/x/config.json")
@@ -161,7 +161,7 @@ def test_what_changes_within_the_second_in_which_it_was_fetched_is_fetched_again
     assert (second_mirror.root / "runs/x/config.json").read_text() == "new"
 
 
-def test_what_is_sent_again_has_another_time(s3, monkeypatch):
+def test_file_sent_again_has_another_time(s3, monkeypatch):
     """So that a reader sees it whose clock is ahead of the store's, and who takes for settled what is not."""
     monkeypatch.setattr(mirror, "YOUNG_S", -60.0)
     first_mirror, second_mirror = s3
@@ -175,7 +175,7 @@ def test_what_is_sent_again_has_another_time(s3, monkeypatch):
     assert (second_mirror.root / "runs/x/config.json").read_text() == "new"
 
 
-def test_what_was_fetched_long_after_its_time_is_not_fetched_again(s3, monkeypatch):
+def test_old_file_is_not_fetched_twice(s3, monkeypatch):
     monkeypatch.setattr(mirror, "YOUNG_S", 0.5)
     first_mirror, second_mirror = s3
     fill(first_mirror.root, config_json="c")
@@ -189,7 +189,7 @@ def test_what_was_fetched_long_after_its_time_is_not_fetched_again(s3, monkeypat
     assert (second_mirror.root / "runs/x/config.json").stat().st_ino == inode
 
 
-def test_what_grows_while_it_is_fetched_is_fetched_whole(object_store, tmp_path):
+def test_growing_file_is_fetched_whole(object_store, tmp_path):
     slow_mirror, longer = Mirror(object_store.uri(tmp_path.name), tmp_path / "own"), [b'{"beat": 10}']
     key = f"{slow_mirror.base}/claim"
     write_object(slow_mirror.fs, key, b'{"beat": 9}')
@@ -215,7 +215,7 @@ def test_a_result_is_never_there_without_its_files(tmp_path, monkeypatch):
     assert set(files(tmp_path / "store")) == {"runs/x/zz.jsonl", "runs/x/weights.safetensors"}
 
 
-def test_what_is_removed_here_is_forgotten_there(two):
+def test_removed_file_is_removed_from_the_store(two):
     first_mirror, second_mirror = two
     fill(first_mirror.root, a_pt="old", b_pt="new")
     first_mirror.push(first_mirror.root)

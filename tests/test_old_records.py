@@ -37,7 +37,7 @@ def test_a_study_of_an_older_version_is_read(results):
     assert list(study.epochs([0])["epoch"]) == [1, 2, 3]
 
 
-def test_its_report_is_drawn_and_nothing_of_its_runs_may_go(results):
+def test_old_report_is_drawn_and_none_of_its_runs_is_reclaimable(results):
     page = write_report(results, "sample", "quick").read_text()
     study = load_study(results, "sample", "quick")
 

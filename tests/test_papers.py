@@ -89,7 +89,7 @@ def test_a_published_item_is_called_by_its_paper():
     )  # found here, and of several papers
 
 
-def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blank():
+def test_empty_cell_is_no_target_and_a_blank_setting_stays_blank():
     values = {
         (target.where["model"], target.where.get("train.batch_size"))
         for target in published("002_table1_cifar10")
@@ -155,7 +155,7 @@ def test_vitrm_with_the_gelu_of_its_text_has_as_many_parameters_as_are_printed(d
     assert any(f"{count:,}" in entry.conflict for entry in contradictions() if entry.id == "002-2")
 
 
-def test_only_some_metrics_of_a_table():
+def test_published_can_select_metrics_of_a_table():
     targets = published("004_author_repo_curves", only=("test_accuracy_final", "seconds_per_epoch"))
 
     assert {target.metric for target in targets} == {"top1_accuracy", "epoch_seconds"}
@@ -188,7 +188,7 @@ def test_a_margin_and_its_reason_go_together(fields, message):
         published("002_table1_cifar10", **fields)
 
 
-def test_captioners_of_000_are_told_by_their_fields():
+def test_captioners_of_000_are_matched_by_their_fields():
     """Table I calls Swin-Base "Swin" (sections III.B and V), Table II has Swin-Tiny."""
     dual, swin = (published("000_table1_imagehrm", only=("rouge_l",))[row].where for row in (1, 3))
     tiny = published("000_table2_imagetrm", only=("rouge_l",))[2].where
@@ -198,7 +198,7 @@ def test_captioners_of_000_are_told_by_their_fields():
     assert (tiny["model.family"], tiny["model.backbone"], tiny["data.length"]) == ("image_trm", "swin_t", 512)
 
 
-def test_what_speaks_against_a_number_of_000_goes_with_it():
+def test_contradiction_of_a_number_of_000_is_attached_to_it():
     against = {(target.model, target.metric): target.against for target in published("000_table2_imagetrm")}
 
     assert against["ImageTRM (Swin)", "rouge_l"] == ()
@@ -306,7 +306,7 @@ def test_the_error_of_a_row_is_of_its_items_and_its_digits():
     assert by_id["r149"].error == pytest.approx((55 * 45 / 422_786 + 1 / 12) ** 0.5)  # "about 55"
 
 
-def test_where_text_and_code_differ_a_deviation_of_micar_states_the_text_and_our_default():
+def test_micar_deviations_state_the_text_and_our_default_if_text_and_code_differ():
     """Sections III-D, III-F and IV-C: our search, weights and image size are the text's, so they do not
     deviate from it.
     """

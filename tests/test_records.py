@@ -47,7 +47,7 @@ def test_a_result_that_changes_is_read_again(results):
 
 
 @pytest.mark.parametrize("ending", ["failure", "stopped"])
-def test_what_ended_a_run_is_gone_once_it_has_a_result_and_a_stop_once_it_begins_again(tmp_path, ending):
+def test_failure_is_removed_by_a_result_and_stop_marker_by_a_restart(tmp_path, ending):
     folder = RunFolder(tmp_path)
     file: Path = getattr(folder, ending)
     write_json(file, {"class": "code", "epoch": 3})
@@ -110,7 +110,7 @@ def test_records_of_a_newer_version_are_left_alone(tmp_path):
     assert read_json(tmp_path / "recstudy.json") == {"format": 99}
 
 
-def test_what_a_killed_worker_left_is_swept(tmp_path):
+def test_files_of_a_killed_worker_are_swept(tmp_path):
     folder = RunFolder(tmp_path)
     for name in (".checkpoint-000001.pt.77.tmp", "checkpoint-000002.pt"):
         (tmp_path / name).write_text("")

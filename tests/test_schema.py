@@ -55,7 +55,7 @@ def test_a_record_that_is_not_there_is_none(tmp_path):
     assert read_log(tmp_path / "epochs.jsonl", EpochLine) == []
 
 
-def test_what_a_newer_version_adds_is_passed_over_and_lines_of_a_search_are_told_apart(tmp_path):
+def test_fields_of_a_newer_version_are_ignored_and_lines_of_a_search_are_distinguished(tmp_path):
     clock = {"clock": {"session": "s", "h": 1, "gpuh": 0.5}}
     lines = {"rumour": 1}, TRIAL | {"why": "luck"}, {"confirms": 0, "seed": 1, "id": "y"}, clock
     write_whole(tmp_path / "result.json", json.dumps(RESULT | {"carbon": {"kg": 1}}))
@@ -120,7 +120,7 @@ def test_a_newer_format_is_said_whatever_its_shape(tmp_path):
         (PlanRecord, PLAN | {"search": {"objectives": {}, "space": {}}}, "search.objectives must"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path, kind, content, words):
+def test_damaged_record_is_reported_in_one_line(tmp_path, kind, content, words):
     write_whole(tmp_path / "file.json", content if isinstance(content, str) else json.dumps(content))
 
     with pytest.raises(

@@ -56,7 +56,7 @@ def a_program(work: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_more_stop_while_it_cleans_up_ends_it_without_a_traceback(number):
+def test_second_stop_during_cleanup_ends_without_a_traceback(number):
     with a_program("time.sleep(60)") as program:
         program.stdout.readline()
         program.send_signal(signal.SIGINT)

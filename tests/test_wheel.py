@@ -56,7 +56,7 @@ def run(programs: Path, folder: Path, name: str, *words: str) -> str:
     ).stdout
 
 
-def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
+def test_wheel_holds_only_the_package_and_its_studies(wheel):
     names = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
 
     assert {name.parts[0].partition("-")[0] for name in names} == {"recstudy"}
@@ -68,7 +68,7 @@ def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
 
 
 @pytest.mark.whole
-def test_its_studies_and_one_that_it_writes_run_in_an_empty_folder(programs, tmp_path):
+def test_shipped_and_new_studies_run_in_an_empty_folder(programs, tmp_path):
     """A study says how it goes on by its name, because nobody has its file."""
     module_path = run(programs, tmp_path, "python", "-c", "import recstudy; print(recstudy.__file__)")
     assert Path(module_path).is_relative_to(programs.parent)

@@ -44,7 +44,7 @@ def test_the_board_answers_to_this_machines_names_alone(url):
             assert ask(url, path, Host=host)[0] == 403, (host, path)
 
 
-def test_nothing_is_given_without_the_token_which_leaves_the_address(results):
+def test_every_page_needs_the_token_and_the_token_leaves_the_address(results):
     with serving(results.root, TOKEN) as url:
         status, headers, _ = ask(url, f"/study/made_up/paper?token={TOKEN}&runs=2")
         name, _, value = headers["Set-Cookie"].partition(";")[0].partition("=")
@@ -75,7 +75,7 @@ def test_a_page_may_load_from_the_board_alone_and_the_drawing_library_once(url):
         assert answer.headers["ETag"]
 
 
-def test_no_file_of_the_machine_is_served(url):
+def test_board_serves_no_file_of_the_machine(url):
     for path in ("/assets/app.py", "/static/..%2fguard.py", "/static/../../etc/passwd"):
         status, _, body = ask(url, path)
         assert status == 404 or "Nothing to show" in body, path

@@ -35,7 +35,7 @@ def last_line(errors: str) -> str:
     return errors.strip().splitlines()[-1]
 
 
-def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
+def test_client_without_a_token_is_refused(head, shell, tmp_path, monkeypatch):
     """In a home without Ray's token file; the tests' own token opens it for all others here."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)

@@ -63,7 +63,7 @@ def test_a_study_speaks_as_its_cluster_does(speaks, monkeypatch):
         ([], "", r"No Ray cluster answers at auto \(it requires a token, and yours is missing or wrong\)"),
     ],
 )
-def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, env_mode, line):
+def test_auth_mode_that_a_cluster_does_not_support_is_refused(speaks, monkeypatch, modes, env_mode, line):
     speaks(*modes)
     monkeypatch.setenv("RAY_AUTH_MODE", env_mode)
 
@@ -157,7 +157,7 @@ def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
     assert losses_within(1.5, is_own=False) == []
 
 
-def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
+def test_permanent_end_of_a_cluster_is_reported_at_once(monkeypatch):
     monkeypatch.setattr(connection, "PAUSE_S", 0.001)
     monkeypatch.setattr(connection, "_vital_processes", lambda: lambda: "raylet")
     asked_for_status(monkeypatch, 10**6)

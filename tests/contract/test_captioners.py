@@ -70,7 +70,7 @@ def test_the_config_knows_the_weights_that_are_frozen(switched):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("family", CAPTIONERS)
-def test_what_is_compiled_does_not_grow_with_the_caption(family):
+def test_compiled_graphs_do_not_grow_with_the_caption(family):
     """A graph of every token would take minutes to compile."""
     model = small(family, **ONE_LAYER.get(family, {}))
     network, images = network_of(model).train(), promises.some_images(run(model), 2)
@@ -115,6 +115,6 @@ def compiled(network: Captioner, images: torch.Tensor, tokens: torch.Tensor) -> 
     ],
     ids=["no captions", "untrained", "Swin's pixels", "too long", "heads"],
 )
-def test_what_does_not_fit_is_refused(fields, data, message):
+def test_captioner_refuses_settings_that_do_not_fit(fields, data, message):
     with pytest.raises(ConfigError, match=message):
         RunConfig(data=data, model=small("image_trm", **fields))

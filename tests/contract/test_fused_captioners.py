@@ -101,7 +101,7 @@ ENCODER_FIELD = "model.fuselip.aligner.encoder"
     ],
     ids=["swapped", "pad", "eos", "length", "image_norm"],
 )
-def test_what_does_not_fit_is_refused(changes, message):
+def test_fused_captioner_refuses_settings_that_do_not_fit(changes, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         RUN.with_changes(changes)
 

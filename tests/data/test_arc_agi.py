@@ -94,7 +94,7 @@ def test_a_grid_stands_in_the_corner_with_its_edge(steps, augmentation, expected
     assert " ".join("".join(f"{cell:x}" for cell in row) for row in laid_grids) == expected
 
 
-def test_what_trains_and_what_tests_under_every_augmentation(folder):
+def test_training_and_test_pairs_under_every_augmentation(folder):
     """8 tasks of 3 + 1 pairs (one 3 + 2) train whole; of 4 others 3 pairs train, and 1 (one 2) test. Pairs
     that train are moved about, but one of each puzzle stays in the corner."""
     decoded = TINY.reader().read(folder)

@@ -114,7 +114,7 @@ def test_mixing_by_hand(monkeypatch, settings, places, mixed, share):
     assert targets.tolist() == [[share, 0.0, 1 - share], [1 - share, 0.0, share]]
 
 
-def test_with_both_on_each_batch_draws_one_of_them():
+def test_with_mixup_and_cutmix_each_batch_draws_one():
     """CutMix keeps the values of the two images, Mixup makes new ones."""
     images = torch.arange(8.0).view(8, 1, 1, 1).expand(8, 1, 16, 16)
     settings = Augment(mixup=1.0, cutmix=1.0)

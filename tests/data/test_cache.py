@@ -195,7 +195,7 @@ def test_left_over_of_a_killed_build_is_no_obstacle(tmp_path, cache):
     assert [path.name for path in cache.iterdir() if path.is_dir()] == [entry.name]
 
 
-def test_two_at_once_decode_once(tmp_path, monkeypatch):
+def test_two_concurrent_loads_decode_once(tmp_path, monkeypatch):
     reads = count_reads(monkeypatch)
     counted = Reader.read
     monkeypatch.setattr(Reader, "read", lambda *args: (time.sleep(0.2), counted(*args))[1])

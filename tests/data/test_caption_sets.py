@@ -303,7 +303,7 @@ def test_cache_gives_labels_captions_and_tokenizer(own_set):
          [0, 20, 30, 40], "1 image is not readable: left out"),
     ],
 )  # fmt: skip
-def test_what_lacks_an_image_or_a_caption_is_refused_or_left_out(own_set, change, clean, message, left, note):
+def test_row_without_image_or_caption_is_refused_or_left_out(own_set, change, clean, message, left, note):
     change(own_set)
     with pytest.raises(DataError, match=re.escape(message)):
         config(clean=clean).reader().read(own_set.parent)

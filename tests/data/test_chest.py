@@ -283,7 +283,7 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
         ("images_001/images/I3.png", "", "has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two."),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_table_of_columns_is_named(nih, file, content, message):
+def test_error_in_the_table_of_columns_is_named(nih, file, content, message):
     (nih / "images_001/images").mkdir(parents=True)
     (nih / file).write_text(content)
     with pytest.raises(DataError, match=re.escape(message)):
@@ -309,7 +309,7 @@ def test_what_is_wrong_with_the_table_of_columns_is_named(nih, file, content, me
         (["Mass"] * 4, (0, 1), (), "test_list.txt is missing, but train_val_list.txt is there. Put both or none."),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_official_layout_is_named(tmp_path, findings, train, test, message):
+def test_error_in_the_official_layout_is_named(tmp_path, findings, train, test, message):
     with pytest.raises(DataError, match=re.escape(message)):
         config().reader().check(official_layout(tmp_path, findings, train, test).parent)
 

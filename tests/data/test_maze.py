@@ -116,6 +116,6 @@ def test_the_same_bits_on_every_machine():
         ),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(fields, message):
+def test_maze_that_cannot_be_generated_is_refused(fields, message):
     with pytest.raises((ConfigError, DataError), match=message):
         make_set(configure(Maze, fields))

@@ -219,7 +219,7 @@ GOOD = Arrays(IMAGES, LABELS, IMAGES, LABELS)
         ({"several": True, "test_labels": 2 * FINDINGS}, "test_labels must be from -1 to 1, but are from 0 to 2"),
     ],
 )  # fmt: skip
-def test_what_a_reader_gives_is_checked(changes, message):
+def test_arrays_of_a_reader_are_checked(changes, message):
     several = "several" in changes
     good = GOOD._replace(train_labels=FINDINGS, test_labels=-FINDINGS) if several else GOOD
     changes = {name: array for name, array in changes.items() if name != "several"}

@@ -250,7 +250,7 @@ def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(tmp
     assert len(first) == configs[0].train_size == 16
 
 
-def test_it_is_turned_when_it_trains(tmp_path):
+def test_puzzles_are_transformed_in_training(tmp_path):
     _, batch = batches_of(SudokuExtreme(), load(SudokuExtreme(), tables(tmp_path), hold_out=False).train, 11)
     puzzles = batch.images.flatten(1).byte().numpy()
 

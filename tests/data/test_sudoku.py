@@ -70,7 +70,7 @@ def test_every_puzzle_has_the_one_solution_that_is_asked_for(side, givens):
 
 
 @pytest.mark.parametrize(("side", "classes", "kin", "grids"), [(4, 2, 96, 288), (6, 49, 34_560, 28_200_960)])
-def test_all_grids_and_classes_are_known(side, classes, kin, grids):
+def test_number_of_grids_and_classes_is_the_published_one(side, classes, kin, grids):
     """By the numbers that are published; each grid in order stands for as many: digits, and lines of all but
     one block.
     """

@@ -124,7 +124,7 @@ def test_seeds_at_a_bound_show_no_spread():
     )
 
 
-def test_where_a_variant_splits_few_seeds_of_another_may_be_of_one_kind():
+def test_few_seeds_may_be_of_one_kind_if_another_variant_splits():
     fit = Fit({"a": [51.0, 92.0, 95.0], "b": [91.0, 92.5, 92.0], "c": [100.0] * 3}, SHARE)
 
     assert [fit.estimate(key).why for key in "abc"] == [Why.SPLIT, Why.MAY_SPLIT, Why.CEILING]
@@ -174,7 +174,7 @@ def test_a_stated_threshold_splits_by_itself():
     assert not Fit({"a": [66.0, 72.0]}, SHARE, success_threshold=65.0).splits
 
 
-def test_what_has_no_spread_has_no_interval():
+def test_estimate_without_variance_has_no_interval():
     assert Fit({"a": [5.0]}).estimate("a").why is Why.NO_SPREAD
     assert Fit({"a": [5.0, 5.0]}).estimate("a").interval is None  # that two runs agree shows no spread of 0
     assert Fit({"a": []}).estimate("a").why is Why.NO_RUN

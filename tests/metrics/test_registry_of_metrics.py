@@ -119,7 +119,7 @@ def test_a_name_that_reports_and_files_could_not_have_is_refused_where_it_is_reg
         Function(len, name="f").bind({}, {name: Metric("%")})
 
 
-def test_what_cannot_be_computed_is_refused():
+def test_metric_that_cannot_be_computed_is_refused():
     with pytest.raises(
         ConfigError, match=r"no metric 'top1_acuracy': there are .* Did you mean 'top1_accuracy'\?"
     ):

@@ -113,7 +113,7 @@ def test_siglip_is_not_rounded_under_autocast():
     assert torch.equal(half, exact)
 
 
-def test_hidden_tokens():
+def test_masking_hides_a_tenth_of_words_bos_and_codes():
     """A tenth of words, BOS and codes; never padding, EOT, [MASK] or, as published, code 0."""
     ids = torch.tensor([0, 2, 10, 11, 1, 7, 12, 16]).repeat(4000, 1)
     masked_ids, targets = hide(TINY, ids, torch.Generator().manual_seed(0))

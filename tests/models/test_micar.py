@@ -192,7 +192,7 @@ def test_the_gate_by_hand(reads, expected):
     assert fusion_gate.context(features).tolist() == [[4.0] * 8 + [8.0] * 8]
 
 
-def test_what_fusion_adds_to_a_is_dropped_as_in_the_published_code():
+def test_fusion_residual_has_dropout_as_in_the_published_code():
     """Z - A is 0 in 90 % of 80,000 places, and elsewhere ten times what it is at evaluation, one bias."""
     fusion_gate, a, context = Gate(config(dropout=0.9)), torch.zeros(100, 100, 8), torch.zeros(100, 8)
     nn.init.zeros_(fusion_gate.fuse[-2].weight)

@@ -282,7 +282,7 @@ def run_of(model, **train):
 
 
 @pytest.mark.parametrize("name", [*(name for name in TINY if name != "multi-scale z"), "six scales"])
-def test_what_is_written_for_their_code_comes_back_and_gives_the_same_logits(name, tmp_path):
+def test_exported_official_weights_load_and_give_the_same_logits(name, tmp_path):
     """A network without a puzzle row comes back with a row of zeros."""
     model = TINY.get(name) or TINY["multi-scale z"].model_copy(
         update={"latent_steps": 6, "puzzle_emb": "none", "identifiers": 0}

@@ -126,7 +126,7 @@ def test_networks_that_judge_images(data, model, params):
     ],
     ids=lambda value: getattr(value, "title", value),
 )
-def test_captioners(model, words, params):
+def test_captioners_have_the_published_parameter_counts(model, words, params):
     assert size(unfilled(model, words)) == params
     assert model.frozen_params == (
         0 if model.tuned else RESNET18 if model.backbone == "resnet18" else RESNET101
@@ -157,7 +157,7 @@ def test_rows_of_table_3_have_so_many_weights_more_than_the_full_model(fields, e
     ("name", "titok", "tower", "mask_head", "vocabulary"),
     [("small", TITOK_S128, 41_909_376, 202_113, 53_505), ("base", TITOK_BL128, 67_413_504, 321_281, 57_601)],
 )
-def test_fuselip(name, titok, tower, mask_head, vocabulary):
+def test_fuselip_has_the_published_parameter_counts(name, titok, tower, mask_head, vocabulary):
     """Each size reads what its tokenizer gives."""
     config = FuseLIP(size=name)
     with torch.device("meta"):

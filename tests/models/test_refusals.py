@@ -54,7 +54,7 @@ MICAR = {
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_what_does_not_fit_the_data_is_refused(data, model, train, message):
+def test_model_refuses_data_that_does_not_fit(data, model, train, message):
     with pytest.raises(ConfigError, match=f"^[^\n]*{message}[^\n]*$"):
         RunConfig(data=data, model=model, train=train)
 
@@ -71,6 +71,6 @@ def test_what_does_not_fit_the_data_is_refused(data, model, train, message):
         ),
     ],
 )
-def test_what_does_not_fit_together_is_refused(kind, fields, message):
+def test_model_refuses_fields_that_do_not_fit_together(kind, fields, message):
     with pytest.raises(ConfigError, match=message):
         kind(**fields)

@@ -109,7 +109,7 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
         ({"loss": "focal", "loss_options": {"gamma": [1]}}, r"'train.loss_options.gamma.*' must be "),
     ],
 )
-def test_what_is_not_known_is_refused(train, message):
+def test_unknown_name_is_refused(train, message):
     with pytest.raises(ConfigError, match=message):
         run(**train)
 

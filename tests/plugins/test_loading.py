@@ -58,7 +58,7 @@ def planned(folder: Path, *modules: str) -> list[dict[str, str]]:
     return user_files_of(folder, modules).record
 
 
-def test_what_a_module_imports_travels_with_it(tmp_path):
+def test_imports_of_a_module_travel_with_it(tmp_path):
     """Now or later, as a package or by a string; what is installed, or nobody imports, stays."""
     write(
         tmp_path,
@@ -147,7 +147,7 @@ def test_a_changed_file_is_read_anew(tmp_path):
     ],
     ids=["attribute", "syntax", "inside", "own", "twice", "exit"],
 )  # fmt: skip
-def test_what_cannot_be_imported_is_told_in_one_line(tmp_path, text, reason):
+def test_import_error_is_one_line(tmp_path, text, reason):
     write(tmp_path, mine=text, broken="\n1 / 0")
     user_files = user_files_of(tmp_path, ["mine"])
 
@@ -251,7 +251,7 @@ def test_a_function_of_a_file_is_sent_by_its_name(tmp_path):
     assert done.stdout == "mine.train True\n", done.stderr
 
 
-def test_what_is_registered_at_a_prompt_stays_in_its_process():
+def test_registration_at_a_prompt_stays_in_its_process():
     code = (
         family("mine")
         + "from recstudy.plugins import current_files, sent_files\nprint(current_files().modules)\nsent_files()"

@@ -47,7 +47,7 @@ def points(stranger: Shell) -> list[dict[str, str]]:
 
 
 @pytest.mark.whole
-def test_it_runs_and_is_read(stranger, home):
+def test_study_with_a_plugin_runs_and_is_read(stranger, home):
     stranger.run("--no-ray", "--only", "depth=1*")
 
     assert [result["status"] for result in stranger.records().values()] == ["done"] * 2
@@ -73,7 +73,7 @@ def test_it_runs_and_is_read(stranger, home):
 
 
 @pytest.mark.whole
-def test_it_runs_on_two_nodes_that_have_nothing_of_it(stranger, home, tmp_path, cache):
+def test_plugin_study_runs_on_two_nodes_without_its_files(stranger, home, tmp_path, cache):
     """They see empty folders in place of the study's and of the cache; a worker of Train's on each."""
     hiding = f'mount -t tmpfs none {home} && mount -t tmpfs none {cache} && exec "$@"'
     hidden = [*namespace("--mount"), "sh", "-c", hiding, "sh"]

@@ -109,7 +109,7 @@ def test_a_model_without_such_answers_is_refused(home, capsys):
     )
 
 
-def test_what_a_halting_head_learns_is_said_of_each_item():
+def test_right_of_a_task_must_be_one_value_per_item():
     class AllTogether(TASKS["multiclass"]):
         def right(self, output, batch):
             return super().right(output, batch).all()

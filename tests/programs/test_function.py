@@ -76,7 +76,7 @@ def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path,
         ("nan reported", "diverged", "step 0: loss is nan"),
     ],
 )
-def test_what_goes_wrong_in_a_function_stands_in_its_record(tmp_path, monkeypatch, wrong, status, words):
+def test_error_of_a_function_is_recorded_with_its_run(tmp_path, monkeypatch, wrong, status, words):
     monkeypatch.setenv("COUNTING", wrong)
     runs = recstudy.run(counting.study, seeds=1, only=["depth=1"], results=tmp_path / "r", ray=False).runs
     folder = Results(tmp_path / "r").run(runs["id"][0])

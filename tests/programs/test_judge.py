@@ -66,7 +66,7 @@ def values(folder: Path) -> dict[str, float]:
     return {f"{row.label}, {row.seed}": row.accuracy for row in frame.itertuples()}
 
 
-def test_it_gives_estimates_figures_and_verdicts(judge, capsys):
+def test_judge_gives_estimates_figures_and_verdicts(judge, capsys):
     Path("claims.yaml").write_text(CLAIMS)
     loaded = recstudy.load(judge(ROWS))
     first, *output_lines = capsys.readouterr().out.splitlines()
@@ -215,7 +215,7 @@ def test_a_metric_is_described_by_words(judge, capsys):
     )
 
 
-def test_it_loads_neither_torch_nor_ray_nor_optuna(judge):
+def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):
     judge(ROWS)
     code = (
         "import sys; from recstudy.command import main\n"

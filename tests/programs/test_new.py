@@ -66,7 +66,7 @@ def test_a_script_that_exists_is_left_as_it_is(new):
         (["mine", "--command", "python json.py"], "json.py would be imported"),
     ],
 )
-def test_what_cannot_be_written_is_refused(words, message, new):
+def test_new_refuses_a_study_that_it_cannot_write(words, message, new):
     code, output = new(*words)
 
     assert code == 2

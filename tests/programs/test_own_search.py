@@ -75,7 +75,7 @@ def test_fields_are_set_and_varied_by_their_own_names(tmp_path, capsys):
         ({"changes": {"depth": 3}}, "'depth' is searched by climbing: give it no value"),
     ],
 )
-def test_what_a_search_of_a_function_refuses(options, words):
+def test_search_of_a_function_refuses_options_that_do_not_fit(options, words):
     with pytest.raises(ConfigError, match=words):
         make_plan(climbing.study, **options)
 

@@ -13,7 +13,7 @@ BUNDLES = sorted((Path(__file__).parents[2] / "studies/evidence").glob("*.zip"))
 
 
 @pytest.mark.parametrize("file", BUNDLES, ids=lambda file: file.stem)
-def test_it_verifies_and_a_changed_digit_is_found(file, tmp_path):
+def test_shipped_evidence_verifies_and_a_changed_digit_is_found(file, tmp_path):
     with opened(file) as bundle:
         verified = verify(bundle)
         assert verified.differences == []

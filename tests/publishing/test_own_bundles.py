@@ -70,7 +70,7 @@ def test_a_bundle_verifies(published):
         ),
     ],
 )
-def test_what_was_changed_is_found(published, tmp_path, pattern, expression, to, message):
+def test_change_in_a_bundle_is_found(published, tmp_path, pattern, expression, to, message):
     bundle = Path(shutil.copytree(published, tmp_path / "bundle"))
     changed(bundle, pattern, expression, to)
     differences = verify(Bundle(sealed(bundle))).differences

@@ -65,7 +65,7 @@ def test_every_reader_takes_its_results(published_once, tmp_path):
     assert cells[0] == cells[1]
 
 
-def test_it_names_its_data_and_how_to_cite_it(published_once):
+def test_bundle_names_its_data_and_how_to_cite_it(published_once):
     readme, cited = (
         (published_once / "README.md").read_text(),
         yaml.safe_load((published_once / "CITATION.cff").read_text()),
@@ -130,7 +130,7 @@ def planted(root: Path) -> Results:
     return results
 
 
-def test_nothing_private_is_in_it(tmp_path, monkeypatch):
+def test_bundle_contains_nothing_private(tmp_path, monkeypatch):
     """This machine's paths, user and host, those of the records, and a token from an environment or a
     command.
     """
@@ -161,7 +161,7 @@ def test_nothing_private_is_in_it(tmp_path, monkeypatch):
     assert not verify(Bundle(tmp_path / "out")).differences
 
 
-def test_what_an_author_wrote_is_refused_and_not_rewritten(tmp_path, monkeypatch):
+def test_private_words_in_the_authors_text_are_refused_and_not_rewritten(tmp_path, monkeypatch):
     monkeypatch.setenv("USER", "annabel")
     study = tiny_study(name="told", question="Does annabel's model learn?")
     results = write_study(tmp_path / "results", study)
@@ -190,7 +190,7 @@ def test_what_an_author_wrote_is_refused_and_not_rewritten(tmp_path, monkeypatch
         (f"token {TOKEN}", "token (secret)"),
     ],
 )
-def test_what_is_left_of_a_text(text, redacted):
+def test_private_words_are_redacted_from_a_text(text, redacted):
     assert Private().text(text, written=True) == redacted
     assert Private().text(redacted, written=True) == redacted
 

@@ -229,7 +229,7 @@ def test_a_metric_differs_by_no_more_than_half_precision_of_its_answers_explains
 
 
 @pytest.mark.parametrize("task", ["multiclass", "multilabel"])
-def test_what_half_precision_does_to_a_metric_stays_within_its_tolerance(task, tmp_path):
+def test_rounding_to_half_precision_stays_within_the_tolerance_of_a_metric(task, tmp_path):
     for seed in range(30):
         answers = make_answers(task, seed, 10 ** (seed / 6 - 3))
         (tmp_path / "answers.npz").write_bytes(packed(answers)[0])
@@ -286,7 +286,7 @@ def test_the_last_line_is_the_digest_that_a_paper_prints(published_once, capsys)
     )
 
 
-def test_nothing_of_a_bundle_is_imported_and_nothing_beside_it(bundle, tmp_path):
+def test_verify_imports_no_code_of_a_bundle_or_beside_it(bundle, tmp_path):
     """Its plan names a module that would tell; it lies in the bundle, and where the command is typed."""
     spy = f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
     for place in (bundle / "code" / "spy.py", bundle / "spy.py"):
@@ -330,7 +330,7 @@ if __name__ == "__main__":
 """
 
 
-def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_checked(tmp_path):
+def test_only_parts_defined_by_the_study_are_unchecked(tmp_path):
     """In processes of their own, as it is typed: the file registers a metric, which verifying does not
     import.
     """
@@ -410,7 +410,7 @@ def test_a_link_in_a_folder_is_refused(bundle, tmp_path):
         verify(Bundle(bundle))
 
 
-def test_what_is_no_bundle_is_refused_in_one_line(tmp_path, capsys):
+def test_folder_that_is_no_bundle_is_refused_in_one_line(tmp_path, capsys):
     (tmp_path / "text.zip").write_text("no zip")
     a_zip(tmp_path / "other.zip", (zipfile.ZipInfo("a/b"), b""))
     for place in ("text.zip", "other.zip", "missing.zip"):

@@ -82,7 +82,7 @@ def test_on_the_papers_own_data_rouge_is_judged_and_cider_is_not(tmp_path):
     )
 
 
-def test_what_no_variant_varies_is_a_reason_and_decides_no_place(tmp_path):
+def test_setting_that_no_variant_varies_is_a_reason_and_decides_no_match(tmp_path):
     """Every backbone here is drawn at random, as where there is no network to load weights from."""
     chosen = caption_plan()["variants"]
     for variant in chosen:
@@ -107,7 +107,7 @@ def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, words)
     assert published_beside(cell) == ("7 M", words)
 
 
-def test_what_is_trained_once_for_all_seeds_is_said(tmp_path):
+def test_table_names_parts_that_all_seeds_share(tmp_path):
     """Its own spread is in no interval."""
     (variant, *_) = caption_plan()["variants"]
     for path, value, words in (

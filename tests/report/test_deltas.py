@@ -135,7 +135,7 @@ def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
     assert "1.11, undecided |" in table_shown(data).markdown
 
 
-def test_what_is_against_either_published_number_is_against_their_delta(tmp_path):
+def test_reason_against_either_number_counts_against_their_delta(tmp_path):
     """SAT as the paper trains it, MicarVLMoE for half its epochs; then both, which is said once."""
     results = study(tmp_path / "r")
     study_plan = plan(**dumped(read(results).plan))
@@ -180,7 +180,7 @@ def test_without_a_number_a_delta_says_why(tmp_path, scores, message):
     assert cell_text(table(study(tmp_path / "a", CAPTION_SCORES | scores)).rows[0].cells[1]) == message
 
 
-def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_path):
+def test_leaking_variant_is_not_compared_and_a_missing_level_is_named(tmp_path):
     results = study(tmp_path / "r")
     study_plan = plan(**dumped(read(results).plan))
     study_plan["variants"][0]["leaks"] = True

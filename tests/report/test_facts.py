@@ -84,7 +84,7 @@ def machines_row(results, price=None):
     return dict(costs(load_study(results, "made_up", "paper"), price))["Machines"]
 
 
-def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
+def test_used_hours_are_summed_and_priced(results):
     """The made-up runs of 90 s: one had a core and a half and half of a GPU on two workers, one half a core
     and all of it.
     """

@@ -36,7 +36,7 @@ def test_the_variance_over_items_is_added_by_hand():
     assert estimate.df == pytest.approx((seeds + items - single) ** 2 / (seeds**2 / 10 + items**2 / 3))
 
 
-def test_it_is_never_narrower_than_over_seeds_alone():
+def test_interval_over_items_is_never_narrower_than_over_seeds_alone():
     """Where two seeds have a t of 12.7, items that all agree with them add degrees of freedom and no
     doubt.
     """

@@ -81,7 +81,7 @@ def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
     assert "not comparable,is given the caption that it must write" in csv_text(data)
 
 
-def test_no_search_ranks_it():
+def test_search_ranks_no_leaking_variant():
     message = r"ImageTRM \(FuseLIP on standin-vq, LEAKY\) cannot be searched, because its input contains"
 
     def search(mode, **ranges):

@@ -126,7 +126,7 @@ def test_a_part_may_give_a_table_and_a_figure(tmp_path):
         loaded["score"]
 
 
-def test_one_study_is_asked_for(results, tmp_path):
+def test_load_asks_for_one_study(results, tmp_path):
     write_json(results.study("made_up", "quick") / "plan.json", {})
 
     with pytest.raises(

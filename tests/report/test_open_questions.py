@@ -85,7 +85,9 @@ def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_s
         ((92.3, 92.6, 92.9), "undecided: these seeds detect differences of 2.2 or more", False, True),
     ],
 )
-def test_how_many_seeds_a_published_value_wants(tmp_path, scores, verdict, is_decided, needs_more_seeds):
+def test_published_value_asks_for_more_seeds_until_it_is_decided(
+    tmp_path, scores, verdict, is_decided, needs_more_seeds
+):
     changes = {"variants": variants()[:1], "seeds": list(range(len(scores)))}
     results = Results(tmp_path / "r").create()
     write_json(results.study(*STUDY_KEY) / "plan.json", plan(**changes))

@@ -54,7 +54,7 @@ def printed(show, *arguments) -> str:
     return terminal.export_text()
 
 
-def test_both_are_drawn_as_if_they_were_recstudy_s_own(tmp_path):
+def test_outside_parts_are_drawn_like_built_in_parts(tmp_path):
     page = write_report(study(tmp_path / "r", *THEIRS), "made_up", "paper", trust=True)
 
     words, files = page.read_text(), {path.name for path in page.parent.glob("*/*")}
@@ -173,7 +173,7 @@ def test_an_entry_that_cannot_be_read_says_why_and_is_kept(entry, message):
     assert dump_report([part]) == [entry]
 
 
-def test_what_is_no_part_is_refused_before_a_run_starts():
+def test_object_that_is_no_part_is_refused_before_a_run_starts():
     class Forgotten(FigurePart):
         name: str = "forgotten"
 

@@ -110,7 +110,7 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
         ),
     ],
 )
-def test_what_the_program_does_not_have_is_refused(part, message):
+def test_part_with_a_name_that_the_program_lacks_is_refused(part, message):
     study = Study(
         "x", program=train, settings={"depth": 1, "rate": 0.1}, metrics={"accuracy": Metric("%")}, variants=grid({"depth": [1]}),
         report=[part],

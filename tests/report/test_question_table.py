@@ -38,7 +38,7 @@ def test_single_runs_need_a_second_seed(tmp_path):
     assert needed_words(row) == "a second seed"
 
 
-def test_how_p_values_are_printed():
+def test_p_values_are_printed_with_their_limits():
     assert [p_words(p) for p in (None, 0.0004, 0.049)] == ["\N{EN DASH}", "<0.001", "0.049"]
 
 

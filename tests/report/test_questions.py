@@ -126,7 +126,7 @@ def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
     )
 
 
-def test_each_goes_by_the_contrast_that_speaks_most_against_it(tmp_path):
+def test_claim_of_several_contrasts_is_judged_by_the_weakest(tmp_path):
     """One step is above each of the others, by 0.1 the least: its p is the claim's. That sixteen are above
     each is worst of one step, whose p is that of the worst of three."""
     best = Claim("one is the best", lower={"steps": [2, 4, 16]}, higher={"steps": 1}, each=True)
@@ -280,7 +280,7 @@ def test_a_lower_loss_is_better(tmp_path):
         (1, {"data": "MNIST"}, "not compared: the data sets differ"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(tmp_path, position, changes, message):
+def test_incomparable_variants_are_refused(tmp_path, position, changes, message):
     records = read(ablation(tmp_path / "r", {"full": FULL, "b": ABLATION["without MoE"]}))
     variants = [
         replace(variant, **(changes if index == position else {}))
@@ -380,7 +380,7 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
         (factorial(axes(2))[:3], "the variants are not a complete two-level factorial"),
     ],
 )
-def test_what_is_no_factorial_is_refused(tmp_path, variants, message):
+def test_incomplete_factorial_is_refused(tmp_path, variants, message):
     with pytest.raises(ConfigError, match=message):
         effects(tmp_path, variants, lambda on, seed: 80.0)
 

@@ -90,7 +90,7 @@ def test_a_deviation_of_another_number_of_the_table_excuses_nothing(tmp_path):
     )
 
 
-def test_where_text_and_code_differ_a_preset_follows_one_of_them(tmp_path):
+def test_preset_may_follow_text_or_code_of_a_paper(tmp_path):
     early = PAPER.model_copy(update={"patience": 10})
     mixture = "a mixture of the paper's text and its code: patience {} ({}), ffn {} ({})"
     deviation = Deviation(field="train.patience", paper=10, ours=0, why="to see")

@@ -5,7 +5,7 @@ import pytest
 from recstudy.report.remaining import Job, remaining_seconds, wall_time
 
 
-def test_nothing_is_said_before_a_run_has_ended_or_has_a_pace():
+def test_no_estimate_before_a_run_has_finished_or_has_a_pace():
     first_epochs = [Job("a", training=100.0, epochs=epochs, share=epochs / 12) for epochs in (0, 1, 2)]
 
     assert remaining_seconds([], [*first_epochs, Job("b")]) is None

@@ -179,7 +179,7 @@ def test_a_loss_is_best_where_it_is_lowest(tmp_path):
     assert table.notes[1] == "learning rate of each cell: A, 64: 0.001"
 
 
-def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
+def test_leaking_variant_is_left_out_and_an_empty_table_is_none(tmp_path):
     leaky = make_table(read(tunable(tmp_path / "a", leaks=("A",))), Tuned())
     empty_table = make_table(read(tunable(tmp_path / "b", status="diverged")), Tuned())
 
@@ -234,7 +234,7 @@ def test_a_count_is_of_one_model_where_several_have_the_metric():
         (252_000.0, 251_904.0, {"note": "no approximation"}, "differs"),  # words do not widen the margin
     ],
 )
-def test_verdicts(value, counted, words, verdict):
+def test_counted_number_has_a_verdict(value, counted, words, verdict):
     assert claim(value, counted, **words).verdict == verdict
 
 

@@ -94,7 +94,7 @@ def reference(**changes):
         ({"reference": reference(variants=variants()[2:])}, ("the paper preset has no such variant",)),
     ],
 )
-def test_what_is_not_as_in_the_paper_is_a_reason(tmp_path, changes, reasons):
+def test_difference_from_the_paper_is_a_reason(tmp_path, changes, reasons):
     records = study(tmp_path / "r", **changes)
     matches = match_in(records, target(3.6, "params", "million"), target(train__batch_size=64)).matches
 
@@ -188,7 +188,7 @@ def deviating(path, **training):
     return match_in(records, target(train__batch_size=64), target(3.6, "params", "million")).matches
 
 
-def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_path):
+def test_stated_deviation_is_shown_beside_the_compared_value(tmp_path):
     matches = deviating(tmp_path / "r")
     score = matches[0, "top1_accuracy"][0]
 
@@ -217,7 +217,7 @@ def test_the_papers_own_value_compares_too_and_does_not_deviate(tmp_path):
     )
 
 
-def test_what_a_row_assumes_is_part_of_its_verdict(records):
+def test_assumption_of_a_row_is_part_of_its_verdict(records):
     """002 prints no N_sup beside the 90.0 of its Figure 2."""
     (third,) = [
         target_of_three

@@ -58,7 +58,7 @@ def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more
     ]
 
 
-def test_a_base_that_is_no_variant_is_named():
+def test_base_that_is_no_variant_is_named():
     with pytest.raises(
         ConfigError,
         match=r"'b' is compared with 'ful', which is no variant: there are full, b\. Did you mean 'full'\?",

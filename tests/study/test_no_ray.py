@@ -40,7 +40,7 @@ with locked_run_folder(sys.argv[1], ""):
     [{"address": "auto"}, {"log": ("tensorboard",)}, {"trainer": "train"}],
     ids=lambda flags: next(iter(flags)),
 )
-def test_what_needs_ray_is_refused_beside_it(flags):
+def test_option_that_needs_ray_is_refused_with_no_ray(flags):
     with pytest.raises(ConfigError, match=f"--{next(iter(flags))} needs Ray: leave it out, or --no-ray"):
         StudyOptions(no_ray=True, **flags)
 

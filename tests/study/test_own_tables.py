@@ -124,7 +124,7 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
         ("metric,value,id", "nll,1,a\nnll,1,a", "line 3, column 'id': 'my_paper .a.' is line 2 already"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_named_by_file_line_and_column(folder, heads, row, message):
+def test_unreadable_cell_is_named_by_file_line_and_column(folder, heads, row, message):
     (folder / "my_paper.csv").write_text(f"{heads}\n{row}\n")
 
     with pytest.raises(ConfigError, match=message) as error_info:
@@ -145,7 +145,7 @@ def test_of_some_metrics_only(folder):
         runpy.run_path(str(script))
 
 
-def test_who_imports_the_study_for_what_it_registers_needs_no_table(folder):
+def test_worker_that_imports_a_study_needs_no_table(folder):
     """A worker on another machine has the study's modules, and the plan's numbers."""
     (folder / "my_study.py").write_text(STUDY)
     (folder / "my_paper.csv").unlink()

@@ -112,7 +112,7 @@ def test_the_command_that_is_recorded_holds_no_secret(monkeypatch):
     )
 
 
-def test_what_all_variants_set_alike_may_be_set_otherwise():
+def test_setting_shared_by_all_variants_can_be_changed():
     levels = {"layers": {name: {**level, "train.epochs": 300} for name, level in LAYERS["layers"].items()}}
 
     assert [

@@ -73,7 +73,7 @@ def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
     assert search.output.getvalue() == ""
 
 
-def test_no_setting_is_paid_for_twice(results):
+def test_no_setting_is_run_twice(results):
     """Of three settings a study has run one before."""
     ranges = {"model.width": Range([16, 32, 48])}
     known_run = plan(ranges, "40").run(0, {"model.width": 32})
@@ -92,7 +92,7 @@ def test_no_setting_is_paid_for_twice(results):
         (RATE, "Of 1,000 random settings, 0 were tried before, 1,000 are invalid, such as: "),
     ],
 )
-def test_where_nothing_fits_together_the_search_ends_and_says_so(results, rate, reason):
+def test_search_without_valid_settings_ends_with_a_reason(results, rate, reason):
     search = Searched(plan({"model.width": Range([17, 19]), **rate}, "40"), results).to_the_end()
 
     assert search.log.params == {}

@@ -221,9 +221,7 @@ def describe_registration(records: StudyRecords) -> str:
     return registration_words(records)
 
 
-def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_stays_in_its_plan(
-    results, file
-):
+def test_registration_is_compared_at_every_run_and_stays_in_the_plan(results, file):
     target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
     table = Table("depths", targets=[target])
     study = replace(STUDY, report=[table], max_seeds=5)
@@ -261,7 +259,7 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
     )
 
 
-def test_what_was_registered_after_the_first_run_is_post_hoc_too(results, file):
+def test_registration_after_the_first_run_is_post_hoc(results, file):
     finish(results, make_plan(STUDY), EARLY_TIME)
     register(plan_record(make_plan(STUDY)))
     records = register_study(results)
@@ -272,7 +270,7 @@ def test_what_was_registered_after_the_first_run_is_post_hoc_too(results, file):
     )
 
 
-def test_what_is_registered_stays_and_says_the_same_each_time(file):
+def test_registration_stays_and_a_different_plan_is_refused(file):
     plan = plan_record(make_plan(STUDY))
     assert register(plan) == f"{file}: 1 statement"
     old_text = file.read_text()

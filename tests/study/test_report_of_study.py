@@ -65,12 +65,12 @@ def study(*report) -> Study:
         ("table1", "the report of s must be of Part, but got 'table1'"),
     ],
 )
-def test_what_the_study_does_not_have_is_refused(part, message):
+def test_part_with_names_that_the_study_lacks_is_refused(part, message):
     with pytest.raises(ConfigError, match=message):
         make_plan(study(part))
 
 
-def test_what_it_has_is_planned():
+def test_part_with_names_of_the_study_is_planned():
     """Axes, fields by their path, costs, and what follows from registered metrics."""
     parts = [
         Curve(
@@ -117,7 +117,7 @@ def test_a_search_has_what_it_searches():
         (History(), "'history' of the report can never be drawn: 'history' shows a search"),
     ],
 )
-def test_what_could_never_be_drawn_is_refused_before_the_training(part, message, capsys, tmp_path):
+def test_part_that_cannot_be_drawn_is_refused_before_training(part, message, capsys, tmp_path):
     """On a dry run and on a real one."""
     for flags in (["--dry-run"], []):
         with pytest.raises(SystemExit, match=r"^2$"):
@@ -141,7 +141,7 @@ def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
     assert fault.value.__notes__ == ["in the part 't' of the report, which was drawn without a run"]
 
 
-def test_what_a_user_s_part_raises_without_runs_is_said_in_a_line(tmp_path, capsys):
+def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
     class Mine(TablePart):
         def cells(self, records):
             raise ValueError("no best\nof none")

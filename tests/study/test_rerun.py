@@ -213,7 +213,7 @@ def test_a_label_that_nothing_has_is_refused(results, tmp_path):
 
 
 @pytest.mark.parametrize("store", [False, True])
-def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkeypatch):
+def test_rerun_keeps_the_old_records_in_a_folder_and_on_a_store(store, tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "scratch"))
     results = Results(f"local://{tmp_path}/store" if store else tmp_path / "store").create()
     folder = results.run(RUN.id)
@@ -231,7 +231,7 @@ def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkey
     }  # fmt: skip
 
 
-def test_what_another_process_has_run_again_is_not_run_once_more(results):
+def test_run_repeated_by_another_process_is_not_repeated(results):
     other_results = Results(results.root)
     assert results.states() == other_results.states() == {RUN.id: "done"}
     archive([RUN.id], other_results)

@@ -13,7 +13,7 @@ from recstudy.errors import ConfigError
 from recstudy.testing import write_study
 
 
-def test_what_is_no_study_is_refused_in_one_line():
+def test_object_that_is_no_study_is_refused_in_one_line():
     with pytest.raises(
         ConfigError,
         match=r"^run takes a Study, but got <built-in function len>\. Give a function as its program",

@@ -50,7 +50,7 @@ def test_ranges_stand_beside_the_fields():
         (Range([16, 32]), [16, 32], [24]),
     ],
 )
-def test_what_lies_in_a_range(range, inside, outside):
+def test_range_contains_values_between_its_bounds(range, inside, outside):
     assert all(value in range for value in inside)
     assert not any(value in range for value in outside)
 
@@ -147,7 +147,7 @@ def test_the_definition_is_what_is_searched_and_not_how():
         ("40 gpuh", 40, "gpuh"),
     ],
 )
-def test_budgets(text, amount, unit):
+def test_budget_is_parsed_into_amount_and_unit(text, amount, unit):
     assert Budget.parse(text) == Budget(amount, unit)
 
 
@@ -165,7 +165,7 @@ def test_budgets(text, amount, unit):
         ({"changes": {"train.selection": "last"}}, "train.selection must be 'validation'"),
     ],
 )
-def test_what_is_refused_of_the_command_line(changes, words):
+def test_command_line_of_a_search_refuses_bad_values(changes, words):
     with pytest.raises(ConfigError, match=words):
         make_plan(search(), **changes)
 
@@ -221,7 +221,7 @@ def test_what_is_refused_of_the_command_line(changes, words):
         ({"presets": {"quick": [VITRM, TRM_BASE.with_changes({"resources.cpus": 2})]}}, "the same resources"),
     ],
 )
-def test_what_is_refused_of_a_search(changes, words):
+def test_search_refuses_bad_fields(changes, words):
     changes = changes | (
         {"vary": tuple(changes["ranges"])} if "over" in words or "optimizer" in words else {}
     )

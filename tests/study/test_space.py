@@ -21,7 +21,7 @@ def states(optimizer):
     return [trial.state for trial in optimizer.study.trials]
 
 
-def test_what_came_of_a_run_is_told():
+def test_optimizer_records_the_outcome_of_a_run():
     optimizer = Optimizer(plan(), [])
     for run_id in "abcd":
         optimizer.start_trial(optimizer.ask()[0], run_id, run_id)

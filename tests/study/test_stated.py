@@ -128,7 +128,7 @@ def test_the_second_one_of_a_kind_is_explained_as_the_first_is():
             Deviation(field="train.epochs", paper=1, ours=2)
 
 
-def test_what_a_file_states_wrongly_is_one_line_with_its_place(tmp_path):
+def test_error_in_a_study_file_is_one_line_with_its_position(tmp_path):
     """Python would end with a traceback and 1."""
     file = tmp_path / "mine.py"
     file.write_text(
@@ -149,7 +149,7 @@ def test_what_a_file_states_wrongly_is_one_line_with_its_place(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_what_is_no_fault_of_the_users_input_keeps_its_traceback(tmp_path):
+def test_error_outside_the_users_input_keeps_its_traceback(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", "import recstudy; 1 / 0"], capture_output=True, text=True, check=False
     )

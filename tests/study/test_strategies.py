@@ -174,7 +174,7 @@ def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sample
     assert [trial.state for trial in optimizer.study.trials] == [optuna.trial.TrialState.COMPLETE] * 14
 
 
-def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
+def test_first_random_and_counted_trials_obey_conditions():
     """The preset has six steps, which are not in the range; batch sizes are 16 and 32, and the preset's
     beside one step.
     """

@@ -56,11 +56,11 @@ EQUAL_PRICES = [1.0] * 6
         ([DEAR, CHEAP], SEEDS, 10, [1, 10, 10, 1, 1, 1], 10, {3: 5, 4: 5}),  # prices decide what is cheap
     ],
 )
-def test_which_variants_get_seeds(questions, seeds, max_seeds, prices, budget, block):
+def test_next_block_chooses_variants_for_more_seeds(questions, seeds, max_seeds, prices, budget, block):
     assert next_block(questions, seeds, max_seeds, prices, budget=budget) == block
 
 
-def test_how_a_question_ends():
+def test_question_is_decided_open_or_out_of_reach():
     """A question is given up if even an effect of one standard error more would be decided in less than half
     of the cases.
     """

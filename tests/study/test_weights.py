@@ -136,7 +136,7 @@ def solved(network, segments):
     return output.logits.argmax(-1).byte().numpy()
 
 
-def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(imported):
+def test_imported_cells_are_marked_and_not_called_reproduced(imported):
     records = load_study(Results(imported), "imported_step_3", "imported")
     value = Target(
         source="a paper", metric="exact_accuracy", value=0.0, unit="%", kind="reported", where={}, margin=1.0
@@ -209,7 +209,7 @@ def test_other_weights_in_the_place_of_those_of_a_run_are_refused(tmp_path):
         initial(config, Results(tmp_path))
 
 
-def test_what_is_exported_is_read_again_and_says_the_same(imported, tmp_path, capsys, monkeypatch):
+def test_exported_weights_can_be_imported_with_the_same_metrics(imported, tmp_path, capsys, monkeypatch):
     run = only_run(Results(imported))
     code, _, _ = command(capsys, "export", run, tmp_path / "model", "--results", imported)
 
@@ -233,7 +233,9 @@ def test_what_is_exported_is_read_again_and_says_the_same(imported, tmp_path, ca
     assert restored.metrics == result.metrics
 
 
-def test_what_is_exported_for_the_authors_code_is_read_again_and_says_the_same(imported, tmp_path, capsys):
+def test_weights_exported_for_the_authors_code_can_be_imported_with_the_same_metrics(
+    imported, tmp_path, capsys
+):
     run = only_run(Results(imported))
     code, output, _ = command(capsys, "export", run, tmp_path / "model", "--as", "trm", "--results", imported)
 

@@ -202,7 +202,7 @@ def test_the_halting_head_begins_with_its_bias(bias):
     assert network.q_head.bias.tolist() == [bias, -5]
 
 
-def test_it_is_for_puzzles_and_halting_heads_and_copies_need_symmetries(monkeypatch):
+def test_at_test_needs_puzzles_and_a_halting_head_and_copies_need_symmetries(monkeypatch):
     with pytest.raises(ConfigError, match=r"train\.at_test must be off for .*igits: it is for puzzles"):
         RUN.with_changes({"data": Digits(), "model": TRM(width=16, heads=2), "train.at_test.trajectories": 2})
     monkeypatch.setattr(Mirrored, "draws", 0)

@@ -144,7 +144,7 @@ def test_the_contrast_by_hand():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(change, words):
+def test_captioning_refuses_settings_that_do_not_fit(change, words):
     with pytest.raises(ConfigError, match=words):
         config("fused").with_changes(change)
 

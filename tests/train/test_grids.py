@@ -236,6 +236,6 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
     ],
     ids=["tokens", "family", "halves", "augment"],
 )
-def test_what_does_not_fit_puzzles_is_refused(changes, words):
+def test_puzzles_refuse_settings_that_do_not_fit(changes, words):
     with pytest.raises(ConfigError, match=words):
         RUN.with_changes(changes)

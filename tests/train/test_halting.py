@@ -214,7 +214,7 @@ def test_fields_that_do_not_go_together_are_refused():
     ],
     ids=str,
 )
-def test_updates_on_a_batch(changes, updates):
+def test_number_of_updates_on_a_batch(changes, updates):
     train = TrainConfig(supervision_steps=4, evaluation_steps=4, halt_threshold=1)
     config = RunConfig(data=Digits(), model=HRM_SMALL, train=train).with_changes(changes)
 

@@ -142,7 +142,7 @@ def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
     )
 
 
-def test_what_rounding_flips_by_hand(monkeypatch):
+def test_items_flipped_by_rounding_by_hand(monkeypatch):
     """Of four images bfloat16 loses one and gains one, half a batch changes none, and the compiled network
     gains one.
     """
@@ -160,7 +160,7 @@ def test_what_rounding_flips_by_hand(monkeypatch):
     assert flipped == {"bfloat16": 50, "two_workers": 0, "compiled": 25}
 
 
-def test_what_rounding_flips_is_told_by_the_weights_where_it_is_asked_for(results, monkeypatch):
+def test_items_flipped_by_rounding_are_computed_from_weights_on_request(results, monkeypatch):
     compiled = []
     monkeypatch.setattr(torch.nn.Module, "compile", lambda network, **options: compiled.append(options))
 

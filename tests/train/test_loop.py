@@ -128,7 +128,7 @@ def test_the_gradient_is_clipped_to_its_global_norm():
     assert max(norms) <= 0.5 + 1e-4
 
 
-def test_what_a_network_adds_is_trained_and_recorded_apart():
+def test_extra_loss_of_a_network_is_trained_and_recorded_separately():
     """3 x the sum of a weight, beside the task's loss: its gradient is greater by 3, and `train_loss` is the
     task's own.
     """
@@ -154,7 +154,7 @@ def test_what_a_network_adds_is_trained_and_recorded_apart():
     assert "extra_loss" not in base.one_epoch()
 
 
-def test_what_a_network_adds_is_shared_by_the_workers():
+def test_extra_loss_is_weighted_by_the_workers_share():
     """A worker with a quarter of the batch has a quarter of the weight."""
     run = training()
     batch = next(run._train.epoch(0))

@@ -71,7 +71,7 @@ def test_rates_by_hand(settings, length, rates):
 
 
 @pytest.mark.parametrize(("decayed", "gain"), [("all", 0.9), ("matrices", 1.0)])
-def test_what_is_decayed(decayed, gain):
+def test_weight_decay_applies_only_to_decayed_weights(decayed, gain):
     """Gradients 0: a step multiplies what decays by 1 - lr w = 0.9."""
     block = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
     for weight in block.parameters():
@@ -321,7 +321,7 @@ def test_muon_leaves_a_head_inside_a_numbered_list_to_adamw():
         (TRM(tokens="cell", width=16, heads=2), {"momentum": 1.0}, "momentum from 0 to below 1"),
     ],
 )
-def test_what_muon_cannot_train_is_refused(model, options, message):
+def test_model_that_muon_cannot_train_is_refused(model, options, message):
     with pytest.raises(ConfigError, match=message):
         make_optimizers(model.build((1, 8, 8), 5), TrainConfig(optimizer="muon", optimizer_options=options))
 

@@ -68,7 +68,7 @@ def test_features_of_all_splits_are_there_before_training_is_watched(cache):
         ("vq-*.safetensors", lambda content: content[:-9] + bytes(9)),
     ],
 )
-def test_what_is_damaged_is_made_again(cache, kind, damage):
+def test_damaged_cache_file_is_rebuilt(cache, kind, damage):
     """Cut short by a full disk or a lost mount, or overwritten."""
     original = captioner()
     files = sorted(cache.glob(kind))

@@ -96,7 +96,7 @@ def switched() -> list[object]:
     ]
 
 
-def test_whatever_was_switched_is_as_it_was():
+def test_reset_process_restores_every_switch():
     reset_process(RECURSIVE)
     fresh_state = switched()
 

@@ -55,7 +55,7 @@ def test_a_score_that_is_better_when_lower_selects_the_lowest():
     assert "selection_top1_accuracy" not in lines[0]
 
 
-def test_it_goes_on_after_a_stop_as_if_there_was_none():
+def test_selection_resumes_as_if_uninterrupted():
     promises.resumes_to_the_bit(CLASSES)
 
 

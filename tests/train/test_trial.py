@@ -240,7 +240,7 @@ def test_a_checkpoint_without_room_costs_the_run_nothing(disk, caplog):
     ]
 
 
-def test_nothing_is_written_where_a_disk_was_that_went_away(disk):
+def test_no_file_is_written_in_place_of_an_unmounted_disk(disk):
     # gone in the middle, before the result, before it begins
     for epochs, is_unmounted in ((3, False), (1, False), (1, True)):
         disk.mount()
@@ -311,6 +311,6 @@ def of_python() -> Exception:
         (lambda: RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "code"),
     ],
 )
-def test_what_was_raised_tells_the_class(error, kind):
+def test_exception_decides_the_class_of_a_failure(error, kind):
     assert failure_class(error()) == kind
     assert kind in FAILURES

@@ -58,7 +58,7 @@ def test_a_process_that_shows_signs_or_waits_for_others_goes_on(tmp_path, body, 
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_watched_without_a_limit(tmp_path):
+def test_watchdog_without_a_limit_watches_nothing(tmp_path):
     with hang_watchdog(0, tmp_path / "none.log"):
         assert not list(tmp_path.iterdir())
 
