@@ -350,7 +350,7 @@ def answers_of(study: Study | Search, preset: str) -> dict[str, set[str]]:
 
 def page(study: Study | Search, tables: dict[str, Any]) -> str:
     """Return the text of docs/studies/NAME.md: question, claims, results and deviations from the paper."""
-    question = by_name(re.sub(r"\n(?=Published:|Cost:)", "\n\n", study.question.strip()))
+    question = by_name(re.sub(r"\n+(?=Published:|Cost:)", "\n\n", study.question.strip()))
     lines = [
         f"# {study_title(study.name)}",
         "",
