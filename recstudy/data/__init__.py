@@ -1,4 +1,7 @@
-"""Data sets by name. Importing this loads neither torch nor any image."""
+"""Data sets by name: the configs and readers that a study's settings refer to.
+
+Importing this package loads neither torch nor any image.
+"""
 
 from recstudy.config import AUGMENTATIONS, DATASETS, DataConfig
 from recstudy.data import augment  # noqa: F401  it fills the registry of augmentations

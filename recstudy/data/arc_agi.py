@@ -1,14 +1,16 @@
-"""ARC-AGI: tasks of a few pairs of coloured grids each, whose rule is to be found and applied to a test
-input.
+"""The data set ARC-AGI: tasks of a few pairs of coloured grids. A model infers the rule of a task from its
+demonstration pairs and applies the rule to a test input.
 
-    arc-agi_SET_challenges.json    {TASK: {"train": [{"input": GRID, "output": GRID}, ...], "test": [{"input": GRID}, ...]}}
-    arc-agi_SET_solutions.json     {TASK: [GRID, ...]}, the outputs of its test inputs
+The reader expects Kaggle's files. A grid is a list of rows of colours.
 
-as Kaggle lays them out; a grid is a list of rows of colours. Every pair of grids is put on a canvas, under
-every augmentation of its task. Grids are stored once, and laid out a chunk at a time into files that take no
-memory.
+    arc-agi_SET_challenges.json    {TASK: {"train": [PAIR, ...], "test": [{"input": GRID}, ...]}}
+                                   where PAIR is {"input": GRID, "output": GRID}
+    arc-agi_SET_solutions.json     {TASK: [GRID, ...]}, the outputs of the test inputs
 
-Shapes: T tasks, E pairs, N of them under augmentations, B of these at a time, S cells of a canvas (Y rows, X
+Each pair is placed on a canvas under every augmentation of its task. Grids are stored once. Their canvases
+are written chunk by chunk into memory-mapped files.
+
+Shapes: T tasks, E pairs, N augmented pairs, B augmented pairs of a chunk, S cells of a canvas (Y rows, X
 columns).
 """
 
@@ -37,43 +39,45 @@ if TYPE_CHECKING:
     from recstudy.data.reader import Labels, Mask, Pixels
     from recstudy.metrics.answers import Answers, Floats
 
-    Pair = tuple[Pixels, Pixels]  # a grid and what the rule makes of it, (H, W) colours each
+    Pair = tuple[Pixels, Pixels]  # input grid and output grid, (H, W) colours each
 
 LARGEST, COLOURS = 30, 10
 PAD, EOS = range(2)
-CHUNK = 2048
-TRIES = 5  # draws for each augmentation that is wanted, of which the same ones count once
-# Examples that train, by version and largest side: of all tasks, and of those with grids up to 10x10.
+CHUNK = 2048  # canvases that are written at a time
+TRIES = 5  # random draws per requested augmentation; duplicates are dropped
+# Training examples by version and largest side: of all tasks, and of the tasks with grids up to 10x10.
 EXAMPLES = {(1, LARGEST): 3081, (2, LARGEST): 4666, (1, 10): 1067}
-CONCEPT = 907  # those of ConceptARC
-EVALUATED = {1: 400, 2: 120}  # evaluation tasks, by version
+CONCEPT = 907  # training examples of ConceptARC
+EVALUATED = {1: 400, 2: 120}  # number of evaluation tasks by version
 SETS = {1: ("training", "evaluation"), 2: ("training2", "evaluation2")}
 
 
 @DATASETS.add("arc_agi")
 class ArcAgi(Puzzles):
-    """The public tasks of ARC-AGI-1 (400 that train, 400 for evaluation) or ARC-AGI-2 (1,000 and 120), by the
-    protocol of HRM.
+    """Public tasks of ARC-AGI-1 (400 training, 400 evaluation) or ARC-AGI-2 (1,000, 120), as in HRM.
 
-    Demonstration pairs of all tasks train, those of the evaluation tasks too, and the test pairs of the
-    training tasks; the test pairs of the evaluation tasks test. A grid stands on a canvas: colour c is token
-    c + 2, EOS (1) goes along its lower and right edge, PAD (0) fills the rest and is not asked for. A puzzle
-    is a task under one augmentation, and has an id: as it is, and under `augmentations` others, drawn once:
-    one of eight turns, and colours 1 to 9 exchanged. In training all pairs of a puzzle but one are moved on
-    the canvas as well. Test pairs are answered under every augmentation, which votes (`metrics.arc`).
+    The training split has the demonstration pairs of all tasks, including the evaluation tasks, and the test
+    pairs of the training tasks. The test split has the test pairs of the evaluation tasks.
 
-    An epoch shows each task's demonstration pairs under one augmentation, and its test pairs under one.
-    Validation holds out the test pairs of the training tasks, under all of them. With `whole_tasks` both are
-    shown under the same one, and validation holds out whole tasks. `model.identifiers` is at most 1 + tasks x
-    (1 + augmentations). Of 1,000 on 30x30, the decoded set takes 6.3 GB of disk, and 12 while it is made.
+    A grid is placed on a canvas. Colour c is token c + 2, EOS (1) marks its lower and right edge, and PAD (0)
+    fills the rest. PAD is not scored. A puzzle is a task under one augmentation and has an id. Each task has
+    one puzzle without augmentation and `augmentations` random ones. An augmentation is one of eight turns
+    and a permutation of the colours 1 to 9. For training, all pairs of a puzzle but one are also shifted on
+    the canvas. Test pairs are answered under every augmentation, and the answers vote (`metrics.arc`).
+
+    An epoch shows each task's demonstration pairs under one augmentation and its test pairs under another
+    one. Validation holds out the test pairs of the training tasks under all augmentations. With
+    `whole_tasks` both kinds of pairs share one augmentation, and validation holds out whole tasks.
+    `model.identifiers` is at most 1 + tasks x (1 + augmentations). With 1,000 augmentations and 30x30 cells
+    the decoded set takes 6.3 GB on disk, and 12 GB while it is built.
     """
 
     classes: ClassVar[int] = 12
     class_names: ClassVar[tuple[str, ...]] = ("PAD", "EOS", *"0123456789")
     symbols: ClassVar[tuple[str, ...]] = (" ", "|", *"0123456789")
     colours: ClassVar[tuple[str, ...]] = (
-        "#FFFFFF", "#E6EAEE", "#000000", "#0074D9", "#FF4136", "#2ECC40", "#FFDC00", "#AAAAAA", "#F012BE", "#FF851B", "#7FDBFF",
-        "#870C25",
+        "#FFFFFF", "#E6EAEE", "#000000", "#0074D9", "#FF4136", "#2ECC40", "#FFDC00", "#AAAAAA", "#F012BE",
+        "#FF851B", "#7FDBFF", "#870C25",
     )  # fmt: skip
 
     name: Literal["arc_agi"] = "arc_agi"
@@ -82,22 +86,24 @@ class ArcAgi(Puzzles):
         LARGEST,
         ge=2,
         le=LARGEST,
-        description="of the canvas; less than 30 leaves out tasks with a larger grid",
+        description="side of the canvas in cells; below 30, tasks with a larger grid are left out",
     )
-    augmentations: int = Field(1000, ge=0, le=10_000, description="of each task, fewer where it has no more")
+    augmentations: int = Field(
+        1000, ge=0, le=10_000, description="augmentations per task; fewer if a task has fewer different ones"
+    )
     concept: bool = Field(
-        False, description="train on the 160 tasks of ConceptARC too, as the code of HRM and TRM does"
+        False, description="also train on the 160 tasks of ConceptARC, as the code of HRM and TRM does"
     )
     whole_tasks: bool = Field(
         False,
         description=(
-            "in training a task's test pairs are shown under the augmentation of its demonstration pairs, as"
-            " in the authors' code; else under one of their own"
+            "true: in training, a task's test pairs share the augmentation of its demonstration pairs, as in"
+            " the authors' code; false: they have an augmentation of their own"
         ),
     )
-    drawing_seed: int = Field(0, ge=0, description="draws the augmentations")
+    drawing_seed: int = Field(0, ge=0, description="random seed of the augmentations")
     path: str = Field(
-        "arc_agi", description="the folder of arc-agi_*.json, as Kaggle has them, below the data folder"
+        "arc_agi", description="folder of Kaggle's arc-agi_*.json files, relative to the data folder"
     )
 
     @property
@@ -112,23 +118,24 @@ class ArcAgi(Puzzles):
 
     @property
     def train_size(self) -> int | None:
-        """Return the examples of an epoch, which shows one puzzle of each task."""
+        """Return the examples of an epoch, which shows one puzzle per task; None if unknown."""
         if self.concept and self.side < LARGEST:
             return None
         examples = EXAMPLES.get((self.version, self.side))
         return examples and examples + CONCEPT * self.concept
 
     def set_names(self, folder: Path) -> tuple[str, ...]:
-        """Return the names of the sets in `folder`: training, evaluation and, if asked for, ConceptARC."""
+        """Return the names of the sets in `folder`: training, evaluation and, with `concept`, ConceptARC."""
         names = SETS[self.version]
         if not (folder / f"arc-agi_{names[0]}_challenges.json").exists():
-            names = SETS[1]  # Kaggle's folders of both competitions have the names of version 1
+            # Kaggle's folders of both competitions use the file names of version 1.
+            names = SETS[1]
         return (*names, *(["concept"] if self.concept else []))
 
     def verdict(
         self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Return pass@1, pass@2, and the attempts as Kaggle has them."""
+        """Return pass@1 and pass@2, and the attempts in Kaggle's format. See `Puzzles.verdict`."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
         votes = ballots(answers, halt, ids, names)
         scores = {f"pass_at_{count}": pass_at(count, votes) for count in range(1, ATTEMPTS + 1)}
@@ -139,7 +146,7 @@ class ArcAgi(Puzzles):
 
 
 class ArcAgiReader(Reader):
-    """Reads challenges and solutions."""
+    """Reader of challenges and solutions."""
 
     config: ArcAgi
     ignores = frozenset({"name", "rounds"})
@@ -152,25 +159,26 @@ class ArcAgiReader(Reader):
         return make_set(folder / self.config.path, self.config)
 
     def repeats(self, decoded: Arrays) -> tuple[str, ...]:
-        """Return no more notes: `make_set` compares pairs before they are augmented."""
+        """Return no notes, because `make_set` already compares the pairs before augmentation."""
         return ()
 
 
 class Pairs(NamedTuple):
-    """The pairs of all tasks."""
+    """The pairs of all tasks, one row per pair."""
 
-    grids: Pixels  # (E, 2, Y, X) colours, in the corner
-    sizes: Labels  # (E, 2, 2) rows and columns
-    tasks: Labels  # (E,)
-    places: Labels  # (E,) which of its task's pairs
-    is_test: Mask  # (E,) test pairs
+    grids: Pixels  # (E, 2, Y, X) colours of input and output, in the upper left corner
+    sizes: Labels  # (E, 2, 2) rows and columns of input and output
+    tasks: Labels  # (E,) index of the task
+    places: Labels  # (E,) index of the pair within its task
+    is_test: Mask  # (E,)
 
 
 def make_set(folder: Path, config: ArcAgi) -> Arrays:
-    """Make both splits.
+    """Build both splits from the files in `folder`.
 
     Raises:
-        DataError: a file is damaged, or no task is small enough.
+        DataError: If a file is damaged, if the files are of the other version, or if no task is small
+            enough.
     """
     side, names = config.side, config.set_names(folder)
     tasks_by_set = {name: read_tasks(folder, name) for name in names}
@@ -178,7 +186,7 @@ def make_set(folder: Path, config: ArcAgi) -> Arrays:
     if len(tasks_by_set[names[1]]) == EVALUATED[other_version]:
         raise DataError(
             f"{folder}/arc-agi_{names[1]}_challenges.json has {EVALUATED[other_version]} tasks, as"
-            f" ARC-AGI-{other_version} has: set data.version={other_version}."
+            f" ARC-AGI-{other_version} has. Set data.version={other_version}."
         )
     tasks: list[ArcTask] = []
     evaluated: list[bool] = []
@@ -206,7 +214,7 @@ def make_set(folder: Path, config: ArcAgi) -> Arrays:
         row_puzzles = [puzzles[puzzle_id - 1] for puzzle_id in ids.tolist()]
         columns[f"{part}_images"], columns[f"{part}_labels"] = write_canvases(pairs, rows, row_puzzles, steps)
         is_test = pairs.is_test[rows]
-        # Test pairs are puzzles, and groups, of their own.
+        # Without `whole_tasks`, and in the test split, test pairs form puzzles and groups of their own.
         is_apart = is_test & (not config.whole_tasks or part == "test")
         columns[f"{part}_groups"] = pairs.tasks[rows] + len(tasks) * is_apart
         columns[f"{part}_puzzles"] = ids + len(puzzles) * is_apart
@@ -218,13 +226,13 @@ def make_set(folder: Path, config: ArcAgi) -> Arrays:
         identifiers=["<blank>", *(puzzle.name for puzzle in puzzles)],
         notes=(
             (
-                f"Of {len(tasks):,} tasks {sum(evaluated):,} are for evaluation: their demonstration pairs"
-                " train, as in HRM's protocol."
+                f"{sum(evaluated):,} of {len(tasks):,} tasks are evaluation tasks. Their demonstration pairs"
+                " are in the training split, as in HRM's protocol."
             ),
             _repeat_note(tasks, pairs, tested),
             (
-                f"{tested.sum():,} test inputs are answered under every augmentation of their task,"
-                f" {len(columns['test_ids']):,} times in all. pass@1 and pass@2 count tasks; exact accuracy"
+                f"{tested.sum():,} test inputs are answered under every augmentation of their task:"
+                f" {len(columns['test_ids']):,} answers. pass@1 and pass@2 count tasks; exact accuracy"
                 " counts answers."
             ),
         ),
@@ -232,30 +240,30 @@ def make_set(folder: Path, config: ArcAgi) -> Arrays:
 
 
 def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
-    """Return a note on test pairs of evaluation tasks that equal a training pair of another task, grid for
-    grid.
-    """
+    """Return a note on the test pairs of evaluation tasks whose grids equal a training pair of any task."""
     contents = [
         (size.tobytes(), grids.tobytes()) for size, grids in zip(pairs.sizes, pairs.grids, strict=True)
-    ]  # colours in the corner: equal grids have equal bytes
-    names = [tasks[index].name for index in pairs.tasks.tolist()]  # of the task of each pair
+    ]  # all grids are in the same corner, so equal grids have equal bytes
+    names = [tasks[index].name for index in pairs.tasks.tolist()]  # task name of each pair
     trained = {contents[row]: names[row] for row in np.flatnonzero(~tested).tolist()}
     test_rows = np.flatnonzero(tested).tolist()
     repeats = [f"{names[row]} = {trained[contents[row]]}" for row in test_rows if contents[row] in trained]
     if not repeats:
-        return "None of their test pairs is an exact copy of a training pair."
+        return "No test pair of an evaluation task is an exact copy of a training pair."
     count = f"{len(repeats):,} of {len(test_rows):,}"
-    return f"{REPEATED}{count} test pairs are training pairs of other tasks too ({choices(repeats, limit=5)})"
+    return (
+        f"{REPEATED}{count} test pairs are also training pairs of other tasks ({choices(repeats, limit=5)})"
+    )
 
 
 def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
-    """Return the task as it is, then as many others as are asked for and were found, the same for whatever
-    else is read.
+    """Draw the augmentations of a task: the identity first, then up to `config.augmentations` others.
 
-    Two are the same where they turn alike and exchange the colours that the task has alike.
+    Two augmentations are equal if they have the same turn and map the task's own colours alike.
     """
+    # The task's name is part of the seed, so the draws do not depend on the other tasks.
     random = np.random.default_rng([config.drawing_seed, crc32(task.name.encode())])
-    has = sorted({colour for grid in task.grids for colour in np.unique(grid).tolist()})
+    task_colours = sorted({colour for grid in task.grids for colour in np.unique(grid).tolist()})
     puzzles_by_key: dict[Any, Augmented] = {}
     for _ in range(TRIES * config.augmentations + 1):
         turn = int(random.integers(len(TURNS))) if puzzles_by_key else 0
@@ -263,7 +271,7 @@ def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
             (0, *(1 + random.permutation(COLOURS - 1)).tolist()) if puzzles_by_key else tuple(range(COLOURS))
         )
         puzzles_by_key.setdefault(
-            (turn, *(colours[colour] for colour in has)), Augmented(task.name, turn, colours)
+            (turn, *(colours[colour] for colour in task_colours)), Augmented(task.name, turn, colours)
         )
         if len(puzzles_by_key) > config.augmentations:
             break
@@ -271,7 +279,7 @@ def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
 
 
 def collect_pairs(tasks: Sequence[ArcTask], side: int) -> Pairs:
-    """Return all pairs, task by task, shown before asked."""
+    """Return all pairs, task by task, with the demonstration pairs of a task before its test pairs."""
     members = [
         (task_number, pair_number, pair)
         for task_number, task in enumerate(tasks)
@@ -293,13 +301,18 @@ def collect_pairs(tasks: Sequence[ArcTask], side: int) -> Pairs:
 
 
 def augmented_rows(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, Labels]:
-    """Lay the chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,).
+    """Repeat the chosen pairs for every augmentation of their task.
+
+    Args:
+        pairs: All pairs.
+        chosen: (E,) mask of the pairs to repeat.
+        counts: (T,) number of augmentations of each task.
 
     Returns:
-        Rows of the pairs (N,): all as they are, then all under the first augmentation of their task, and so
-            on; and the ids
-        (N,) of their puzzles. A puzzle is a task under one augmentation; 0 is nobody's.
+        The pair's row (N,) and the puzzle's id (N,) of each augmented pair. All pairs without augmentation
+        come first, then all pairs under the first augmentation of their task, and so on.
     """
+    # A puzzle is a task under one augmentation. The id 0 stands for "no puzzle".
     first = np.cumsum([1, *counts])
     rows = np.flatnonzero(chosen)
     times = np.array(counts)[pairs.tasks[rows]]
@@ -313,13 +326,17 @@ def augmented_rows(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[L
 def draw_shifts(
     pairs: Pairs, rows: Labels, ids: Labels, puzzles: Sequence[Augmented], config: ArcAgi
 ) -> Labels:
-    """Return (N, 2) how far down and to the right each pair goes, where there is room; one of each puzzle
-    stays in the corner.
+    """Draw how far each augmented pair is shifted on the canvas.
+
+    Returns:
+        (N, 2) cells down and to the right. One pair of each puzzle is not shifted.
     """
     seed, places = config.drawing_seed, pairs.places[rows]
     is_across = np.array([False, *(TURNS[puzzle.turn][0] for puzzle in puzzles)], bool)[ids, None]
     largest = pairs.sizes.max(1)[rows]
     room = config.side + 1 - np.where(is_across, largest[:, ::-1], largest)
+    # The pair that is not shifted is drawn per puzzle. `numbers` depends only on seed and id, so every pair
+    # of a puzzle gets the same draw.
     stays = (numbers(seed, ids, np.zeros_like(ids), 1)[:, 0] * np.bincount(ids)[ids]).astype(np.int64)
     steps = (numbers(seed, ids, 1 + places, 2) * room).astype(np.int64)
     return np.where((places == stays)[:, None], 0, steps)
@@ -328,13 +345,16 @@ def draw_shifts(
 def write_canvases(
     pairs: Pairs, rows: Labels, puzzles: Sequence[Augmented], steps: Labels
 ) -> tuple[Pixels, Pixels]:
-    """Lay out inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
+    """Write the canvases of augmented pairs into two temporary files and map them into memory.
 
     Args:
-        pairs: all of them.
-        rows: (N,) which stand here.
-        puzzles: the puzzle of each of the N.
-        steps: (N, 2) how far each goes from the corner.
+        pairs: All pairs.
+        rows: (N,) row of the pair behind each augmented pair.
+        puzzles: The puzzle of each augmented pair.
+        steps: (N, 2) cells that each pair is shifted from the corner.
+
+    Returns:
+        The inputs (N, 1, Y, X) and the answers (N, S).
     """
     folder, count, side = cache_folder(), len(rows), pairs.grids.shape[-1]
     with caching(IMAGES, folder):
@@ -355,19 +375,29 @@ def write_canvases(
 
 
 def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: Labels) -> Pixels:
-    """Lay grids (B, Y, X) of sizes (B, 2) on a canvas of tokens (B, Y, X), augmented, so many steps (B, 2)
-    from the corner.
+    """Place augmented grids on canvases of tokens.
+
+    Args:
+        grids: (B, Y, X) colours.
+        sizes: (B, 2) rows and columns of each grid.
+        puzzles: The puzzle of each grid, which has its augmentation.
+        steps: (B, 2) cells that each grid is shifted from the corner.
+
+    Returns:
+        (B, Y, X) tokens.
     """
     is_transposed, is_upside_down, is_mirrored = np.array([TURNS[puzzle.turn] for puzzle in puzzles], bool).T[
         :, :, None
     ]
     tokens = COLOUR + np.array([puzzle.colours for puzzle in puzzles], np.uint8)
     height, width = np.where(is_transposed, sizes[:, ::-1], sizes).T[:, :, None]
-    # (B, Y) and (B, X), counted from the grid's corner
+    # (B, Y) and (B, X): coordinates relative to the upper left corner of the grid
     y, x = np.arange(grids.shape[1]) - steps.T[:, :, None]
     within_y, within_x = (y >= 0) & (y < height), (x >= 0) & (x < width)
     inside = within_y[:, :, None] & within_x[:, None]
+    # EOS marks the row below the grid and the column to its right, as far as they are on the canvas.
     edge = (y == height)[:, :, None] & within_x[:, None] | within_y[:, :, None] & (x == width)[:, None]
+    # From a cell of the canvas to the cell of the stored grid whose colour it shows.
     y, x = (
         np.where(is_upside_down, height - 1 - y, y)[:, :, None],
         np.where(is_mirrored, width - 1 - x, x)[:, None],
@@ -381,7 +411,7 @@ def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: La
 
 
 class ArcTask(NamedTuple):
-    """A rule, by pairs that show it and pairs that ask for it."""
+    """One task: pairs that demonstrate its rule, and pairs that test it."""
 
     name: str
     demonstrations: list[Pair]
@@ -393,15 +423,15 @@ class ArcTask(NamedTuple):
 
     @property
     def side(self) -> int:
-        """The longest of all its grids' sides."""
+        """The longest side of any grid of the task."""
         return max(side for grid in self.grids for side in grid.shape)
 
 
 def read_tasks(folder: Path, name: str) -> list[ArcTask]:
-    """Return all tasks of a set, in the file's order.
+    """Read all tasks of the set `name`, in the order of the file.
 
     Raises:
-        DataError: a file is damaged, a task has no solutions, or a grid is none.
+        DataError: If a file is damaged, a task has no solutions, or a grid is invalid.
     """
     files = [folder / f"arc-agi_{name}_{kind}.json" for kind in ("challenges", "solutions")]
     contents = []
@@ -411,7 +441,7 @@ def read_tasks(folder: Path, name: str) -> list[ArcTask]:
         except ValueError as error:
             raise DataError(f"{file} cannot be read ({error}). Unpack or download it again.") from None
         if not isinstance(contents[-1], dict):
-            raise DataError(f"{file} must hold tasks by their names. Unpack or download it again.")
+            raise DataError(f"{file} must be a JSON object of tasks by name. Unpack or download it again.")
     challenges, solutions = contents
     return [_task(name, task, solutions.get(name), *files) for name, task in challenges.items()]
 
@@ -424,14 +454,14 @@ def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) 
             [pair["input"] for pair in task["test"]],
         )
     except (KeyError, TypeError):
-        raise DataError(f"{place}: it must have pairs in `train` and inputs in `test`. Mend it.") from None
+        raise DataError(f"{place} must have pairs in `train` and inputs in `test`. Correct it.") from None
     count = len(solutions) if isinstance(solutions, list) else "none"
     if count != len(inputs):
         raise DataError(
-            f"{solved}, task {name}: there must be {len(inputs)} solutions, but there are {count}. Add them."
+            f"{solved}, task {name} must have {len(inputs)} solutions, but has {count}. Add them."
         )
     if not pairs or not inputs:
-        raise DataError(f"{place}: it has no {'pairs' if not pairs else 'test inputs'}. Mend it.")
+        raise DataError(f"{place} has no {'test inputs' if pairs else 'pairs'}. Correct it.")
     demonstrations = [
         (_grid(grid, f"{place}, pair {number}, input"), _grid(answer, f"{place}, pair {number}, output"))
         for number, (grid, answer) in enumerate(pairs)
@@ -453,11 +483,11 @@ def _grid(rows: Any, place: str) -> Pixels:
         grid = np.empty(0)
     if grid.ndim != 2 or not grid.size or grid.dtype.kind != "i" or grid.min() < 0 or grid.max() >= COLOURS:
         raise DataError(
-            f"{place}: a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it."
+            f"{place}: a grid must have rows of equal length with integers from 0 to 9. Correct it."
         )
     if max(grid.shape) > LARGEST:
         size = "x".join(map(str, grid.shape))
         raise DataError(
-            f"{place}: the grid is {size}, but at most {LARGEST}x{LARGEST} is known. Leave the task out."
+            f"{place}: the grid is {size}, but at most {LARGEST}x{LARGEST} is supported. Remove the task."
         )
     return grid.astype(np.uint8)

@@ -1,13 +1,14 @@
-"""Training images, changed at random: a whole batch at once, on the device the images are on.
+"""Data augmentation of whole batches, on the device of the images. `batches.py` calls it.
 
-    crop, flip     a random shift with zero padding; a mirror image for half of them (uint8 to uint8)
-    randaugment    Cubuk et al. 2019 (1909.13719): 14 operations, 31 levels, each image draws its own (uint8 to uint8)
-    more           what a user has registered, by name, under the same contract (uint8 to uint8)
-    mix            Mixup (1710.09412) or CutMix (1905.04899), one draw a batch (float images, class probabilities)
+    crop, flip     random shift with zero padding; horizontal flip with probability 1/2 (uint8 to uint8)
+    randaugment    Cubuk et al. 2019 (1909.13719): 14 operations, 31 levels, drawn per image (uint8 to uint8)
+    more           augmentations that a user has registered by name (uint8 to uint8)
+    mix            Mixup (1710.09412) or CutMix (1905.04899), one draw per batch (float images, probabilities)
 
-torchvision augments image by image on the CPU; a GPU would wait for it. Here what is random is drawn on the
-CPU from the generator that is given, sent over in one piece, and the images are sorted by operation, so that
-each operation runs once a batch. Nothing waits for the device, and nothing touches the global random state.
+torchvision augments image by image on the CPU, and a GPU would wait for it. This module draws all random
+numbers on the CPU from the given generator and sends them to the device in one copy. Images are sorted by
+operation, so each operation runs once per batch. The code never waits for the device and does not change the
+global random state.
 
 Shapes: B images, C channels, H height, W width, P = H W pixels, K classes.
 """
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 LEVELS = 31
-# In torchvision's order: one that keeps, those that move pixels, those that change their values.
+# In torchvision's order: identity, operations that move pixels, operations that change their values.
 MOVES = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 SIGNED_COLOURS = ("Brightness", "Color", "Contrast", "Sharpness")
 OPERATIONS = ("Identity", *MOVES, *SIGNED_COLOURS, "Posterize", "Solarize", "AutoContrast", "Equalize")
 SIGNED = tuple(name in MOVES + SIGNED_COLOURS for name in OPERATIONS)
-# At the highest level: shear in pixels a pixel, shift as a share of the side, degrees, blend factor off 1.
+# Strength at the highest level: shear in pixels per pixel, shift as a share of the side, rotation in degrees,
+# distance of the blend factor from 1. The values are torchvision's.
 HIGHEST = {
     "ShearX": 0.3,
     "ShearY": 0.3,
@@ -43,12 +45,19 @@ HIGHEST = {
 
 
 def augment(images: Tensor, settings: Augment, generator: Generator, labels: Tensor | None = None) -> Tensor:
-    """Crop, flip, RandAugment and more for `images` (B, C, H, W) uint8, as far as `settings` has them on.
+    """Apply crop, flip, RandAugment and registered augmentations, as `settings` enables them.
 
-    An augmentation that has an argument `labels` is given those of the images.
+    Args:
+        images: (B, C, H, W) uint8.
+        settings: The run's `train.augment`.
+        generator: Source of all random numbers.
+        labels: Labels of the images, passed to each augmentation that has a parameter `labels`.
+
+    Returns:
+        (B, C, H, W) uint8.
 
     Raises:
-        ConfigError: an augmentation gave other than uint8 images of the same shape.
+        ConfigError: If an augmentation returns another shape or type than it was given.
     """
     steps: list[tuple[str, dict[str, int]]] = [("crop", {"padding": settings.crop})] if settings.crop else []
     steps += [("flip", {})] if settings.flip else []
@@ -62,7 +71,8 @@ def augment(images: Tensor, settings: Augment, generator: Generator, labels: Ten
                 f"{tuple(some.shape)} {str(some.dtype).removeprefix('torch.')}" for some in (images, changed)
             )
             raise ConfigError(
-                f"the augmentation {name!r} must give images {expected_type}, as it gets them, but gave {actual_type}"
+                f"the augmentation {name!r} must return images {expected_type}, as it was given, but returned"
+                f" {actual_type}"
             )
         images = changed
     return images
@@ -70,7 +80,7 @@ def augment(images: Tensor, settings: Augment, generator: Generator, labels: Ten
 
 @AUGMENTATIONS.add("crop")
 def crop(images: Tensor, generator: Generator, *, padding: int = 4) -> Tensor:
-    """Cut each image (C, H, W) out of itself padded with `padding` zeros all round, at its own offset."""
+    """Shift each image at random: pad it with `padding` zeros on all sides and crop it to its old size."""
     B, C, H, W = images.shape
     offsets = torch.randint(2 * padding + 1, (2, B, 1), generator=generator)
     rows, columns = offsets[0] + torch.arange(H), offsets[1] + torch.arange(W)
@@ -83,18 +93,22 @@ def crop(images: Tensor, generator: Generator, *, padding: int = 4) -> Tensor:
 
 @AUGMENTATIONS.add("flip")
 def flip(images: Tensor, generator: Generator) -> Tensor:
-    """Mirror each image (C, H, W) left to right with probability 1/2."""
+    """Flip each image (C, H, W) horizontally with probability 1/2."""
     mirrored = torch.rand(len(images), generator=generator) < 0.5
     return torch.where(send(mirrored, images.device)[:, None, None, None], images.flip(-1), images)
 
 
 @AUGMENTATIONS.add("randaugment")
 def randaugment(images: Tensor, generator: Generator, *, magnitude: int = 9) -> Tensor:
-    """Do one of 14 operations on each image (C, H, W) uint8, C 1 or 3; `magnitude` 0..30. The sign is drawn
-    where there is one.
+    """Apply one of 14 random operations to each image. If the operation has a sign, the sign is random too.
 
-    Equal to torchvision's RandAugment with one operation, nearest interpolation and fill 0, for the
-    operations drawn.
+    For the same operations, the result equals torchvision's RandAugment with one operation, nearest
+    interpolation and fill 0.
+
+    Args:
+        images: (B, C, H, W) uint8 with C of 1 or 3.
+        generator: Source of the random numbers.
+        magnitude: Level of the strength, from 0 to 30.
     """
     kinds = torch.randint(len(OPERATIONS), (len(images),), generator=generator)
     minus = torch.rand(len(images), generator=generator) < 0.5
@@ -102,9 +116,14 @@ def randaugment(images: Tensor, generator: Generator, *, magnitude: int = 9) -> 
 
 
 def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
-    """Apply operation `codes[b] // 2` of OPERATIONS to image b, negative where the code is odd; codes (B,) on
-    the CPU.
+    """Apply operation `OPERATIONS[codes[b] // 2]` to image b, with negative strength if the code is odd.
+
+    Args:
+        images: (B, C, H, W) uint8.
+        codes: (B,) on the CPU.
+        magnitude: Level of the strength, from 0 to 30.
     """
+    # Images are sorted by operation, so that each operation runs once per batch.
     order = torch.argsort(codes, stable=True)
     group_ends = torch.bincount(codes, minlength=2 * len(OPERATIONS)).cumsum(0).tolist()
     order_and_codes = send(torch.stack([order, codes[order]]), images.device)
@@ -122,38 +141,37 @@ def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
 
 
 def level(name: str, magnitude: int) -> float:
-    """Return an operation's strength at one of the 31 levels; a shift is a share of the side. As torchvision,
-    in float32.
+    """Return the strength of an operation at one of the 31 levels, in float32 as torchvision computes it.
+
+    The strength of a translation is a share of the side.
     """
     if name == "Posterize":
-        return 8 - round(magnitude / ((LEVELS - 1) / 4))  # bits that stay
+        return 8 - round(magnitude / ((LEVELS - 1) / 4))  # bits that are kept
     if name == "Solarize":
-        # the share of 255 from which on values are inverted
+        # Values above this share of 255 are inverted.
         return float(torch.linspace(1, 0, LEVELS)[magnitude])
     return float(torch.linspace(0, HIGHEST[name], LEVELS)[magnitude])
 
 
 @lru_cache(maxsize=8)
 def _source_pixels(H: int, W: int, magnitude: int, device: torch.device) -> Tensor:
-    """Return (2 x moves, P): which pixel, counted from 1, each pixel comes from; 0 is outside the image.
-
-    All images of one operation move alike, so torchvision moves a picture of the pixel numbers, once.
-    """
+    """Return (2 x moves, P): the number of the source pixel of each pixel, from 1; 0 is outside the image."""
+    # An operation moves the pixels of all images alike. So torchvision transforms one image of the pixel
+    # numbers, and the result is reused as an index.
     numbers = torch.arange(1, H * W + 1, dtype=torch.float32).view(1, H, W)
     maps = [_affine(numbers, name, sign * level(name, magnitude)) for name in MOVES for sign in (1, -1)]
     return torch.stack(maps).view(len(maps), H * W).long().to(device)
 
 
 def _affine(image: Tensor, name: str, strength: float) -> Tensor:
-    """Move as torchvision's RandAugment does: it shears about the corner, by an angle whose tangent is the
-    strength.
-    """
-    # here: a third of a second of each process that augments nothing
+    """Move pixels as torchvision's RandAugment does."""
+    # The import takes a third of a second, which processes without augmentation do not spend.
     from torchvision.transforms.v2 import functional as F
 
     H, W = image.shape[-2:]
     if name == "Rotate":
         return F.rotate(image, angle=strength)
+    # torchvision shears about the upper left corner. The tangent of the angle is the strength.
     degrees = math.degrees(math.atan(strength))
     shear = [degrees if name == "ShearX" else 0.0, degrees if name == "ShearY" else 0.0]
     shift = [
@@ -165,7 +183,7 @@ def _affine(image: Tensor, name: str, strength: float) -> Tensor:
 
 
 def _recolour(images: Tensor, name: str, magnitude: int, minus: bool) -> Tensor:
-    # here: a third of a second of each process that augments nothing
+    # A late import, as in `_affine`.
     from torchvision.transforms.v2 import functional as F
 
     if name == "AutoContrast":
@@ -188,9 +206,9 @@ def _recolour(images: Tensor, name: str, magnitude: int, minus: bool) -> Tensor:
 
 
 def _sharpen(images: Tensor, factor: float) -> Tensor:
-    """Do as torchvision's adjust_sharpness, which sends its 3x3 kernel (all 1, centre 5) to the device and
-    waits.
-    """
+    """Return what torchvision's adjust_sharpness returns, without waiting for the device."""
+    # torchvision sends its 3x3 kernel (all 1, centre 5) to the device and waits for the copy. Sums of shifted
+    # images need no kernel: the sum of nine pixels plus four times the centre, divided by 13.
     sharp = images.float()
     inside = sharp[..., 1:-1, 1:-1]
     rows = sharp[..., :-2, :] + sharp[..., 1:-1, :] + sharp[..., 2:, :]
@@ -202,19 +220,29 @@ def _sharpen(images: Tensor, factor: float) -> Tensor:
 def mix(
     images: Tensor, labels: Tensor, classes: int, settings: Augment, generator: Generator
 ) -> tuple[Tensor, Tensor | None]:
-    """Mix each image of the batch with a partner: images (B, C, H, W) float and targets (B, K) that sum to 1.
+    """Mix each image of the batch with a random partner, by Mixup or CutMix.
 
-    Mixup blends the two, CutMix pastes a box of the partner; with both on, the batch draws one of them. With
-    neither on, the images come back as they are, with None.
+    Mixup blends the two images. CutMix pastes a box of the partner. If both are enabled, the batch draws one
+    of them. If none is enabled, the images are returned unchanged.
+
+    Args:
+        images: (B, C, H, W) float.
+        labels: (B,) classes.
+        classes: K.
+        settings: The run's `train.augment`.
+        generator: Source of all random numbers.
+
+    Returns:
+        The images, and the targets (B, K) that sum to 1 per image; None if nothing is mixed.
     """
     if not settings.mixup and not settings.cutmix:
         return images, None
-    # torch has no seeded Beta
+    # torch has no seeded Beta distribution, so NumPy draws, seeded by the generator.
     draw = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
     partners = send(torch.randperm(len(images), generator=generator), images.device)
     if settings.cutmix and (not settings.mixup or draw.random() < 0.5):
-        # CutMix pastes a box with the share 1 - lambda of the image and any centre; what is clipped at the
-        # border is given back.
+        # The box has the share 1 - lambda of the image and a uniform centre. If the border clips the box,
+        # lambda is recomputed from its remaining area, as in the paper's code.
         H, W = images.shape[-2:]
         half = 0.5 * math.sqrt(1 - draw.beta(settings.cutmix, settings.cutmix))
         y, x = int(draw.integers(H)), int(draw.integers(W))
@@ -232,5 +260,6 @@ def mix(
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy to the device without waiting for it: only pinned memory is copied while the host goes on."""
+    """Copy to the device without waiting for it."""
+    # CUDA copies asynchronously from pinned memory only.
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

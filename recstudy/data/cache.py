@@ -1,21 +1,24 @@
-"""The machine's cache folder: decoded data sets as memory-mapped arrays, and what else one process makes and
-all read.
+"""The cache folder of a machine: decoded data sets as memory-mapped arrays, and other files that one process
+writes and all processes read.
 
-    RECSTUDY_CACHE/NAME-DIGEST/{train_images,train_labels,test_images,test_labels}.npy
-                               {train_groups,test_groups,train_held}.npy    where the set has patients, a validation split
-                               {train_captions,test_captions,tokenizer}.json       where the images have captions
-                               {train,test}_{puzzles,ids}.npy    where puzzles have several examples, or ids
-                                identifiers.json                  where ids have names
-                               meta.json     checksum, notes, mean and deviation of the training images
-    RECSTUDY_CACHE/NAME          a file or a folder
-                   .NAME.stamp   size and modification time of each of its files
+    RECSTUDY_CACHE/NAME-DIGEST/
+        {train_images,train_labels,test_images,test_labels}.npy
+        {train_groups,test_groups,train_held}.npy       with patients; with a validation split
+        {train_captions,test_captions,tokenizer}.json   with captions
+        {train,test}_{puzzles,ids}.npy                  with several examples per puzzle; with ids
+        identifiers.json                                with names of the ids
+        meta.json                                       checksum, notes, mean and deviation of training images
+    RECSTUDY_CACHE/NAME                                 a file or a folder
+    RECSTUDY_CACHE/.NAME.stamp                          size and modification time of each of its files
 
-All trials of a node share the pages of the arrays, with no copy a trial. The digest covers what decides the
-decoded bytes: the fields that are read, the place, size and time of every source file, recstudy's version and
-the reader's file. So a changed source or reader is a new entry, and a warm one is opened without looking into
-a single image. An entry whose files have other sizes or times than its stamp is made again. The checksum of
-the decoded bytes is in `meta.json` and in each run's result. A plan asks for that alone, so NumPy is imported
-where an array is loaded.
+All trials of a node share the memory pages of the arrays. The digest covers everything that determines the
+decoded bytes: the reader's settings, the path, size and modification time of every source file, recstudy's
+version and the file of the reader. A changed source or reader therefore gets a new entry, and an existing
+entry is opened without reading a single image. An entry is rebuilt if the sizes or times of its files differ
+from its stamp.
+
+The checksum of the decoded bytes is in `meta.json` and in each run's result. Planning a study needs only the
+checksum, so NumPy is imported when an array is loaded.
 """
 
 from __future__ import annotations
@@ -45,14 +48,13 @@ from recstudy.records.schema import record
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-FORMAT = 2  # of a data set's entry; raise it when the same sources decode to other bytes
+FORMAT = 2  # version of the entries; raise it if the same sources decode to other bytes
 IMAGES = "decoded images"
 
 
 class Texts(Sequence[Any]):
-    """The captions of each image of an official split, by row, or names; read from the cache when the first
-    is asked for.
-    """
+    """The captions of each image of an official split, or the names of ids, read from the cache on first
+    use."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -70,19 +72,19 @@ class Texts(Sequence[Any]):
 
 @dataclass(frozen=True)
 class Split:
-    """Some images of one official split."""
+    """A subset of the N images of an official split."""
 
     images: Pixels  # (N, C, H, W) uint8 or float32, memory-mapped: all images of the official split
-    # (N,); (N, K) of 1, 0 and -1 (unknown) where there are several an image; or (N, T) or (N, S) tokens
+    # (N,) classes; (N, K) of 1, 0 and -1 (unknown) for several findings per image; or (N, T) or (N, S) tokens
     labels: Labels | Tokens
-    rows: Labels  # which of the N belong to this split
-    source: str  # checksum and official split: equal sources hold equal images
+    rows: Labels  # rows of the images that belong to this split
+    source: str  # checksum and official split: equal sources have equal images
     groups: Labels | None = None  # (N,) the patient of each image; None for sets without patients
-    # N lists of texts, the references of an image; None for sets without captions
+    # N lists of reference texts; None for sets without captions
     captions: Texts | None = None
-    # (N,) of several examples of a puzzle which it is; None where each is one of its own
+    # (N,) the puzzle of each example; None if every example is a puzzle of its own
     puzzles: Labels | None = None
-    ids: Labels | None = None  # (N,) a puzzle's row in a table of embeddings; None for sets without such
+    ids: Labels | None = None  # (N,) a puzzle's row in the table of embeddings; None for sets without ids
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -90,36 +92,48 @@ class Split:
 
 @dataclass(frozen=True)
 class DataSet:
-    """The three splits, and what standardises their images: mean and deviation a channel, on a scale of 0 to
-    1 or in the unit of float32 images."""
+    """The three splits of a data set.
+
+    Mean and standard deviation per channel standardize the images. They refer to values from 0 to 1, or to
+    the unit of float32 images.
+    """
 
     train: Split
     validation: Split
     test: Split
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    checksum: str  # sha256 of all decoded images and labels, before any limit
+    checksum: str  # SHA-256 of all decoded images and labels, before `limit` applies
     classes: int
-    notes: tuple[str, ...] = ()  # what the reader changed or left out
-    # patients, or ids of puzzles, of both official splits together, which are numbered from 0
+    notes: tuple[str, ...] = ()  # changes and omissions of the reader
+    # Number of patients, or of ids of puzzles, in both official splits together.
     group_count: int = 0
-    tokenizer: Tokenizer | None = None  # what made the labels of the captions; None for sets without captions
-    identifiers: Texts | None = None  # what each id stands for; None where ids have no names
+    tokenizer: Tokenizer | None = None  # tokenizer of the captions; None for sets without captions
+    identifiers: Texts | None = None  # name of each id; None if ids have no names
 
     def selection(self, by: str) -> Split:
-        """Return the split that selects epochs, by `train.selection`."""
+        """Return the split that selects epochs.
+
+        Args:
+            by: `train.selection`, "validation" or "test".
+        """
         return self.validation if by == "validation" else self.test
 
 
 def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: bool = True) -> DataSet:
-    """Return the data set of `config`, from the cache or decoded from below `folder` into it.
+    """Load a data set from the cache, decoding its files first if needed.
 
-    `hold_out=False` leaves the validation split empty and trains on everything. No patient is in two splits.
-    The statistics are those of the full training set, whatever the limit, so that runs with and without one
-    see the same pixel values.
+    No patient is in two splits. Mean and deviation are those of the full training set, so runs with and
+    without `limit` see the same pixel values.
+
+    Args:
+        config: The run's `data`.
+        folder: The data folder.
+        download: Whether missing files may be downloaded.
+        hold_out: Whether to hold out a validation split. If false, the validation split is empty.
 
     Raises:
-        DataError: sources missing or damaged, or a cache folder that cannot be written.
+        DataError: If source files are missing or damaged, or the cache folder cannot be written.
     """
     entry = _entry(config, folder, download)
     meta = read_meta(entry)
@@ -146,11 +160,12 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
 
 
 def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
-    """Return the folder of this set's entry, built first where it is missing or not whole."""
+    """Return the folder of the set's entry. A missing or damaged entry is built first."""
     reader = config.reader()
     if download and reader.find_missing(folder):
         with build_lock(config.name):
-            if reader.find_missing(folder):  # another process may have fetched it while this one waited
+            # Another process may have downloaded the files while this one waited for the lock.
+            if reader.find_missing(folder):
                 reader.fetch(folder)
     with listing_errors(config):
         reader.check(folder)
@@ -160,12 +175,12 @@ def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
 
 
 def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
-    """Write the files of an entry; its checksum is over all arrays, then all texts."""
+    """Decode a data set and write the files of its entry."""
     try:
         decoded = reader.read(data_folder)
     except (RecstudyError, MemoryError):
         raise
-    except Exception as error:  # of whatever kind: it may be a user's code, and a user's file
+    except Exception as error:  # a user's reader may raise anything
         raise DataError(f"the reader of {reader.config.title} failed: {raised_at(error)}") from error
     parts = decoded._asdict()
     arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
@@ -176,6 +191,7 @@ def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
     }
     with write_entry(entry) as folder:
         folder.mkdir()
+        # The checksum covers all arrays, then all texts, each with its name.
         hashed = hashlib.sha256()
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array)
@@ -191,17 +207,16 @@ def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
 
 
 def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and deviation a channel in float64: of 8 bits from 0 to 1, from exact counts of the 256
-    values.
-    """
+    """Return mean and standard deviation per channel, computed in float64; uint8 counts as 0 to 1."""
     if images_NCHW.dtype != np.uint8:
         mean = images_NCHW.mean((0, 2, 3), dtype=np.float64)
         pieces = (images_NCHW[start : start + 1024] for start in range(0, len(images_NCHW), 1024))
         squares = sum(((piece - mean[:, None, None]) ** 2).sum((0, 2, 3)) for piece in pieces)
         return tuple(mean.tolist()), tuple(np.sqrt(squares / (images_NCHW[:, 0].size)).tolist())
     channels = images_NCHW.shape[1]
+    # Counts of the 256 values are exact, so the moments do not depend on the order of a sum.
     counts = np.zeros((channels, 256), np.int64)
-    for start in range(0, len(images_NCHW), 1024):  # bincount widens to 8 bytes a pixel
+    for start in range(0, len(images_NCHW), 1024):  # in pieces: bincount needs 8 bytes per pixel
         for channel in range(channels):
             counts[channel] += np.bincount(images_NCHW[start : start + 1024, channel].ravel(), minlength=256)
     shares = counts / counts.sum(1, keepdims=True)
@@ -212,9 +227,8 @@ def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def _split(entry: Path, part: str, checksum: str) -> Split:
-    """Return all of an official split. Copy-on-write maps: pages are shared, and torch does not warn about
-    read-only memory.
-    """
+    """Return all images of an official split, `part`."""
+    # Copy-on-write maps share their pages between processes, and torch does not warn about read-only memory.
     images, labels = (np.load(entry / f"{part}_{name}.npy", mmap_mode="c") for name in ("images", "labels"))
     groups, puzzles, ids = (_optional(entry, f"{part}_{name}") for name in ("groups", "puzzles", "ids"))
     file = entry / f"{part}_captions.json"
@@ -238,9 +252,9 @@ def _optional(entry: Path, name: str) -> npt.NDArray[Any] | None:
 
 @record
 class Meta:
-    """`meta.json`: what is told of the images beside themselves."""
+    """Content of `meta.json`."""
 
-    checksum: str  # sha256 of all decoded images and labels
+    checksum: str  # SHA-256 of all decoded images and labels
     counts: dict[str, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -248,8 +262,9 @@ class Meta:
 
 
 def known_checksum(config: DataConfig, folder: Path) -> str:
-    """Return the checksum of the set as it lies below `folder` now, if it was decoded before; only the cache
-    is read.
+    """Return the checksum of the current files in `folder`, or "" if they have not been decoded here.
+
+    Only the cache is read.
     """
     with suppress(DataError, OSError), listing_errors(config):
         entry = entry_folder(config.reader(), folder)
@@ -259,9 +274,7 @@ def known_checksum(config: DataConfig, folder: Path) -> str:
 
 
 def needs_decoding(config: DataConfig, folder: Path) -> bool:
-    """Return whether the set's files lie below `folder` and have not been decoded here as they are now;
-    nothing is decoded.
-    """
+    """Return whether the set's current files are in `folder` but have not been decoded here."""
     reader = config.reader()
     with suppress(DataError, OSError), listing_errors(config):
         return (
@@ -273,12 +286,12 @@ def needs_decoding(config: DataConfig, folder: Path) -> bool:
 
 
 def entry_folder(reader: Reader, folder: Path) -> Path:
-    """Return the folder of the set's entry, named by all that decides its bytes."""
+    """Return the folder of the set's entry, whose name has a digest of everything that decides its bytes."""
     config, files, program = reader.config, reader.sources(folder), reader.program()
     if not files and not program:
         raise DataError(
-            f"the reader of {config.title} names no source file. Name them in `sources`, or in `program` what"
-            " draws the images and its version."
+            f"the reader of {config.title} names no source file. Return the files in `sources`, or the name"
+            " and version of the generating program in `program`."
         )
     fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
@@ -296,43 +309,41 @@ def entry_folder(reader: Reader, folder: Path) -> Path:
 
 
 def read_meta(entry: Path) -> Meta:
-    """Return what an entry tells of its images."""
+    """Read the `meta.json` of an entry."""
     meta = read_record(entry / "meta.json", Meta)
     if meta is None:
-        raise DataError(f"{entry} was removed while it was opened. Give the same command again.")
+        raise DataError(f"{entry} was removed while it was opened. Run the command again.")
     return meta
 
 
 @contextmanager
 def listing_errors(config: DataConfig) -> Iterator[None]:
-    """Raise DataError for what the file system refuses: a loop of links, a name that is no text, one that is
-    too long.
-    """
+    """Turn errors of the file system into a DataError: a loop of links, or an invalid or too long name."""
     try:
         yield
     except UnicodeEncodeError as error:
         name = next(word for word in error.object.split('"') if not word.isprintable())
         raise DataError(
-            f"{config.title} has a file whose name is no text in UTF-8: {name!a}. Rename it."
+            f"{config.title} has a file whose name is not valid UTF-8: {name!a}. Rename it."
         ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"the files of {config.title!r} cannot be listed: {error}") from None
 
 
 def ensure_cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
-    """Return a file or folder of the cache, made first where it is not there as it was made.
+    """Return a file or folder of the cache, building it first if it is missing or was changed.
 
     Args:
-        path: in the cache folder.
-        make: makes it there; another process that wants it waits.
-        lock: what else is made by one process at a time has the same.
+        path: Path in the cache folder.
+        make: Builds the file or folder at `path`. Other processes that need it wait.
+        lock: Name of the lock. Entries with the same lock are built one at a time.
 
     Raises:
-        DataError: the cache folder cannot be written.
+        DataError: If the cache folder cannot be written.
     """
     if not _intact(path):
         with build_lock(lock or path.stem):
-            if not _intact(path):  # another process may have made it while this one waited
+            if not _intact(path):  # another process may have built it while this one waited
                 make(path)
                 with caching(IMAGES, path.parent), atomic_write(_stamp_of(path)) as temporary:
                     temporary.write_text(json.dumps(_stamps(path)) + "\n", encoding="utf-8")
@@ -340,7 +351,7 @@ def ensure_cached(path: Path, make: Callable[[Path], None], lock: str = "") -> P
 
 
 def _intact(path: Path) -> bool:
-    """Return whether a file or folder of the cache has the sizes and times that it was written with."""
+    """Return whether a file or folder of the cache has the sizes and times of its stamp."""
     with suppress(OSError, ValueError):
         return bool(json.loads(_stamp_of(path).read_bytes()) == _stamps(path))
     return False
@@ -357,11 +368,11 @@ def _stamps(path: Path) -> dict[str, list[int]]:
 
 @contextmanager
 def build_lock(name: str) -> Iterator[None]:
-    """Let no other process fetch or make what is called `name`, as long as the block runs.
+    """Hold the lock for downloading or building `name` while the block runs.
 
     Raises:
-        DataError: the cache folder cannot be written.
-        StorageError: the process that makes it is silent.
+        DataError: If the cache folder cannot be written.
+        StorageError: If the process that holds the lock does not respond.
     """
     lock = cache_folder() / f".{name}.lock"
     with ExitStack() as stack:
@@ -372,8 +383,12 @@ def build_lock(name: str) -> Iterator[None]:
 
 @contextmanager
 def write_entry(path: Path) -> Iterator[Path]:
-    """Yield where to make a file or folder of the cache, under its lock; it is there whole when the block
-    ends (DataError).
+    """Yield a temporary path that replaces `path` in the cache when the block ends without an error.
+
+    The caller holds the lock. The cache never has a half-written file or folder.
+
+    Raises:
+        DataError: If the cache folder cannot be written.
     """
     with caching(IMAGES, path.parent):
         sweep(path)

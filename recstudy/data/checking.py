@@ -1,5 +1,5 @@
-"""Checks of what a reader gives: done once, when it is kept, because a wrong label would only show as a
-strange score.
+"""Checks of the arrays that a reader returns. They run once, before the cache keeps the arrays, because a
+wrong label would only show up as a strange score.
 
 Shapes: N images, C channels, H height, W width, K classes, T tokens, S cells.
 """
@@ -20,30 +20,35 @@ IMAGE_TYPES = ("uint8", "uint16", "float32")
 
 
 def checked(decoded: Arrays, config: DataConfig) -> Arrays:
-    """Return `decoded` with contiguous arrays: images of 16 bits as shares of 65,535 in float32, labels as
-    the task has them.
+    """Check decoded arrays and return them contiguous, in the types that training expects.
+
+    Images of 16 bits become float32 shares of 65,535. Labels get the type of the task.
+
+    Args:
+        decoded: What the reader's `decode` returned.
+        config: Config of the data set.
 
     Raises:
-        DataError: images of another type than uint8, uint16 or float32 (puzzles and captioned images: uint8)
-            or of another shape than the config's; labels, groups, captions or a validation split of another
-            type, length or range; a split without images; a group in both splits.
+        DataError: If images have another type than uint8, uint16 or float32 (puzzles and captioned images:
+            uint8) or another shape than the config's; if labels, groups, captions or the validation split
+            have a wrong type, length or range; if a split has no images; or if a group is in both splits.
     """
     if not isinstance(decoded, Arrays):
         raise DataError(
-            f"the reader of {config.title} must give a recstudy.data.Arrays, but gave a"
+            f"the reader of {config.title} must return a recstudy.data.Arrays, but returned a"
             f" {type(decoded).__name__}."
         )
     try:
         decoded = _checked(decoded, config)
     except WrongDataError as error:
-        raise DataError(f"the reader of {config.title} gave wrong data: {error}.") from None
+        raise DataError(f"the reader of {config.title} returned wrong data: {error}.") from None
     return Arrays._make(
         np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded
     )
 
 
 class WrongDataError(Exception):
-    """Says which part of what a reader gives is wrong."""
+    """Error that names the wrong field of the arrays."""
 
 
 def _checked(decoded: Arrays, config: DataConfig) -> Arrays:
@@ -66,30 +71,33 @@ def _checked(decoded: Arrays, config: DataConfig) -> Arrays:
         changed[f"{part}_images"] = images / np.float32(65_535) if images.dtype == np.uint16 else images
         changed[f"{part}_labels"] = _labels(f"{part}_labels", labels, len(images), config)
         if (captions is not None) != ("captions" in takes):
-            raise WrongDataError(f"{part}_captions must be there for captions, and for nothing else")
+            raise WrongDataError(f"{part}_captions must be set for captioned images, and only for them")
         if captions is not None and len(captions) != len(images):
             raise WrongDataError(
-                f"{part}_captions must be of {len(images):,} images, but are of {len(captions):,}"
+                f"{part}_captions must have {len(images):,} rows, one per image, but have {len(captions):,}"
             )
         for row, texts in enumerate(captions or ()):
             if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-                wrong = f"must be a list of texts, at least one, but is {str(texts)[:40]!r}"
+                wrong = f"must be a non-empty list of texts, but is {str(texts)[:40]!r}"
                 raise WrongDataError(f"{part}_captions[{row}] {wrong}")
             for text in texts:
-                check_encodable(text, f"the reader of {config.title} gave wrong data: {part}_captions[{row}]")
+                check_encodable(
+                    text, f"the reader of {config.title} returned wrong data: {part}_captions[{row}]"
+                )
     for name in ("groups", "puzzles", "ids"):
         _numbers(name, decoded, name == "groups" or name in takes)
     if decoded.train_groups is not None and len(
-        divided_groups := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))
+        shared_groups := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))
     ):
         raise WrongDataError(
-            f"test_groups must not have groups of train_groups, but both have {divided_groups[0]}"
+            f"train_groups and test_groups must not share a group, but both have {shared_groups[0]}"
         )
     if (held_mask := decoded.train_held) is not None:
         _array("train_held", held_mask, ("bool",), (len(decoded.train_labels),), "N")
         if held_mask.all() or not held_mask.any():
             raise WrongDataError(
-                "train_held must hold out some images and leave some; None where the set holds out none"
+                "train_held must be true for some images and false for others, or None without a validation"
+                " split"
             )
         groups = decoded.train_groups
         if groups is not None and len(
@@ -99,9 +107,9 @@ def _checked(decoded: Arrays, config: DataConfig) -> Arrays:
                 f"train_held must hold out whole groups, but divides group {divided_groups[0]}"
             )
     if (decoded.tokenizer is not None) != ("captions" in takes):
-        raise WrongDataError("tokenizer must be there for captions, and for nothing else")
+        raise WrongDataError("tokenizer must be set for captioned images, and only for them")
     for row, name in enumerate(decoded.identifiers or ()):
-        check_encodable(name, f"the reader of {config.title} gave wrong data: identifiers[{row}]")
+        check_encodable(name, f"the reader of {config.title} returned wrong data: identifiers[{row}]")
     decoded = decoded._replace(**changed)
     if TASKS[config.task].output == "cells":
         return _without_blank_answers(decoded)
@@ -109,39 +117,45 @@ def _checked(decoded: Arrays, config: DataConfig) -> Arrays:
 
 
 def _without_blank_answers(decoded: Arrays) -> Arrays:
-    """Leave out puzzles that ask for no cell, which any answer would solve. HRM's and TRM's code scores none
-    of them either.
-    """
+    """Leave out puzzles whose answer has no scored cell."""
+    # Any answer would solve such a puzzle. The code of HRM and TRM does not score them either.
     for part in PARTS:
         labels: Any = getattr(decoded, f"{part}_labels")
         asking = labels.any(1)
         if not asking.any():
-            raise WrongDataError(f"{part}_labels must ask for a cell of at least one puzzle")
+            raise WrongDataError(f"{part}_labels must have a scored cell (not 0) in at least one puzzle")
         if not asking.all():
             note = (
-                f"{len(labels) - asking.sum():,} of {len(labels):,} {part} puzzles ask for no cell and are"
-                " left out"
+                f"{len(labels) - asking.sum():,} of {len(labels):,} {part} puzzles have no scored cell and"
+                " are left out"
             )
             decoded = decoded.taking(part, np.flatnonzero(asking))._replace(notes=(*decoded.notes, note))
     return decoded
 
 
 def check_encodable(text: str, position: str) -> None:
-    r"""Refuse (DataError) half of a character, such as `\ud83d` alone, which JSON can name and no UTF-8 file
-    can have.
+    r"""Refuse half of a surrogate pair, such as `\ud83d`, which JSON can have but UTF-8 cannot.
+
+    Args:
+        text: The text to check.
+        position: File and line of the text, for the message.
+
+    Raises:
+        DataError: If the text cannot be encoded in UTF-8.
     """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = f"{text[error.start]!a}"
         raise DataError(
-            f"{position}: {half} is half of a surrogate pair and no character. Replace or remove it."
+            f"{position}: {half} is half of a surrogate pair, not a character. Replace or remove it."
         ) from None
 
 
 def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
-    """Return labels in the type of the task, once their shape and range are checked; whole numbers may be of
-    any integer type.
+    """Check shape and range of labels and return them in the type of the task.
+
+    Integer labels may have any integer type.
     """
     label_type = TASKS[config.task].labels
     axes, task = ", ".join(["N", *map(str, label_type.shape)]), f" for the task {config.task!r}"
@@ -162,20 +176,18 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
 
 
 def _numbers(name: str, decoded: Arrays, is_taken: bool) -> None:
-    """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take
-    them.
-    """
+    """Check groups, puzzles or ids: set for both splits or none, not negative, and used by the task."""
     numbers_by_part: dict[str, Any] = {part: getattr(decoded, f"{part}_{name}") for part in PARTS}
     if all(numbers is None for numbers in numbers_by_part.values()):
         return
     if not is_taken:
-        raise WrongDataError(f"train_{name} must be there for puzzles, and for nothing else")
+        raise WrongDataError(f"train_{name} must be set for puzzles only")
     for part, numbers in numbers_by_part.items():
         if numbers is None:
-            raise WrongDataError(f"{part}_{name} are missing: give both splits' {name}, or none")
+            raise WrongDataError(f"{part}_{name} are missing: set the {name} of both splits, or of none")
         _array(f"{part}_{name}", numbers, ("int64",), (len(getattr(decoded, f"{part}_labels")),), "N")
         if numbers.min() < 0:
-            raise WrongDataError(f"{part}_{name} must be numbered from 0 on, but one is {numbers.min()}")
+            raise WrongDataError(f"{part}_{name} must be numbered from 0, but one is {numbers.min()}")
 
 
 def _array(
@@ -186,7 +198,7 @@ def _array(
     axes: str,
     task: str = "",
 ) -> None:
-    """Refuse what is no array of one of the types and of this shape, where None is any size."""
+    """Check type and shape of an array. None in `shape` stands for any length."""
     expected_shape = (
         f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
     )

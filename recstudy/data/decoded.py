@@ -1,9 +1,8 @@
-"""A data set in memory, as a reader gives it.
+"""The arrays of a decoded data set, and lazy imports of NumPy and torch for the modules of data sets.
 
-`np` and `torch` are here for the modules of data sets, each imported when something of it is first used:
-`import recstudy` loads neither. So a module can hold what can be set about a data set and, below it, the
-arithmetic that makes it; it has `from __future__ import annotations`, because annotations of arrays are not
-to be looked up either.
+`import recstudy` must load neither NumPy nor torch. `np` and `torch` of this module are imported on first
+use, so one module can have the config of a data set and the code that computes its arrays. Such a module
+needs `from __future__ import annotations`, because annotations of arrays must not be evaluated either.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ __all__ = ["Arrays", "Labels", "Mask", "Pixels", "Tokens", "np", "torch"]
 
 
 class LazyModule:
-    """Stands for a module."""
+    """A stand-in that imports the module on first access to an attribute."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,42 +34,52 @@ if TYPE_CHECKING:
     Mask: TypeAlias = npt.NDArray[np.bool_]
 else:
     np, torch = LazyModule("numpy"), LazyModule("torch")
-    Pixels = Labels = Tokens = Mask = Any  # no process looks them up
+    Pixels = Labels = Tokens = Mask = Any  # never evaluated
 
 
 class Arrays(NamedTuple):
-    """A data set in memory: images (N, C, H, W) and labels of both official splits, and what only some sets
-    have.
+    """A data set in memory: images (N, C, H, W) and labels of both official splits, and optional fields.
 
-    Images are uint8 or, for classes and findings, uint16 or float32 in any unit; both splits alike. Mean and
-    deviation of the training images standardise them, unless the config states `moments`: of integers from 0
-    to 1, of float32 in its unit. Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1
-    (unknown) where there are several an image; or (N, T) int32, the tokens of each image's first caption. A
-    puzzle is an image (1, rows, columns) of tokens, and its labels are (N, S) uint8, the token of each cell
-    of its answer, 0 where none is asked for.
+    Images are uint8. For classes and findings they may also be uint16 or float32 in any unit. Both splits
+    have the same type. Images are standardized by mean and deviation of the training images unless the config
+    has `moments`. Mean and deviation of integers refer to values from 0 to 1, those of float32 to its unit.
+
+    Labels depend on the task:
+
+    - one class per image: (N,) int64
+    - findings: (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown)
+    - captions: (N, T) int32, the tokens of each image's first caption
+    - puzzles: (N, S) uint8, the token of each cell of the answer, 0 for cells that are not scored. The image
+      of a puzzle is (1, rows, columns) of tokens.
     """
 
     train_images: Pixels
     train_labels: Labels | Tokens | Pixels
     test_images: Pixels
     test_labels: Labels | Tokens | Pixels
-    train_groups: Labels | None = None  # (N,) int64, the patient of each image, from 0 on, over both splits
+    train_groups: Labels | None = None  # (N,) int64, patient of each image, numbered from 0 over both splits
     test_groups: Labels | None = None
-    train_held: Mask | None = None  # (N,) bool, images that the set itself holds out for validation
-    notes: tuple[str, ...] = ()  # what a reader of the results should know of the decoding
-    train_captions: list[list[str]] | None = None  # N texts of each image, where there are captions
+    train_held: Mask | None = None  # (N,) bool, the set's own validation split
+    notes: tuple[str, ...] = ()  # facts about the decoding that belong with the results
+    train_captions: list[list[str]] | None = None  # reference texts of each of the N images
     test_captions: list[list[str]] | None = None
-    tokenizer: dict[str, Any] | None = None  # what made tokens of them, as `Tokenizer.stored` gives it
-    # (N,) int64, of several examples of a puzzle which it is; an epoch shows one puzzle of a group.
+    tokenizer: dict[str, Any] | None = None  # `Tokenizer.stored` of the tokenizer of the captions
+    # (N,) int64, the puzzle of each example, for puzzles with several examples. An epoch shows one puzzle per
+    # group.
     train_puzzles: Labels | None = None
     test_puzzles: Labels | None = None
-    # (N,) int64, what a network is told of a puzzle: its row in a table of embeddings
+    # (N,) int64, the puzzle's row in the network's table of embeddings
     train_ids: Labels | None = None
     test_ids: Labels | None = None
-    identifiers: list[str] | None = None  # what each id stands for, from 0 on, where ids have names
+    identifiers: list[str] | None = None  # name of each id, from 0; None if ids have no names
 
     def taking(self, part: str, rows: Labels) -> Arrays:
-        """Return the set with these rows of one split alone, `train` or `test`."""
+        """Return a copy that keeps only the given rows of one split.
+
+        Args:
+            part: "train" or "test". The other split is unchanged.
+            rows: Rows to keep.
+        """
         columns = {name: column for name, column in self._asdict().items() if name.startswith(f"{part}_")}
         chosen: dict[str, Any] = {
             name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
@@ -81,8 +90,11 @@ class Arrays(NamedTuple):
 
     @classmethod
     def cut(cls, train: int, **columns: Any) -> Arrays:
-        """Return a set of `images`, `labels` and what else both splits have, whose first `train` rows are for
-        training.
+        """Split columns at row `train` into the training and the test split.
+
+        Args:
+            train: Number of training rows, which come first.
+            **columns: `images`, `labels` and other fields that both splits have. None is left out.
         """
         parts = {"train": slice(train), "test": slice(train, None)}
         given_columns = {name: column for name, column in columns.items() if column is not None}

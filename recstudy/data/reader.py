@@ -1,6 +1,4 @@
-"""What reads a data set: which files decide its images, whether they are there, how they decode, and what
-that gives.
-"""
+"""The base class of readers. A reader knows which files a data set needs and decodes them into arrays."""
 
 from __future__ import annotations
 
@@ -33,10 +31,12 @@ PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
 
 
 class Reader(ABC):
-    """Reads one data set. It runs once a machine: the cache keeps what `decode` gives until a source file, a
-    field of the config or the reader's own code changes.
+    """Reader of one data set.
 
-    A data set of one's own is a config and its reader, in the study's file or in a module beside it:
+    A reader runs once per machine. The cache keeps the result of `decode` until a source file, a field of the
+    config or the reader's own code changes.
+
+    To add a data set, define its config and its reader in the study's file or in a module in the same folder:
 
         from typing import ClassVar, Literal
 
@@ -63,66 +63,68 @@ class Reader(ABC):
                 with np.load(folder / self.config.path) as file:  # images (N, 1, 28, 28), labels (N,)
                     return Arrays(file["train_x"], file["train_y"], file["test_x"], file["test_y"])
 
-    With `task` "multilabel" the labels are (N, classes) of 1, 0 and -1 (unknown). Groups, such as patients,
-    and a validation split of the set's own are further fields of `Arrays`. The config of a captioned set is
-    a `Captioned`, and `recstudy.data.text.with_tokens` makes what its reader gives; a table of captions in
-    another layout than `CaptionFolder` reads takes a `CaptionReader` alone. What `decode` gives is checked
-    before it is kept.
+    With `task` "multilabel", labels are (N, classes) of 1, 0 and -1 (unknown). `Arrays` has further fields
+    for groups, such as patients, and for a validation split. The config of a captioned set is a subclass of
+    `Captioned`, and its reader returns the result of `recstudy.data.text.with_tokens`. For a table of
+    captions in another layout than `CaptionFolder`, a `CaptionReader` is enough. The result of `decode` is
+    checked before it is cached.
     """
 
-    official: Mapping[str, str] = {}
-    archives: Sequence[str] = ()  # below the data folder: what it is unpacked from, if that has another name
-    ignores: frozenset[str] = frozenset()  # fields of the config that decide nothing of what is decoded
-    advice = "Pass --data DIR or set RECSTUDY_DATA."  # where the files are missing
+    official: Mapping[str, str] = {}  # official md5 of files, by path in the data folder
+    archives: Sequence[str] = ()  # paths of archives whose names differ from those of the unpacked files
+    ignores: frozenset[str] = frozenset()  # fields of the config that do not affect the decoded arrays
+    advice = "Pass --data DIR or set RECSTUDY_DATA."  # shown if files are missing
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @abstractmethod
     def sources(self, folder: Path) -> Sequence[str]:
-        """Return the files that decide the decoded images, by path below `folder`; none where a program holds
-        or draws them.
+        """Return the paths, relative to `folder`, of all files that the decoded arrays depend on.
+
+        The list is empty if a program contains or generates the data; see `program`.
         """
 
     @abstractmethod
     def decode(self, folder: Path) -> Arrays:
-        """Return all images of both official splits. A DataError names the file that is missing, damaged or
-        undecodable.
+        """Decode all images of both official splits.
+
+        Raises:
+            DataError: If a file is missing, damaged or cannot be decoded.
         """
 
     def program(self) -> Sequence[str | int]:
-        """Return what else decides the images: name and version of the package that holds them, or of what
-        draws them.
-        """
+        """Return name and version of the package that contains the data or the program that generates them."""
         return ()
 
     def repeats(self, decoded: Arrays) -> tuple[str, ...]:
-        """Return notes on items that occur more than once in the files: by default on exact copies of decoded
-        items.
-        """
+        """Return notes on repeated items: by default on exact copies among the decoded items."""
         return repeat_notes(decoded, self.config)
 
     def fetch(self, folder: Path) -> None:
-        """Download what is missing into `folder`; a DataError says why that failed. By default it cannot
-        be.
+        """Download missing files into `folder`. The default implementation cannot download.
+
+        Raises:
+            DataError: If the download fails.
         """
         raise self.not_found(folder, str(self.find_missing(folder)))
 
     def check(self, folder: Path) -> None:
-        """Refuse (DataError) a set whose files are not below `folder`. Opens no image, and imports no
-        decoder.
+        """Check that the set's files are in `folder`, without opening an image or importing a decoder.
+
+        Raises:
+            DataError: If a file is missing.
         """
         if missing_file := self.find_missing(folder):
             raise self.not_found(folder, missing_file)
 
     def find_missing(self, folder: Path) -> str | None:
-        """Return the first source that is not there, or the folder that it should be in; None where all are
-        there.
-        """
+        """Return the first missing source file, or its folder if that is missing too; None if all exist."""
         names = self.sources(folder)
         if isinstance(names, str):
             raise DataError(
-                f"the reader of {self.config.title} must give a list of sources, but gave the text {names!r}."
+                f"the reader of {self.config.title} must return a list from `sources`, but returned the text"
+                f" {names!r}."
             )
         for name in names:
             if not (folder / name).is_file():
@@ -132,17 +134,23 @@ class Reader(ABC):
 
     @final
     def not_found(self, folder: Path, missing_file: str) -> DataError:
+        """Return the error for a missing file, with advice: set a path, download, or unpack an archive."""
         can_download = type(self).fetch is not Reader.fetch
         fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if can_download else self.advice
         for archive in [*(f"{missing_file}{ending}" for ending in PACKED), *self.archives]:
             if (folder / archive).is_file():
-                fix = f"{archive} is there: unpack it in its folder."
+                fix = f"Unpack {archive} in its folder."
         return DataError(f"{self.config.title} not found under {folder} ({missing_file} is missing). {fix}")
 
     @final
     def read(self, folder: Path) -> Arrays:
-        """Return what `decode` gives, checked, with contiguous arrays, once the files are known to be there
-        and official.
+        """Check the files, decode them, check the arrays, and add notes on repeated items.
+
+        Returns:
+            The set, with contiguous arrays.
+
+        Raises:
+            DataError: If a file is missing, is not the official one, or decodes to wrong arrays.
         """
         self.check(folder)
         for name, md5 in self.official.items():
@@ -161,14 +169,14 @@ class Reader(ABC):
 
 
 class DrawingReader(Reader):
-    """Reads no file: a program holds or draws the images.
+    """Reader of a set that a program contains or generates, without source files.
 
     Args:
-        config: of the set.
-        draw: gives the set; the data folder is for what else it needs, such as a tokenizer's files.
-        program: name and version of what holds or draws it, part of the cache's digest: raise it with every
-            change of the images.
-        ignores: fields of the config that decide nothing of what is drawn.
+        config: Config of the set.
+        draw: Returns the set. Its argument is the data folder, for other files such as a tokenizer's.
+        program: Name and version of the program. They are part of the cache's digest, so raise the version
+            with every change of the images.
+        ignores: Fields of the config that do not affect the arrays.
     """
 
     def __init__(

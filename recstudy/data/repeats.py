@@ -1,7 +1,7 @@
-"""Find items that occur more than once in a data set: in both splits, or with different labels. Readers of
-files call it.
+"""Find items that occur more than once in a data set: in both splits, or with different labels.
 
-Items are compared by a digest of their decoded values, so that only exact copies count.
+Readers of files call this module. Only exact copies count, because items are compared by a digest of their
+decoded values.
 
 Shapes: N images or puzzles.
 """
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 def repeat_notes(decoded: Arrays, config: DataConfig) -> tuple[str, ...]:
-    """Return notes on test items that are training items too, and on items with several labels.
+    """Return notes on test items that are copies of training items, and on copies with different labels.
 
-    A puzzle is its grid and its id, because a rule that the id names decides the answer. Captions of one
-    image may differ.
+    Different captions of one image do not count as different labels.
     """
     kind, label = ("puzzles", "answers") if TASKS[config.task].output == "cells" else ("images", "labels")
     train, test = (
@@ -44,11 +43,11 @@ def repeat_notes(decoded: Arrays, config: DataConfig) -> tuple[str, ...]:
 
 
 def _digests(items: npt.NDArray[Any], ids: npt.NDArray[Any] | None = None) -> npt.NDArray[np.uint64]:
-    """Return (N,) digests of 64 bits; two of 4 million different items share one with a probability of
-    5e-7.
-    """
+    """Return (N,) digests of items and, if given, their ids."""
+    # With 64 bits, two of 4 million different items share a digest with a probability of 5e-7.
     digests = np.empty(len(items), np.uint64)
     for row, item in enumerate(items):
+        # The id of a puzzle counts: it names the rule, and the rule decides the answer.
         content = item.tobytes() if ids is None else item.tobytes() + ids[row].tobytes()
         digests[row] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
     return digests

@@ -119,10 +119,10 @@ def test_training_and_test_pairs_under_every_augmentation(folder):
     assert ((steps == 0).all(1).mean() < 0.6, steps.max(), steps.min()) == (True, SIDE - 1, 0)
     assert len(decoded.identifiers) == 1 + 12 * 4 == 1 + decoded.train_ids.max()
     assert set(decoded.test_ids) < set(decoded.train_ids)
-    assert "Of 12 tasks 4 are for evaluation" in decoded.notes[0]
-    assert decoded.notes[1] == "None of their test pairs is an exact copy of a training pair."
+    assert "4 of 12 tasks are evaluation tasks" in decoded.notes[0]
+    assert decoded.notes[1] == "No test pair of an evaluation task is an exact copy of a training pair."
     assert decoded.notes[2].startswith(
-        "5 test inputs are answered under every augmentation of their task, 20 times in all."
+        "5 test inputs are answered under every augmentation of their task: 20 answers."
     )
 
 
@@ -141,7 +141,7 @@ def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
     notes = TINY.reader().read(folder).notes
 
     assert (
-        notes[1] == "Repeated items: 2 of 5 test pairs are training pairs of other tasks too (w = a, y = z)"
+        notes[1] == "Repeated items: 2 of 5 test pairs are also training pairs of other tasks (w = a, y = z)"
     )
     assert not any("never" in note for note in notes)
 
@@ -154,12 +154,12 @@ def test_kaggle_s_folder_of_version_2_is_read_and_not_taken_for_version_1(folder
         (folder / f"arc_agi/arc-agi_evaluation_{kind}.json").write_text(json.dumps(content))
 
     assert (
-        "Of 128 tasks 120 are for evaluation"
+        "120 of 128 tasks are evaluation tasks"
         in TINY.model_copy(update={"version": 2}).reader().read(folder).notes[0]
     )
     with pytest.raises(
         DataError,
-        match=r"arc-agi_evaluation_challenges.json has 120 tasks, as ARC-AGI-2 has: set data.version=2.$",
+        match=r"arc-agi_evaluation_challenges.json has 120 tasks, as ARC-AGI-2 has. Set data.version=2.$",
     ):
         load(TINY, folder)
 
@@ -239,19 +239,19 @@ def test_a_run_ends_with_its_attempts(folder):
 # files
 
 
-GRIDS = "a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it."
+GRIDS = "a grid must have rows of equal length with integers from 0 to 9. Correct it."
 
 
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (["c", "train", 1], {"input": [[1]]}, "task c: it must have pairs in `train` and inputs in `test`. Mend it."),
-        (["c", "train"], [], "training_challenges.json, task c: it has no pairs. Mend"),
-        (["c"], [], "task c: it must have pairs in `train`"),
-        (["c", "test"], [{"input": [[1]]}] * 2, "_solutions.json, task c: there must be 2 solutions, but there are 1. Add them."),
+        (["c", "train", 1], {"input": [[1]]}, "task c must have pairs in `train` and inputs in `test`. Correct it."),
+        (["c", "train"], [], "training_challenges.json, task c has no pairs. Correct"),
+        (["c"], [], "task c must have pairs in `train`"),
+        (["c", "test"], [{"input": [[1]]}] * 2, "_solutions.json, task c must have 2 solutions, but has 1. Add them."),
         *((["c", "train", 2, "input"], grid, f"training_challenges.json, task c, pair 2, input: {GRIDS}")
           for grid in ([[1, 2], [3]], [[1.5]], [[10]], [], "none")),
-        (["c", "train", 2, "input"], [[1] * 31], "the grid is 1x31, but at most 30x30 is known. Leave the task out."),
+        (["c", "train", 2, "input"], [[1] * 31], "the grid is 1x31, but at most 30x30 is supported. Remove the task."),
     ],
 )  # fmt: skip
 def test_a_task_that_is_none_is_named(folder, place, value, message):
@@ -269,7 +269,7 @@ def test_a_task_that_is_none_is_named(folder, place, value, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", r"training_solutions.json must hold tasks by their names. Unpack or download it again."),
+        ("[]", r"training_solutions.json must be a JSON object of tasks by name. Unpack or download it again."),
         ("{", r"training_solutions.json cannot be read \(.*\). Unpack or download it again."),
         (None, r"^ARC-AGI-1 \(subset .*\) not found under .* \(arc_agi/arc-agi_training_solutions.json is"),
     ],

@@ -403,7 +403,7 @@ def test_the_reports_of_r2gen_are_read(tmp_path):
     ("kind", "file", "content", "message"),
     [
         (PeirGross, "peir_gross_captions.json", '{"0.jpg": "a", "3.jpg": "half \\ud83d"}',
-         r"key '3.jpg': '.ud83d' is half of a surrogate pair and no character"),
+         r"key '3.jpg': '.ud83d' is half of a surrogate pair, not a character"),
         (PeirGross, "peir_gross_captions.json", r'{"\udc00.jpg": "a"}', r"key '.udc00.jpg': '.udc00' is half of"),
         (Roco, "data/validation/radiology/captions.txt", "ROCO_9 no tab\n", "line 1: must be 2 cells with a tab between, but got 1"),
         (MedPix, "splitted_dataset/descriptions_dev.jsonl", "{\n", r"line 1: this is not JSON \(Expecting property name"),

@@ -208,10 +208,10 @@ GOOD = Arrays(IMAGES, LABELS, IMAGES, LABELS)
         ({"train_labels": [0] * 20}, "train_labels must be a numpy array (N), but is list"),
         ({"train_labels": LABELS + 1}, "train_labels must be from 0 to 2, but are from 1 to 3"),
         ({"train_labels": LABELS - 1}, "train_labels must be from 0 to 2, but are from -1 to 1"),
-        ({"train_groups": LABELS}, "test_groups are missing: give both splits' groups, or none"),
-        ({"train_groups": LABELS, "test_groups": LABELS + 2}, "test_groups must not have groups of train_groups, but both have 2"),
-        ({"train_groups": LABELS - 1, "test_groups": LABELS + 3}, "train_groups must be numbered from 0 on, but one is -1"),
-        ({"train_held": LABELS > 3}, "train_held must hold out some images and leave some; None where the set holds out none"),
+        ({"train_groups": LABELS}, "test_groups are missing: set the groups of both splits, or of none"),
+        ({"train_groups": LABELS, "test_groups": LABELS + 2}, "train_groups and test_groups must not share a group, but both have 2"),
+        ({"train_groups": LABELS - 1, "test_groups": LABELS + 3}, "train_groups must be numbered from 0, but one is -1"),
+        ({"train_held": LABELS > 3}, "train_held must be true for some images and false for others, or None without a validation split"),
         ({"train_held": np.arange(20) > 10, "train_groups": np.arange(20) // 3, "test_groups": LABELS + 20},
          "train_held must hold out whole groups, but divides group 3"),
         ({"several": True, "train_labels": LABELS},
@@ -224,7 +224,7 @@ def test_arrays_of_a_reader_are_checked(changes, message):
     good = GOOD._replace(train_labels=FINDINGS, test_labels=-FINDINGS) if several else GOOD
     changes = {name: array for name, array in changes.items() if name != "several"}
     assert checked(good, Cells(several=several)).train_groups is None
-    with pytest.raises(DataError, match=f"^the reader of Cells gave wrong data: {re.escape(message)}.$"):
+    with pytest.raises(DataError, match=f"^the reader of Cells returned wrong data: {re.escape(message)}.$"):
         checked(good._replace(**changes), Cells(several=several))
 
 
@@ -303,10 +303,10 @@ def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, mess
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer": None}, "tokenizer must be there for captions, and for nothing else"),
-        ({"test_captions": None}, "test_captions must be there for captions, and for nothing else"),
-        ({"train_captions": [["a"]]}, "train_captions must be of 1,000 images, but are of 1"),
-        ({"train_captions": ["a"] * 1000}, "train_captions[0] must be a list of texts, at least one, but is 'a'"),
+        ({"tokenizer": None}, "tokenizer must be set for captioned images, and only for them"),
+        ({"test_captions": None}, "test_captions must be set for captioned images, and only for them"),
+        ({"train_captions": [["a"]]}, "train_captions must have 1,000 rows, one per image, but have 1"),
+        ({"train_captions": ["a"] * 1000}, "train_captions[0] must be a non-empty list of texts, but is 'a'"),
         ({"train_labels": np.zeros((1000, 4), np.int32)},
          "train_labels must have the shape (1000, 8) (N, tokens) for the task 'caption', but have (1000, 4)"),
         ({"train_labels": np.full((1000, 8), 64, np.int32)}, "train_labels must be from 0 to 63, but are from 64 to 64"),
@@ -314,21 +314,21 @@ def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, mess
 )  # fmt: skip
 def test_captions_are_checked(tmp_path, changes, message):
     config = PhantomCaptions(size=16, length=8)
-    with pytest.raises(DataError, match=f"^the reader of Phantom .* gave wrong data: {re.escape(message)}.$"):
+    with pytest.raises(DataError, match=f"^the reader of Phantom .* returned wrong data: {re.escape(message)}.$"):
         checked(config.reader().read(tmp_path)._replace(**changes), config)
 
 
 @pytest.mark.parametrize(
     ("method", "replacement", "message"),
     [
-        ("sources", lambda *args: [], "names no source file. Name them in `sources`, or in `program`"),
-        ("sources", lambda *args: "cells.npz", "must give a list of sources, but gave the text 'cells.npz'."),
+        ("sources", lambda *args: [], "names no source file. Return the files in `sources`, or the name"),
+        ("sources", lambda *args: "cells.npz", "must return a list from `sources`, but returned the text 'cells.npz'."),
         (
             "sources",
             lambda *args: ["far/away.npz"],
             r"Cells not found under .* \(far is missing\). Pass --data DIR or set REC",
         ),
-        ("decode", lambda *args: tuple(GOOD), "must give a recstudy.data.Arrays, but gave a tuple."),
+        ("decode", lambda *args: tuple(GOOD), "must return a recstudy.data.Arrays, but returned a tuple."),
         (
             "decode",
             lambda *args: {}["pictures"],

@@ -230,14 +230,14 @@ def test_puzzles_that_ask_for_nothing_are_left_out_and_counted(folder):
 
     data = load(FOLDER, folder)
 
-    assert data.notes[0] == "1 of 5 test puzzles ask for no cell and are left out"
+    assert data.notes[0] == "1 of 5 test puzzles have no scored cell and are left out"
     assert (len(data.test), data.test.ids.tolist(), data.test.labels.tolist()) == (
         4,
         [1, 1, 2, 2],
         labels[[0, 1, 3, 4]].tolist(),
     )
     write(folder, "test", sets={"all": arrays(labels=0 * labels)})
-    with pytest.raises(DataError, match="test_labels must ask for a cell of at least one puzzle"):
+    with pytest.raises(DataError, match="test_labels must have a scored cell .not 0. in at least one puzzle"):
         load(FOLDER, folder)
 
 

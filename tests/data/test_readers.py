@@ -187,7 +187,7 @@ def test_sixteen_bits_a_channel_beside_grey_are_refused(tmp_path, channels):
         (lambda place: [file.unlink() for file in (place / "test/cat").iterdir()], {}, r"pets/test/cat has no images. Put those"),
         (lambda place: (place / "train/cat/gone.png").symlink_to("nowhere.png"), {}, r"cannot be listed: .*No such file .*gone.png"),
         (lambda place: (place / "train/cat/\udcff.png").symlink_to("0.png"), {},
-         r"pets has a file whose name is no text in UTF-8: 'pets/train/cat/\\udcff.png'. Rename it"),
+         r"pets has a file whose name is not valid UTF-8: 'pets/train/cat/\\udcff.png'. Rename it"),
 
         (lambda place: shutil.rmtree(place), {}, r"pets not found under .* \(pets/train is missing\). Pass --data DIR or set RECSTUDY_DATA.$"),
     ],
@@ -224,7 +224,7 @@ def test_an_archive_beside_a_missing_file_is_named(tmp_path, config, archive):
     ):
         (tmp_path / name).touch()
     with pytest.raises(
-        DataError, match=rf"is missing\). {re.escape(archive)} is there: unpack it in its folder.$"
+        DataError, match=rf"is missing\). Unpack {re.escape(archive)} in its folder.$"
     ):
         config.reader().check(tmp_path)
 

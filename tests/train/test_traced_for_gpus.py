@@ -130,7 +130,7 @@ def test_puzzles_are_solved_and_voted_on_by_the_gpu(family, tmp_path, monkeypatc
 
     with on_gpu(config, tmp_path) as (training, batch), Watch() as watch:
         test = training._train
-        test.device, test.plain = CUDA, lambda _: iter([batch])
+        test.device, test.evaluation_batches = CUDA, lambda _: iter([batch])
         solved = solve(training.task, training.state.network, test)
         read, double = watch.read, set(watch.double)
         votes = dict(voted(training.state.network, batch, config, np.arange(4))) if changes else {}
