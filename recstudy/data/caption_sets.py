@@ -1,17 +1,16 @@
-"""The captioned sets: those of medical images as their authors give them, and one that is generated.
+"""The captioned data sets: public sets of medical images in their authors' layouts, and a generated set.
 
-Each official set is one class: its `tables` lie below PATH, and `rows` yields what they say of each caption.
-The generated one, for tests, demonstrations and quick presets, has shapes on a dark, mottled ground:
+Each public set is one class. Its `tables` are in the folder PATH, and `rows` yields one row per caption. The
+generated set is for tests, demonstrations and quick presets. It has shapes on a dark, mottled background:
 
-    case      shape, size, brightness, side and tint: the same in all of its images
-    image     how many there are, none to three; where they are; mottling and noise
-    caption   a finding and an impression, in words that are drawn for each caption
+    case      shape, size, brightness, side and tint: the same for all images of a case
+    image     number of shapes, none to three; their positions; mottling and noise
+    caption   a finding and an impression, with a random wording
 
-The words of an image follow from what is drawn, so a model that sees it can say it. The random numbers, but
-for the noise, do not depend on the size of the images, and no step calls a function whose last digit depends
-on the processor.
+A caption describes only what its image shows. Except for the noise, random numbers do not depend on the size
+of the images. No step calls a function whose last digit depends on the processor.
 
-Shapes: N images, S pixels a side.
+Shapes: N images, S pixels per side.
 """
 
 from __future__ import annotations
@@ -38,21 +37,22 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.float64]
 
-MEDPIX_SPLITS = {"train": "train", "val": "dev", "test": "test"}  # of ours, what the files call it
+MEDPIX_SPLITS = {"train": "train", "val": "dev", "test": "test"}  # our split -> its name in the files
 ROCO_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 ROCO_V2_SPLITS = {"train": "train", "val": "valid", "test": "test"}
 MODALITIES = ("CFP", "FFA", "OCT")  # of MM-Retinal
-FIGURE_PART = re.compile(r"(?<=\d)[A-Za-z]$")  # 01-01A
+FIGURE_PART = re.compile(r"(?<=\d)[A-Za-z]$")  # the A of 01-01A
 
 SEED = 500
 TRAIN_IMAGES, TEST_IMAGES = 1000, 200
 PIECE = 256  # images drawn at a time
-GRID = 8  # points a side of the mottling
+GRID = 8  # points per side of the mottling
 NOISE = 0.1  # width of the uniform noise of each pixel
 SHAPES = ("disc", "ring", "square")
 SIZES, LEVELS, SIDES = ("small", "large"), ("faint", "bright"), ("left", "right")
 COUNTS = ("no", "one", "two", "three")
-RADIUS, BRIGHTNESS = (0.11, 0.2), (0.28, 0.6)  # of SIZES, in half image sides; of LEVELS, above the ground
+RADIUS = (0.11, 0.2)  # of SIZES, in half image sides
+BRIGHTNESS = (0.28, 0.6)  # of LEVELS, above the background
 NAMES = {"disc": ("nodule", "tumour"), "ring": ("cyst", "cavern"), "square": ("plate", "block")}  # by SIZES
 TISSUES = ("soft", "calcified")  # by LEVELS
 FINDINGS = (
@@ -69,7 +69,7 @@ IMPRESSIONS = ("impression : {what} .", "this suggests : {what} .", "conclusion 
 
 
 class OfficialCaptions(CaptionFiles):
-    """A captioned set in a layout of its own."""
+    """Config of a captioned set in its authors' layout."""
 
     tables: ClassVar[tuple[str, ...]]
     several: ClassVar[bool] = False
@@ -77,8 +77,10 @@ class OfficialCaptions(CaptionFiles):
 
     @abstractmethod
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        """Yield all rows of the tables below `place`; a DataError names the file and line of what is
-        wrong.
+        """Yield all rows of the tables in the folder `place`.
+
+        Raises:
+            DataError: If a row is wrong. The message names file and line.
         """
 
     def reader(self) -> OfficialCaptionReader:
@@ -86,7 +88,7 @@ class OfficialCaptions(CaptionFiles):
 
 
 class OfficialCaptionReader(CaptionReader):
-    """Reads the tables as the set's config says."""
+    """Reader of a set whose config reads the tables."""
 
     config: OfficialCaptions
 
@@ -100,19 +102,20 @@ class OfficialCaptionReader(CaptionReader):
 
 @DATASETS.add("cov_ctr")
 class CovCtr(OfficialCaptions):
-    """COV-CTR (Li et al. 2022): lung CT with reports, github.com/mlii0117/COV-CTR, the archive with English
-    reports unpacked.
+    """COV-CTR (Li et al. 2022): lung CT images with reports.
 
-    PATH/reports_ZH_EN.csv      columns `image_id` and `reports_En`, among others; without a split
+    Unpack the archive with English reports of github.com/mlii0117/COV-CTR.
+
+    PATH/reports_ZH_EN.csv      columns `image_id` and `reports_En`, among others; no split
     PATH/IMAGE                  or PATH/images/IMAGE
 
-    Six images have two reports: the first is trained on, both are references. Parts of one figure, which
-        share a name up
-    to a `%`, are a group; the MicarVLMoE paper draws the split by image.
+    Six images have two reports. The first one is used for training, and both are references. The parts of one
+    figure, whose names are equal up to a `%`, form a group. The MicarVLMoE paper splits by image.
     """
 
     title: ClassVar[str] = "COV-CTR"
-    counts: ClassVar[tuple[int, int] | None] = (582, 73)  # of 728 images (MicarVLMoE, IV.A), drawn 8:1:1
+    # Of 728 images (MicarVLMoE, IV.A), split 8:1:1.
+    counts: ClassVar[tuple[int, int] | None] = (582, 73)
 
     name: Literal["cov_ctr"] = "cov_ctr"
     path: str = "COV-CTR"
@@ -130,15 +133,17 @@ class CovCtr(OfficialCaptions):
 
 @DATASETS.add("medpix")
 class MedPix(OfficialCaptions):
-    """MedPix 2.0 (Siragusa et al. 2025): 2,050 CT and MR images of 671 cases, the folder of
-    github.com/CHILab1/MedPix-2.0.
+    """MedPix 2.0 (Siragusa et al. 2025): 2,050 CT and MR images of 671 cases.
 
-    PATH/splitted_dataset/descriptions_{train,dev,test}.jsonl      `image`, `U_id` (case) and `Description.Caption` a line
+    Use the folder of github.com/CHILab1/MedPix-2.0.
+
+    PATH/splitted_dataset/descriptions_{train,dev,test}.jsonl      one object per line with `image`, `U_id`
+                                                                   (case) and `Description.Caption`
     PATH/images/IMAGE.png
     """
 
     title: ClassVar[str] = "MedPix 2.0"
-    # its descriptions_train.jsonl and descriptions_dev.jsonl
+    # Lines of its descriptions_train.jsonl and descriptions_dev.jsonl.
     counts: ClassVar[tuple[int, int] | None] = (1653, 197)
 
     name: Literal["medpix"] = "medpix"
@@ -154,7 +159,7 @@ class MedPix(OfficialCaptions):
                     position, values = f"line {line}", dict(json_object(file, text, line))
                     for key, kind in (("image", str), ("U_id", str), ("Description", list)):
                         if not isinstance(values.get(key), kind):
-                            fix = "Give each image its name, case and description."
+                            fix = "Each line needs 'image', 'U_id' and 'Description'."
                             raise DataError(f"{file}, {position}: {key!r} is missing. {fix}")
                     caption = caption_text(file, position, dict(values["Description"]).get("Caption"))
                     yield CaptionRow(
@@ -166,15 +171,15 @@ class MedPix(OfficialCaptions):
 class MmRetinal(OfficialCaptions):
     """MM-Retinal v1 (Wu et al. 2024): fundus images from books, github.com/lxirich/MM-Retinal.
 
-    PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; without a split
+    PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; no split
     PATH/{CFP,FFA,OCT}/ID.*
 
-    The parts of a figure (01-01A, 01-01B), often of one patient, are a group; the MicarVLMoE paper draws the
-    split by image and modality.
+    The parts of a figure (01-01A, 01-01B), often of one patient, form a group. The MicarVLMoE paper splits by
+    image and modality.
     """
 
     title: ClassVar[str] = "MM-Retinal"
-    # of 2,169 + 1,947 + 233 images (MicarVLMoE, IV.A), drawn 8:1:1
+    # Of 2,169 + 1,947 + 233 images (MicarVLMoE, IV.A), split 8:1:1.
     counts: ClassVar[tuple[int, int] | None] = (3479, 435)
 
     name: Literal["mm_retinal"] = "mm_retinal"
@@ -192,15 +197,17 @@ class MmRetinal(OfficialCaptions):
 
 @DATASETS.add("peir_gross")
 class PeirGross(OfficialCaptions):
-    """PEIR Gross: pathology photographs, as the script of github.com/wang-zhanyu/medical-reports-datasets
-    stores them.
+    """PEIR Gross: pathology photographs with captions.
 
-    PATH/peir_gross_captions.json          image name to caption; without a split: drawn 7:1:2 as in MicarVLMoE
+    Download them with the script of github.com/wang-zhanyu/medical-reports-datasets.
+
+    PATH/peir_gross_captions.json          image name to caption; no split, so 7:1:2 as in MicarVLMoE
     PATH/peir_gross_images/IMAGE           or PATH/images/IMAGE
     """
 
     title: ClassVar[str] = "PEIR Gross"
-    counts: ClassVar[tuple[int, int] | None] = (5209, 744)  # of 7,442 images (MicarVLMoE, IV.A), drawn 7:1:2
+    # Of 7,442 images (MicarVLMoE, IV.A), split 7:1:2.
+    counts: ClassVar[tuple[int, int] | None] = (5209, 744)
 
     name: Literal["peir_gross"] = "peir_gross"
     path: str = "peir_gross"
@@ -217,16 +224,18 @@ class PeirGross(OfficialCaptions):
 
 @DATASETS.add("roco")
 class Roco(OfficialCaptions):
-    """ROCO (Pelka et al. 2018), its radiology part: a checkout of github.com/razorx89/roco-dataset with
-    fetched images.
+    """The radiology part of ROCO (Pelka et al. 2018).
 
-    PATH/data/{train,validation,test}/radiology/captions.txt          lines of ID, tab, caption
-    PATH/data/{train,validation,test}/radiology/dlinks.txt            lines of ID, tab, command with PMC*.tar.gz, tab, NAME
-    PATH/data/{train,validation,test}/radiology/images/PMC*_NAME      as its scripts/fetch.py names them; or ID.jpg
+    Use a checkout of github.com/razorx89/roco-dataset with downloaded images.
+
+    PATH/data/{train,validation,test}/radiology/
+        captions.txt          lines of ID, tab, caption
+        dlinks.txt            lines of ID, tab, command with PMC*.tar.gz, tab, NAME
+        images/PMC*_NAME      as its scripts/fetch.py names them; or ID.jpg
     """
 
     title: ClassVar[str] = "ROCO"
-    # about 80 and 10 % of "over 81,000" (MicarVLMoE, IV.A)
+    # About 80 and 10 % of "over 81,000" images (MicarVLMoE, IV.A).
     counts: ClassVar[tuple[int, int] | None] = (64_800, 8_100)
 
     name: Literal["roco"] = "roco"
@@ -242,7 +251,7 @@ class Roco(OfficialCaptions):
         for split, name in ROCO_SPLITS.items():
             folder, file_names = f"data/{name}/radiology", {}
             for _, key, (_, command, file_name) in _tabbed(place / folder / "dlinks.txt", 3):
-                # `PMC1_a.jpg` of PMC1.tar.gz and a.jpg in it (scripts/fetch.py)
+                # scripts/fetch.py names the file a.jpg of PMC1.tar.gz `PMC1_a.jpg`.
                 archive = re.search(r"([^/\s]+)\.tar\.gz", command)
                 file_names[key] = f"{archive[1] if archive else ''}_{file_name.strip()}"
             captions = place / folder / "captions.txt"
@@ -252,28 +261,30 @@ class Roco(OfficialCaptions):
 
 
 def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield line number, first cell and all cells of each line that is not blank."""
+    """Yield line number, first cell and all cells of each non-blank line of a file with `count` columns."""
     for number, line in enumerate(utf8(file).split("\n"), 1):
         cells = line.rstrip("\r").split("\t", count - 1)
         if len(cells) == count:
             yield number, cells[0].strip(), cells
         elif line.strip():
             raise DataError(
-                f"{file}, line {number}: must be {count} cells with a tab between, but got {len(cells)}."
+                f"{file}, line {number} must have {count} cells separated by tabs, but has {len(cells)}."
             )
 
 
 @DATASETS.add("rocov2")
 class RocoV2(OfficialCaptions):
-    """ROCOv2 (Rückert et al. 2024): 59,958 + 9,904 + 9,927 radiology images, zenodo.org/records/10821435
-    unpacked.
+    """ROCOv2 (Rückert et al. 2024): 59,958 + 9,904 + 9,927 radiology images.
+
+    Unpack the archives of zenodo.org/records/10821435.
 
     PATH/{train,valid,test}_captions.csv                columns `ID` and `Caption`
-    PATH/{train,valid,test}/ID.jpg                      or below {train,valid,test}_images/, or both
+    PATH/{train,valid,test}/ID.jpg                      or in {train,valid,test}_images/, or both
     """
 
     title: ClassVar[str] = "ROCOv2"
-    counts: ClassVar[tuple[int, int] | None] = (59_958, 9_904)  # of 79,789 images (ImageHRM, V)
+    # Of 79,789 images (ImageHRM, V).
+    counts: ClassVar[tuple[int, int] | None] = (59_958, 9_904)
 
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"
@@ -292,12 +303,11 @@ class RocoV2(OfficialCaptions):
 
 @DATASETS.add("phantom_captions")
 class PhantomCaptions(Captioned):
-    """1,000 + 200 drawn images of shapes, with findings and an impression; synthetic: no result on them is a
-    medical one.
+    """1,000 + 200 generated images of shapes with captions. Synthetic: results have no medical meaning.
 
-    An image shows none to three discs, rings or squares: large or small, bright or faint, left or right. Two
-    or three captions say so, each in words of its own. Cases have one to three images and are in one split
-    only.
+    An image shows none to three discs, rings or squares: large or small, bright or faint, left or right. Each
+    image has two or three captions with different wordings. A case has one to three images, all in the same
+    split.
     """
 
     synthetic: ClassVar[bool] = True
@@ -309,28 +319,28 @@ class PhantomCaptions(Captioned):
     vocabulary: int = Field(64, ge=16, le=100_000)
     length: int = Field(32, ge=4, le=4096)
     size: int = Field(64, ge=16, le=256)
-    drawing_seed: int = Field(0, ge=0, description="draws the images and their captions")
+    drawing_seed: int = Field(0, ge=0, description="random seed of the images and their captions")
 
     def reader(self) -> DrawingReader:
         return DrawingReader(self, partial(draw_set, self), "phantom captions", 1)
 
 
 class DrawnShapes(NamedTuple):
-    """The random numbers of all images but their noise; each row an image."""
+    """The random numbers of all images except for their noise, one row per image."""
 
-    groups: Labels  # (N,) cases
-    case: Labels  # (N, 4) shape, size, brightness and side, as positions in the tuples above
-    number: Labels  # (N,) of shapes, 0 to 3
-    tint: Array  # (N, 3) of red, green and blue
-    slots: Labels  # (N, 3) the order in which the three places of a side are filled
-    shift: Array  # (N, 3, 2) of each place in x and y, -1 to 1
+    groups: Labels  # (N,) case of each image
+    case: Labels  # (N, 4) shape, size, brightness and side, as indices of the tuples above
+    number: Labels  # (N,) number of shapes, 0 to 3
+    tint: Array  # (N, 3) red, green and blue
+    slots: Labels  # (N, 3) order in which the three positions of a side are filled
+    shift: Array  # (N, 3, 2) shift of each position in x and y, -1 to 1
     mottling: Array  # (N, GRID, GRID)
-    several: Labels  # (N,) captions, 2 or 3
-    ways: Labels  # (N, 9) of putting a caption, in the order in which they are used
+    several: Labels  # (N,) number of captions, 2 or 3
+    ways: Labels  # (N, 9) order in which the nine wordings are used
 
 
 def draw_set(config: PhantomCaptions, folder: Path) -> Arrays:
-    """Draw all images with their captions. Reads nothing from `folder` but CLIP's files."""
+    """Generate all images with their captions. Only CLIP's files are read from `folder`."""
     cases = draw_cases(config.drawing_seed)
     clean = CLEANERS[config.clean]
     captions = [[clean(caption) for caption in describe(cases, row)] for row in range(len(cases.groups))]
@@ -345,10 +355,9 @@ def draw_set(config: PhantomCaptions, folder: Path) -> Arrays:
 
 
 def draw_cases(seed: int) -> DrawnShapes:
-    """Draw one to three images a case; the first test image begins a new one. One image in ten shows
-    nothing.
-    """
-    random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
+    """Draw the random numbers of all images. A case has one to three images; one image in ten is empty."""
+    # Seed 0 gives the numbers of SEED alone, as before the setting existed.
+    random = np.random.default_rng([SEED, *filter(None, [seed])])
     count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     kinds = random.integers(0, (len(SHAPES), 2, 2, 2), (count, 4))
     return DrawnShapes(
@@ -365,9 +374,7 @@ def draw_cases(seed: int) -> DrawnShapes:
 
 
 def describe(cases: DrawnShapes, row: int) -> list[str]:
-    """Return two or three captions of one image: a finding in one of three ways, and an impression in one of
-    three.
-    """
+    """Return two or three captions of one image, each a random combination of finding and impression."""
     shape, size, level, side = cases.case[row].tolist()
     count = int(cases.number[row])
     plural, verb, quantity = ("s", "are", "multiple ") if count > 1 else ("", "is", "")
@@ -386,7 +393,7 @@ def describe(cases: DrawnShapes, row: int) -> list[str]:
 
 
 def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
-    """Draw (N, 3, S, S), a piece at a time."""
+    """Render all images (N, 3, S, S), piece by piece."""
     random = np.random.default_rng([SEED, size, *filter(None, [seed])])
     parts = (
         DrawnShapes._make(numbers[row : row + PIECE] for numbers in cases)
@@ -397,9 +404,8 @@ def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
 
 
 def draw(cases: DrawnShapes, size: int) -> Array:
-    """Draw brightness (N, S, S) without tint and noise. Lengths are in half image sides, from -1 (left, top)
-    to 1.
-    """
+    """Render the brightness (N, S, S) of images without tint and noise."""
+    # Lengths are in half image sides, coordinates from -1 (left, top) to 1.
     points = (2 * np.arange(size) + 1) / size - 1
     grid_cells = np.arange(size) * GRID // size
     bright = 0.1 + 0.15 * cases.mottling[:, grid_cells[:, None], grid_cells]
@@ -415,7 +421,7 @@ def draw(cases: DrawnShapes, size: int) -> Array:
 
 
 def _shape(offset_x: Array, offset_y: Array, shape: Labels, radius: Array) -> Array:
-    """Draw 1 inside a shape, 0 outside, with an edge a tenth of its radius wide; (N, S, S)."""
+    """Return masks (N, S, S): 1 inside the shape, 0 outside, with an edge a tenth of its radius wide."""
     radius = radius[:, None, None]
     round_ = (offset_x**2 + offset_y**2) / radius**2
     square = np.maximum(abs(offset_x), abs(offset_y)) / (0.9 * radius)

@@ -1,10 +1,11 @@
-"""Captioned images: what can be set about them, any folder of them with a table, and which images are read.
+"""Captioned images: their settings, the reader of any folder with a table of captions, and the choice of
+images.
 
-The official sets stand in `caption_sets.py`, what a token is in `text.py`. Everything that can be wrong with
-the tables, the splits or the folder is found by `choose`, before an image is opened and before a run starts;
-on a set as large as ROCOv2 (79,789 images) that takes about a second.
+The public sets are in `caption_sets.py`, and tokenizers are in `text.py`. `choose` finds every error of the
+tables, the splits and the folder before an image is opened and before a run starts. On a set as large as
+ROCOv2 (79,789 images) it takes about a second.
 
-Shapes: N images, S pixels a side.
+Shapes: N images, S pixels per side.
 """
 
 from __future__ import annotations
@@ -55,17 +56,18 @@ from recstudy.data.text import (
 )
 from recstudy.errors import DataError, choices
 
-NONE = "the tables name none"  # of the images of a split
-# folder -> images that train and validate: the CT images of COVID-CT with captions
+NONE = "the tables name none"  # why a split has no images
+# Folder -> number of training and validation images. The CT images of COVID-CT have captions.
 SAMPLES = {"covid_ct": (260, 27)}
-# endings of tables of captions
+# File endings of possible tables of captions.
 TABLES = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx"})
-GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the first that is there
+GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the first existing one is used
 
 
 class Captioned(DataConfig):
-    """Colour images with a text each. The labels are the tokens of an image's first caption: BOS, words, EOS,
-    PAD.
+    """Colour images with captions. The labels are the tokens of an image's first caption.
+
+    A row of labels is BOS, the words, EOS and PAD.
     """
 
     task: ClassVar[str] = "caption"
@@ -73,32 +75,38 @@ class Captioned(DataConfig):
     tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
         "byte",
         description=(
-            "a token a byte; a word of the training captions, where it is there 3 times (MicarVLMoE); a piece"
-            " of a word, by byte pairs of the training captions; or by CLIP's (FuseLIP), from its files"
+            "byte: one token per byte; word: words that occur 3 times in the training captions (MicarVLMoE);"
+            " bpe: byte pairs learned from the training captions; clip: CLIP's tokenizer (FuseLIP), from its"
+            " files"
         ),
     )
     vocabulary: int = Field(
-        1000, ge=16, le=100_000, description="V of 'word' and 'bpe': most ids, with the 4 special ones"
+        1000,
+        ge=16,
+        le=100_000,
+        description="V: maximum number of ids of 'word' and 'bpe', including 4 special ids",
     )
     length: int = Field(
         512,
         ge=4,
         le=4096,
-        description="tokens of a caption with BOS and EOS; a longer one is cut, and counted",
+        description="tokens per caption, including BOS and EOS; longer captions are cut and counted",
     )
     size: int = Field(
-        224, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels a side"
+        224, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels per side"
     )
     clean: Literal["none", "report"] = Field(
         "none",
         description=(
-            "captions as they are, but for white space; or as MicarVLMoE cleans reports: see `text.py`"
+            "none: only white space is normalized; report: captions are cleaned like reports in MicarVLMoE"
+            " (see `text.py`)"
         ),
     )
     clip_files: str = Field(
         "clip",
         description=(
-            "below the data folder: CLIP's vocab.json and merges.txt; else the Hugging Face cache is asked"
+            "folder of CLIP's vocab.json and merges.txt, relative to the data folder; if they are missing,"
+            " the Hugging Face cache is used"
         ),
     )
 
@@ -108,7 +116,7 @@ class Captioned(DataConfig):
 
     @property
     def classes(self) -> int:
-        """Ids that a model can give; a tokenizer of few training captions may use fewer."""
+        """Number of ids that a model can output. A tokenizer of few training captions may use fewer."""
         fixed = {"byte": BYTES + SPECIALS, "clip": CLIP_VOCABULARY}
         return fixed.get(self.tokenizer, self.vocabulary)
 
@@ -124,28 +132,25 @@ class Captioned(DataConfig):
     def _bytes_have_ids(self) -> Self:
         if self.tokenizer == "bpe" and self.vocabulary < BYTES + SPECIALS:
             raise ValueError(
-                f"vocabulary must be at least {BYTES + SPECIALS} with tokenizer 'bpe', but got"
+                f"vocabulary must be at least {BYTES + SPECIALS} with tokenizer 'bpe', but is"
                 f" {self.vocabulary}"
             )
         return self
 
 
 class CaptionFiles(Captioned):
-    """A set in files, in the official layout that its reader states or in that of `CaptionFolder`, which
-    comes first.
+    """A captioned set in files, in its official layout or in the layout of `CaptionFolder`.
 
-    Given splits are used, and then a validation split is the one that is given, whatever `validation` and
-    `split_seed` say. Without them they are drawn by group, the same for every seed: 80 % of the images for
-    training, 10 % for validation, 10 % for test. A group (patient, case) in two splits is refused.
+    If the folder has both layouts, `captions.csv` is read. If the tables give splits, they are used, and
+    `validation` and `split_seed` have no effect on a given validation split. Otherwise images are split at
+    random by group, independently of the run's seed: 80 % training, 10 % validation, 10 % test. A group
+    (patient or case) in two splits is an error.
     """
 
-    path: str = Field(description="below the data folder")
+    path: str = Field(description="folder of the set, relative to the data folder")
     allow_missing: bool = Field(
         False,
-        description=(
-            "leave out what the table names and the folder lacks, what is no image, and rows without a"
-            " caption"
-        ),
+        description="leave out images that are missing or unreadable, and rows without a caption",
     )
 
 
@@ -153,22 +158,22 @@ class CaptionRow(NamedTuple):
     """One caption of one image."""
 
     file: Path
-    position: str  # in the file, for messages
-    # paths below PATH where the image may be, the likeliest first, with or without an ending
+    position: str  # position in the file, for messages
+    # Possible paths of the image in PATH, most likely first, with or without an ending.
     images: tuple[str, ...]
     caption: str
-    split: str | None = None  # train, val or test; None where none is given
-    group: str | None = None  # patient or case; None where it is unknown
+    split: str | None = None  # train, val or test; None if not given
+    group: str | None = None  # patient or case; None if unknown
 
 
 class CaptionReader(Reader):
-    """Reads captioned images in files. A layout is the tables it has, and how their rows are read."""
+    """Reader of captioned images in files. A subclass defines a layout: its tables and how rows are read."""
 
     config: CaptionFiles
     advice = PATH_ADVICE
-    tables: tuple[str, ...]  # all of them below PATH
-    several: bool = False  # an image named again has several captions; elsewhere that is a mistake
-    shares: tuple[float, float] = (0.1, 0.1)  # of validation and test, where the split is drawn
+    tables: tuple[str, ...]  # names of all tables in PATH
+    several: bool = False  # whether an image may have several rows, one per caption
+    shares: tuple[float, float] = (0.1, 0.1)  # shares of validation and test if splits are not given
 
     def __init__(self, config: CaptionFiles) -> None:
         super().__init__(config)
@@ -176,8 +181,10 @@ class CaptionReader(Reader):
 
     @abstractmethod
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        """Yield all rows of the tables below `place`; a DataError names the file and line of what is
-        wrong.
+        """Yield all rows of the tables in the folder `place`.
+
+        Raises:
+            DataError: If a row is wrong. The message names file and line.
         """
 
     def sources(self, folder: Path) -> Sequence[str]:
@@ -187,17 +194,20 @@ class CaptionReader(Reader):
         self._choose(folder)
 
     def decode(self, folder: Path) -> Arrays:
-        """Clean captions, pixels, tokens. Memory: the uint8 images, and what the threads have open."""
+        """Clean the captions, decode the images and compute the tokens.
+
+        The memory needed is that of the uint8 images and of the files that the threads have open.
+        """
         config, place, clean = self.config, folder / self.config.path, CLEANERS[self.config.clean]
         chosen, chosen_notes, _ = self._choose(folder)
         notes = list(chosen_notes)
         cleaned = [
             image._replace(captions=[clean(caption) for caption in image.captions]) for image in chosen
         ]
-        check_captions(config, cleaned, f"nothing is left of the caption with data.clean {config.clean!r}")
+        check_captions(config, cleaned, f"the caption is empty after data.clean {config.clean!r}")
         images = [image for image in cleaned if all(image.captions)]
         if empty_count := len(cleaned) - len(images):
-            notes.append(f"{images_are(empty_count)} without a caption once it is cleaned: left out")
+            notes.append(f"{images_are(empty_count)} without a caption after cleaning: left out")
 
         def decode(image: CaptionedImage) -> DecodedImage:
             try:
@@ -206,7 +216,9 @@ class CaptionReader(Reader):
                 if config.allow_missing:
                     return DecodedImage(np.zeros(1, np.uint8), ("unreadable",))
                 position = f"{image.row.file.name}, {image.row.position}"
-                raise DataError(f"{error} {position} names it; --allow-missing leaves it out.") from None
+                raise DataError(
+                    f"{error} {position} names it. Pass --allow-missing to leave it out."
+                ) from None
 
         pixels, remarks = decode_all(decode, images, config.shape)
         notes += image_notes(remarks)
@@ -233,16 +245,18 @@ class CaptionReader(Reader):
 
 @DATASETS.add("captions")
 class CaptionFolder(CaptionFiles):
-    """Any images with a table of one of these three names. The first table is read.
+    """Any images with a table of captions. The first existing table of these three is read.
 
-    PATH/captions.csv      columns `image` and `caption`; `split` (train, val, test), else it is drawn; and the group:
-                           `group`, `case_id` or `patient_id`, else each image is its own. An image may have
-                           several rows: the first caption is trained on, all are references
-    PATH/captions.txt      the same, as Flickr8k names it
-    PATH/annotation.json   R2Gen's: `train`, `val` and `test`, each a list of objects with `id`, `report` and `image_path`. Each
-                           image of a report is an item; the group is `subject_id`, else `id`
+    PATH/captions.csv      columns `image` and `caption`. Optional are `split` (train, val, test), else
+                           splits are random, and the group as `group`, `case_id` or `patient_id`, else
+                           each image is its own group. An image may have several rows: its first caption
+                           is used for training, and all captions are references
+    PATH/captions.txt      the same table, as in Flickr8k
+    PATH/annotation.json   as in R2Gen: `train`, `val` and `test` are lists of objects with `id`, `report`
+                           and `image_path`. Each image of a report is an item, and its group is
+                           `subject_id`, else `id`
 
-    PATH/images/IMAGE      or PATH/Images/IMAGE or PATH/IMAGE; the ending may be left out in the table
+    PATH/images/IMAGE      or PATH/Images/IMAGE or PATH/IMAGE; the table may omit the file ending
     """
 
     name: Literal["captions"] = "captions"
@@ -260,7 +274,7 @@ class CaptionFolder(CaptionFiles):
 
 
 class CaptionFolderReader(CaptionReader):
-    """Reads a single `captions.csv`."""
+    """Reader of `captions.csv`."""
 
     tables = ("captions.csv",)
     several = True
@@ -277,13 +291,13 @@ class CaptionFolderReader(CaptionReader):
 
 
 class CaptionTextReader(CaptionFolderReader):
-    """Reads the same table as Flickr8k names it."""
+    """Reader of `captions.txt`, the same table under Flickr8k's name."""
 
     tables = ("captions.txt",)
 
 
 class AnnotationReader(CaptionReader):
-    """Reads the reports of R2Gen (Chen et al. 2020, github.com/zhjohnchan/R2Gen)."""
+    """Reader of `annotation.json` as in R2Gen (Chen et al. 2020, github.com/zhjohnchan/R2Gen)."""
 
     tables = ("annotation.json",)
 
@@ -291,7 +305,7 @@ class AnnotationReader(CaptionReader):
         file = place / self.tables[0]
         for split, entries in json_object(file, utf8(file)):
             if split not in SPLITS or not isinstance(entries, list):
-                raise DataError(f"{file}: must have lists named {', '.join(SPLITS)}, but has {split!r}.")
+                raise DataError(f"{file} must only have lists named {', '.join(SPLITS)}, but has {split!r}.")
             for number, entry in enumerate(entries):
                 values = (
                     dict(entry)
@@ -307,7 +321,7 @@ class AnnotationReader(CaptionReader):
                     or not all(isinstance(path, str) for path in paths)
                 ):
                     raise DataError(
-                        f"{file}, {position}: 'image_path' must be a list of paths. Give each report its images."
+                        f"{file}, {position}: 'image_path' must be a list of the report's images."
                     )
                 caption = caption_text(file, position, values.get("report"))
                 group = values.get("subject_id", values.get("id"))
@@ -322,24 +336,28 @@ def _places(image: str) -> tuple[str, ...]:
 
 
 class CaptionedImage(NamedTuple):
-    """An image that is read."""
+    """An image with all its captions."""
 
-    row: CaptionRow  # the first that names it
-    file: str  # below PATH; blank where it is missing
-    captions: list[str]  # cleaned; blank where one is missing
+    row: CaptionRow  # the first row that names the image
+    file: str  # path in PATH; "" if missing
+    captions: list[str]  # "" for a missing caption
     split: str  # train, val or test
 
 
 def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], list[str], list[str]]:
-    """Choose the images of each split. Reads the tables and lists the folder, but opens no image.
+    """Choose the images of each split. This reads the tables and lists the folder, but opens no image.
+
+    Args:
+        reader: Reader of the set, with its config.
+        folder: The data folder.
 
     Returns:
-        The images, those that train first and each split in the tables' order; notes; and the sources below
-        the data folder: CLIP's files, the tables and the images.
+        The images, with the test images last and otherwise in the order of the tables; notes; and all source
+        files relative to the data folder: CLIP's files, the tables and the images.
 
     Raises:
-        DataError: a missing or broken table, a caption or image that is missing, an image named twice, a
-            group in two splits, an empty split, CLIP's files missing.
+        DataError: If a table is missing or damaged, a caption or image is missing, an image is named twice, a
+            group is in two splits, a split is empty, or CLIP's files are missing.
     """
     config, layout = reader.config, _layout(reader, folder)
     place = folder / config.path
@@ -351,36 +369,37 @@ def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], l
     if are_drawn:
         groups = _numbers(firsts)
         if groups.max() < len(SPLITS) - 1:
-            problem = "has fewer than 3 groups, too few to draw a split from. Add others, or give the split."
+            problem = "has fewer than 3 groups, too few for three splits. Add groups, or a column `split`."
             raise DataError(f"{firsts[0].file} {problem}")
         splits = draw_splits(groups, *layout.shares).tolist()
     check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
     texts = [[collapse_spaces(row.caption) for row in rows] for rows in rows_by_image]
     files = _find(config, place, firsts)
     images = [CaptionedImage(*parts) for parts in zip(firsts, files, texts, splits, strict=True)]
-    check_captions(config, images, "no caption")
+    check_captions(config, images, "the caption is missing")
     chosen = [image for image in images if image.file and all(image.captions)]
     check_filled(splits, [image.split for image in chosen], place, NONE)
     notes = []
     if missing_count := files.count(""):
-        notes.append(f"{images_are(missing_count)} named in a table and missing: left out")
+        notes.append(f"{images_are(missing_count)} named in a table but missing: left out")
     if empty := sum(not all(captions) for captions in texts):
         notes.append(f"{images_are(empty)} without a caption: left out")
     if several := sum(len(captions) > 1 for captions in texts):
         notes.append(
-            f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are"
-            " references"
+            f"{several:,} of {len(images):,} images have several captions: training uses the first one, and"
+            " all are references"
         )
     if are_drawn:
-        notes.append("no splits are given: drawn by group")
+        notes.append("the tables give no splits: split at random by group")
     sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
     sources += [f"{config.path}/{name}" for name in (*layout.tables, *filter(None, files))]
     return sorted(chosen, key=lambda image: image.split == "test"), notes, sources
 
 
 def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
-    """Return the reader of `captions.csv` if that is there, else the set's own, else that of another table of
-    `CaptionFolder`.
+    """Return the reader of the first layout whose tables exist.
+
+    The order is: `captions.csv`, the set's own layout, the other tables of `CaptionFolder`.
     """
     config, place = reader.config, folder / reader.config.path
     layouts = [CaptionFolderReader(config), reader, CaptionTextReader(config), AnnotationReader(config)]
@@ -394,7 +413,7 @@ def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
 
 
 def _refuse_other_tables(place: Path, table_names: Sequence[str]) -> None:
-    """Refuse (DataError) a folder that has tables, but none of the wanted ones."""
+    """Raise a DataError if the folder has tables, but none of the supported ones."""
     files = [file for file in (*place.glob("*"), *place.glob("*/*")) if file.suffix.lower() in TABLES]
     tables = [
         file.relative_to(place).as_posix()
@@ -402,16 +421,15 @@ def _refuse_other_tables(place: Path, table_names: Sequence[str]) -> None:
         if not file.stem.lower().startswith(("readme", "license"))
     ]
     if tables:
-        are = "is" if len(tables) == 1 else "are"
         raise DataError(
-            f"{place} has none of {choices(table_names)}. It has {choices(sorted(tables), limit=3)}, which {are}"
-            " not read. Write captions.csv with the columns image and caption, one row per caption; split"
-            " and group are optional."
+            f"{place} has none of the tables {choices(table_names)}, but has"
+            f" {choices(sorted(tables), limit=3)}. Write captions.csv with the columns image and caption, one"
+            " row per caption. The columns split and group are optional."
         )
 
 
 def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
-    """Return the rows of each image."""
+    """Return the rows of each image, in the order of their first rows."""
     rows_by_image: dict[str, list[CaptionRow]] = {}
     for row in layout.rows(place):
         for text in (row.caption, row.images[0], row.group or ""):
@@ -421,8 +439,8 @@ def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
             raise repeated_image_error(row, rows[0])
         if rows and (row.split, row.group) != (rows[0].split, rows[0].group):
             raise DataError(
-                f"{row.file}, {row.position}: {row.images[-1]!r} has another split or group than in"
-                f" {rows[0].position}. Give all captions of an image the same."
+                f"{row.file}, {row.position}: {row.images[-1]!r} has a different split or group than in"
+                f" {rows[0].position}. Give all captions of an image the same split and group."
             )
         rows.append(row)
     if not rows_by_image:
@@ -433,38 +451,45 @@ def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
 def repeated_image_error(row: CaptionRow, first: CaptionRow) -> DataError:
     first_position = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
     return DataError(
-        f"{row.file}, {row.position}: names {row.images[-1]!r} again, which {first_position} has. Keep one of the two."
+        f"{row.file}, {row.position}: names {row.images[-1]!r} again, after"
+        f" {first_position}. Keep one of the two."
     )
 
 
 def _numbers(rows: list[CaptionRow]) -> Labels:
-    """Number the groups; an image without a group is one of its own."""
+    """Number the groups (N,). An image without a group is its own group."""
     return number_groups(
         f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows
     )
 
 
 def check_captions(config: CaptionFiles, images: list[CaptionedImage], problem: str) -> None:
-    """Refuse (DataError) the first image that lacks a caption, unless it may be left out; `what` says why it
-    lacks one.
+    """Raise a DataError for the first image without a caption, unless such images may be left out.
+
+    Args:
+        config: Its `allow_missing` allows images without a caption.
+        images: The images to check.
+        problem: Why a caption is empty, for the message.
     """
     for image in images:
         if not all(image.captions) and not config.allow_missing:
             raise DataError(
-                f"{image.row.file}, {image.row.position}: {problem}. Write one, remove the row, or go on without"
-                " such images with --allow-missing."
+                f"{image.row.file}, {image.row.position}: {problem}. Write one, remove the row, or pass"
+                " --allow-missing to leave out such images."
             )
 
 
 def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str]:
-    """Return the file of each image, below `place`; blank where it is missing, which is refused unless it is
-    allowed.
+    """Return the path of each image in `place`, or "" for a missing image if `allow_missing` is set.
+
+    Raises:
+        DataError: If an image is missing, or two rows name the same file.
     """
     paths = _files(place)
     files = [next((paths[image] for image in row.images if image in paths), "") for row in rows]
     first: dict[str, CaptionRow] = {}
     for row, file in zip(rows, files, strict=True):
-        if file and first.setdefault(file, row) is not row:  # once with its ending, once without
+        if file and first.setdefault(file, row) is not row:  # once with its ending and once without
             raise repeated_image_error(row, first[file])
     missing_rows = [row for row, file in zip(rows, files, strict=True) if not file]
     if missing_rows and not config.allow_missing:
@@ -477,20 +502,19 @@ def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str
 
 
 def _files(place: Path) -> dict[str, str]:
-    """Return every file below `place`, by its path and by its path without the ending; folders may be
-    links.
-    """
+    """Return all files in `place` and its folders, by path and by path without ending. Links are followed."""
     paths: dict[str, str] = {}
-    inside: dict[str, set[str]] = {}  # of a folder: where it and those that it lies in really are
+    inside: dict[str, set[str]] = {}  # folder -> real paths of the folder and its parents
     for folder, folders, names in os.walk(place, followlinks=True):
         around, real = inside.get(os.path.dirname(folder), set()), os.path.realpath(folder)  # noqa: PTH120
-        if real in around:  # a link back: it has no end
+        if real in around:  # a link to a parent would be followed forever
             folders.clear()
             continue
         inside[folder] = around | {real}
         relative_folder = Path(folder).relative_to(place).as_posix()
+        # Images come first, so a name without ending means the image and not another file of that name.
         for name in sorted(names, key=lambda name: (PurePath(name).suffix.lower() not in ENDINGS, name)):
             path = name if relative_folder == "." else f"{relative_folder}/{name}"
             paths[path] = path
-            paths.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122  an image before another file of its name
+            paths.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122
     return paths

@@ -1,13 +1,10 @@
-"""NIH ChestX-ray14 and sets in its layouts: what can be set, which images there are, which split they belong
-to, their pixels.
+"""NIH ChestX-ray14 and sets in its layouts: settings, reader, and the choice of images and splits.
 
-Everything that can be wrong with the table, the splits or the folder is found by `choose`, before an image is
-opened and before a run starts; on a set as large as NIH's (112,120 images) that takes about a second, most of
-it the table.
+`choose` finds every error of the table, the splits and the folder before an image is opened and before a run
+starts. On a set as large as NIH's (112,120 images) it takes about a second, most of it for the table.
 
-Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding that the table has no column for). A
-cell that is none of these is refused with its line and column, because a label that is guessed would only
-show as a strange score.
+Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding without a column). Any other cell is an
+error with line and column, because a guessed label would only show up as a strange score.
 
 Shapes: N images, K findings, H height and width.
 """
@@ -38,27 +35,24 @@ from recstudy.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.data.splits import Rows, check_filled, check_whole, letters, number_groups, utf8, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
-# torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown
-# there.
+# torchxrayvision's default_pathologies, in its order. NIH labels only the first 14.
 NIH_FINDINGS = (
     "Atelectasis", "Consolidation", "Infiltration", "Pneumothorax", "Edema", "Emphysema", "Fibrosis",
     "Effusion", "Pneumonia", "Pleural_Thickening", "Cardiomegaly", "Nodule", "Mass", "Hernia",
 )  # fmt: skip
 FINDINGS = (*NIH_FINDINGS, "Lung Lesion", "Fracture", "Lung Opacity", "Enlarged Cardiomediastinum")
-LISTS = {"train_val_list.txt": "train", "test_list.txt": "test"}  # of the official layout
+LISTS = {"train_val_list.txt": "train", "test_list.txt": "test"}  # split files of the official layout
 VALUES = {"0": 0, "1": 1, "": UNKNOWN, "0.0": 0, "1.0": 1}  # spreadsheets write 0.0 in a column with blanks
-OTHER_COLUMNS = ("id", "patient_id", "split")  # of labels.csv
-# Images that train: the lines of NIH's train_val_list.txt, and about 60 % of its 36,024 with a finding.
+OTHER_COLUMNS = ("id", "patient_id", "split")  # columns of labels.csv that are not findings
+# Training images: the lines of NIH's train_val_list.txt, and about 60 % of its 36,024 lines with a finding.
 NIH = {"multilabel": 86_524, "single": 21_500}
 SAMPLE_PATH = "nih_cxr64"  # 1,000 of NIH's images at 64 pixels
-SAMPLE = {"multilabel": (658, 142), "single": (198, 41)}  # its images that train and that validate
-TEST_SHARE = 0.2  # of the images, where no split is given; drawn with seed 0, the same for every `split_seed`
+SAMPLE = {"multilabel": (658, 142), "single": (198, 41)}  # training and validation images of the sample
+TEST_SHARE = 0.2  # share of test images if no split is given; chosen with seed 0, whatever `split_seed` is
 
 
 class ChestFindings(DataConfig):
-    """Labels an image: 18 of 1 (yes), 0 (no) or -1 (unknown); or, with `findings` "single", one class of the
-    18.
-    """
+    """Labels of chest X-rays: 18 findings of 1 (yes), 0 (no) or -1 (unknown), or one finding as the class."""
 
     classes: ClassVar[int] = len(FINDINGS)
     class_names: ClassVar[tuple[str, ...]] = FINDINGS
@@ -66,8 +60,8 @@ class ChestFindings(DataConfig):
     findings: Literal["multilabel", "single"] = Field(
         "multilabel",
         description=(
-            "every finding of an image; or one: only the images with exactly one known finding, which is the"
-            " class (a single classification token needs that: contradiction HRM-ChestXRay-2)"
+            "multilabel: all findings of every image; single: only images with exactly one known finding,"
+            " which is the class (a single classification token needs that: contradiction HRM-ChestXRay-2)"
         ),
     )
 
@@ -78,39 +72,37 @@ class ChestFindings(DataConfig):
 
 @DATASETS.add("chest_xray14")
 class ChestXray14(ChestFindings):
-    """NIH ChestX-ray14 (Wang et al. 2017), or any set in its layout, with its labels of 14 of the 18
-    findings.
+    """NIH ChestX-ray14 (Wang et al. 2017) with labels for 14 of 18 findings, or any set in its layout.
 
-    Below the data folder, either as NIH gives it,
+    The folder PATH has either NIH's files,
 
         PATH/Data_Entry_2017*.csv    columns `Image Index`, `Finding Labels` (joined by |) and `Patient ID`
-        PATH/train_val_list.txt      the official split with test_list.txt; both files or none
+        PATH/train_val_list.txt      the official split, with test_list.txt; both files or none
         PATH/images/*.png            or images_001/images/*.png to images_012/images/*.png
 
-    or with a table of one column a finding,
+    or a table with one column per finding:
 
-        PATH/labels.csv              columns `id`, `patient_id`, findings (0, 1 or blank), and `split` (train, val, test)
-        PATH/images/ID.png           or another ending
+        PATH/labels.csv              columns `id`, `patient_id`, one per finding (0, 1 or blank), and `split`
+                                     (train, val, test)
+        PATH/images/ID.png           or another file ending
 
-    Given splits are used, and then a `val` split is the validation split, whatever `validation` and
-    `split_seed` say. Without given splits 20 % of the images are for test, and `validation` of the rest are
-    held out. Every split keeps all images of a patient together; given ones that do not are refused. `limit`
-    takes whole patients, a given validation split's in proportion.
+    If the files give splits, they are used, and `validation` and `split_seed` have no effect on a given `val`
+    split. Otherwise 20 % of the images are the test split, and the share `validation` of the rest is held
+    out. All images of a patient are in the same split. Given splits that divide a patient are an error.
+    `limit` takes whole patients and keeps the proportion of a given validation split.
 
-    Colour images become grey, and 16-bit ones 8-bit by value / 257, or by the 8, 10, 12 or 14 bits that the
-    largest value of all of them takes. The notes of the data set say how many.
+    Colour images become grey. Images of 16 bits are scaled to 8 bits by value / 257, or by the 8, 10, 12 or
+    14 bits of the largest value in all images. The notes of the data set count both.
     """
 
     title: ClassVar[str] = "NIH ChestX-ray14"
 
     name: Literal["chest_xray14"] = "chest_xray14"
-    path: str = Field(SAMPLE_PATH, description="below the data folder")
+    path: str = Field(SAMPLE_PATH, description="folder of the set, relative to the data folder")
     size: int = Field(
-        64, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels a side"
+        64, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels per side"
     )
-    allow_missing: bool = Field(
-        False, description="leave out the images that the table names and the folder lacks"
-    )
+    allow_missing: bool = Field(False, description="leave out images of the table that are missing")
 
     @property
     def shape(self) -> Shape:
@@ -129,7 +121,7 @@ class ChestXray14(ChestFindings):
 
 
 class ChestReader(Reader):
-    """Reads and checks everything but the pixels before a run starts: see `choose`."""
+    """Reader of chest X-rays. `choose` checks everything except for the pixels before a run starts."""
 
     advice = PATH_ADVICE
 
@@ -144,22 +136,25 @@ class ChestReader(Reader):
         self._choose(folder)
 
     def decode(self, folder: Path) -> Arrays:
-        """Decode what was chosen. Memory: the uint8 images, and what the threads have open."""
+        """Decode the chosen images.
+
+        The memory needed is that of the uint8 images and of the files that the threads have open.
+        """
         chosen, config = self._choose(folder), self.config
         paths = [folder / config.path / file for file in chosen.files]
         decode = partial(decode_image, size=config.size, mode="L")
         images, remarks = decode_all(partial(decode, bits=16), paths, config.shape)
         notes = [*chosen.notes, *image_notes(remarks)]
-        # By row: the bits of the values of each image of 16 bits.
+        # Row -> bit depth of the values, for images of 16 bits.
         depths = {
             row: depth for row, words in enumerate(remarks) for depth in DEPTHS if f"{depth}-bit" in words
         }
         if depths:
-            bits = max(depths.values())  # of the whole set, so that equal values stay equal
+            bits = max(depths.values())  # one depth for the whole set, so that equal values stay equal
             scale = (
                 "value / 257"
                 if bits == 16
-                else f"value * 255 / {2**bits - 1:,}, for no value has more than {bits} bits"
+                else f"value * 255 / {2**bits - 1:,}, because no value has more than {bits} bits"
             )
             notes.append(f"{images_are(len(depths))} of 16 bits: scaled to 8 by {scale}")
             for row in depths if bits < 16 else ():
@@ -171,33 +166,31 @@ class ChestReader(Reader):
 
 
 class ChosenXrays(NamedTuple):
-    """The images that are read, training images first, each split in the table's order."""
+    """The chosen images, with the test images last and otherwise in the order of the table."""
 
-    files: list[str]  # below PATH
+    files: list[str]  # paths in PATH
     labels: Labels  # (N, 18), or (N,) for single findings
-    groups: Labels  # (N,) patients, numbered as they come
+    groups: Labels  # (N,) patients, numbered in order of appearance
     splits: list[str]  # train, val or test
     notes: list[str]
-    sources: list[str]  # below the data folder: the table, the lists of splits and the images
+    sources: list[str]  # relative to the data folder: the table, the lists of splits and the images
 
 
 def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
-    """Choose the images of each split. Opens the table and lists the image folders, but opens no image.
+    """Choose the images of each split. This reads the table and lists the folders, but opens no image.
 
     Raises:
-        DataError: a missing or broken table, missing images, a label that is none, a patient in two splits,
-            an empty split.
+        DataError: If the table is missing or damaged, images are missing, a label is invalid, a patient is in
+            two splits, or a split is empty.
     """
     config: ChestXray14 = reader.config
     place = folder / config.path
-    tables = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]  # of either layout
+    tables = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]
     if not tables:
         either = f"{config.path}/labels.csv or Data_Entry_2017*.csv"
         raise reader.not_found(folder, either if place.is_dir() else config.path)
     if len(tables) > 1:
-        raise DataError(
-            f"{place} has {' and '.join(table.name for table in tables)}. Keep the one that counts."
-        )
+        raise DataError(f"{place} has {' and '.join(table.name for table in tables)}. Keep one of them.")
     rows, paths = Rows(tables[0]), _images(place)
     images, patients, labels, given_splits = read_table(rows, paths)
     table_name = rows.file.name
@@ -207,7 +200,7 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
         if not config.allow_missing:
             of = f"{len(missing_images):,} of {len(images):,} images named in {table_name}"
             raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
-        notes.append(f"{images_are(len(missing_images))} named in {table_name} and missing: left out")
+        notes.append(f"{images_are(len(missing_images))} named in {table_name} but missing: left out")
     groups = number_groups(patients)
     splits = given_splits or draw_test_split(rows, groups)
     check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
@@ -219,7 +212,9 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
         if several.any():
             notes.append(f"{images_are(several.sum())} without exactly one known finding: left out")
     if not given_splits:
-        notes.append("no splits are given: drawn by patient, 20 % of the images for test")
+        notes.append(
+            "the table gives no splits: 20 % of the images are the test split, chosen at random by patient"
+        )
     if unknown := [
         name for name, column in zip(FINDINGS, labels[chosen].T, strict=True) if (column == -1).all()
     ]:
@@ -240,9 +235,8 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
 
 
 def _images(place: Path) -> dict[str, str]:
-    """Return file name to path below `place`; each folder is listed once, as looking for each of 112,120
-    files takes long.
-    """
+    """Return the path in `place` of each image file, by file name."""
+    # Each folder is listed once, because a look-up of each of NIH's 112,120 files takes long.
     paths: dict[str, str] = {}
     for folder in [place / "images", *sorted(place.glob("images_*/images"))]:
         for entry in list(os.scandir(folder)) if folder.is_dir() else ():
@@ -255,27 +249,33 @@ def _images(place: Path) -> dict[str, str]:
 
 
 def draw_test_split(rows: Rows, groups: Labels) -> list[str]:
-    """Draw a split by patient, where none is given; `load` holds the validation split out of the training
-    images.
+    """Choose a random test split by patient, for sets without splits.
+
+    The rest is training, from which `load` holds out the validation split.
     """
     if groups.max() == 0:
         raise DataError(
-            f"{rows.file} has one patient only, who cannot be in both train and test. Add others, or a split."
+            f"{rows.file} has only one patient, who cannot be in both train and test. Add other patients, or"
+            " give a split."
         )
     test = whole_groups(groups, max(1, round(TEST_SHARE * len(groups))), seed=0)
     return np.where(test, "test", "train").tolist()
 
 
 def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str], Labels, list[str] | None]:
-    """Read the table, checked row by row; a DataError names the line and the column of what is wrong.
+    """Read the table and check it row by row.
 
-    An `id` without an ending is that of one of the image `files` of the folder, else of a missing PNG file.
+    Args:
+        rows: Rows of the table.
+        files: Image files in the folder. They complete an `id` without an ending.
 
     Returns:
-        For each row the file name, the patient, the labels (N, K) and the split, or None if no splits are
-        given.
+        File names, patients, labels (N, K), and splits or None if the files give no splits.
+
+    Raises:
+        DataError: If a cell is wrong. The message names line and column.
     """
-    if rows.file.name == "labels.csv":  # one column a finding; those that are missing are unknown
+    if rows.file.name == "labels.csv":  # one column per finding; findings without a column are unknown
         files_by_name = {
             PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS
         }
@@ -288,10 +288,10 @@ def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str]
 
         images = _unique(rows, "id", file_name)
         return images, [patient for _, patient in rows.keys("patient_id")], _columns(rows), rows.splits()
-    # one column of finding names; the findings that NIH does not label are unknown
+    # One column with the names of all findings. Findings that NIH does not label are unknown.
     images = _unique(rows, "Image Index")
     patients = [patient for _, patient in rows.keys("Patient ID")]
-    labels_by_cell: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
+    labels_by_cell: dict[str, list[int]] = {}  # NIH's 112,120 rows have only 836 different cells
     for line, cell in rows.column("Finding Labels"):
         if cell not in labels_by_cell:
             labels_by_cell[cell] = _names(rows, line, cell)
@@ -300,28 +300,29 @@ def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str]
 
 
 def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:
-    """Return the file of each row; a file in two rows could be in two splits."""
+    """Return the file of each row. A file in two rows is an error, because it could be in two splits."""
     first: dict[str, int] = {}
     for line, cell in rows.keys(column):
         name = file_name(cell)
         if first.setdefault(name, line) != line:
             raise rows.error(
-                line, column, f"names {name!r} again, which line {first[name]} has. Keep one of the two"
+                line, column, f"names {name!r} again, after line {first[name]}. Keep one of the two"
             )
     return list(first)
 
 
 def _columns(rows: Rows) -> Labels:
+    """Return the labels (N, K) of a table with one column per finding."""
     for name in rows.header:
         if name not in OTHER_COLUMNS and (finding := near_finding(name)):
             raise DataError(
-                f"{rows.file} has a column {name!r}, which is no finding. Did you mean {finding!r}? Rename or"
-                " remove it."
+                f"{rows.file} has a column {name!r}, which is not a finding. Did you mean {finding!r}? Rename"
+                " or remove it."
             )
     labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
     names = [name for name in FINDINGS if name in rows.header]
     if not names:
-        raise DataError(f"{rows.file} has no column of a finding: of {choices(FINDINGS)}.")
+        raise DataError(f"{rows.file} has no column of a finding. Findings are {choices(FINDINGS)}.")
     for name in names:
         for row, (line, cell) in enumerate(rows.column(name)):
             if cell not in VALUES:
@@ -331,8 +332,10 @@ def _columns(rows: Rows) -> Labels:
 
 
 def near_finding(name: str) -> str:
-    """Return the finding whose words a column's name has (`Pleural Effusion`), or nearly so; empty if it is
-    one, or near none.
+    """Return the finding that a misspelt column probably means, or "".
+
+    The name has all words of the finding, as `Pleural Effusion` has those of `Effusion`, or similar letters.
+    The result is "" if the name is itself a finding, or is similar to none.
     """
     if name in FINDINGS:
         return ""
@@ -346,11 +349,11 @@ def near_finding(name: str) -> str:
 
 
 def _names(rows: Rows, line: int, cell: str) -> list[int]:
-    """Return (K,) the labels of `Effusion|Mass`, `No Finding` or a blank."""
+    """Return the labels (K,) of a cell such as `Effusion|Mass`, `No Finding` or a blank."""
     names = [] if cell == "No Finding" else cell.split("|")
     for name in names if cell else []:
         if name not in NIH_FINDINGS:
-            allowed = f"'No Finding' alone or of {', '.join(NIH_FINDINGS)}"
+            allowed = f"'No Finding' alone or names of {', '.join(NIH_FINDINGS)}"
             raise rows.error(
                 line, "Finding Labels", f"must be {allowed}, but got {name!r}", nearest(name, NIH_FINDINGS)
             )
@@ -358,20 +361,22 @@ def _names(rows: Rows, line: int, cell: str) -> list[int]:
 
 
 def _listed(place: Path, images: list[str]) -> list[str] | None:
-    """Return the split of each image by the official lists, where they are there."""
+    """Return the split of each image from the official lists, or None if both lists are missing."""
     existing_lists = [name for name in LISTS if (place / name).exists()]
     if not existing_lists:
         return None
     if lacks := [name for name in LISTS if name not in existing_lists]:
-        raise DataError(f"{place / lacks[0]} is missing, but {existing_lists[0]} is there. Put both or none.")
+        raise DataError(
+            f"{place / lacks[0]} is missing, but {existing_lists[0]} exists. Provide both or none."
+        )
     listed: dict[str, str] = {}
     for name, split in LISTS.items():
         for image in utf8(place / name).split():
             if listed.setdefault(image, split) != split:
                 raise DataError(
-                    f"{place / name} names {image}, which train_val_list.txt names too. Keep one of the two."
+                    f"{place / name} and train_val_list.txt both name {image}. Remove it from one of them."
                 )
     for image in images:
         if image not in listed:
-            raise DataError(f"{place}: neither {' nor '.join(LISTS)} names {image}. Add it to one of them.")
+            raise DataError(f"{image} of {place} is in neither {' nor '.join(LISTS)}. Add it to one of them.")
     return [listed[image] for image in images]

@@ -1,6 +1,6 @@
-"""How a reader makes arrays of image files, and any folder of them by class.
+"""Decode image files into arrays, and the data set `folder`: one folder of images per class.
 
-Pillow is imported where it is used, so that a warm cache costs none of it.
+Pillow is imported inside functions, because a cached data set does not need it.
 
 Shapes: N images, C channels, H height, W width, K classes.
 """
@@ -26,51 +26,59 @@ from recstudy.files import refuse_stand_in
 if TYPE_CHECKING:
     from PIL import Image
 
-PIECE = 1024  # images that wait to be decoded at a time
+PIECE = 1024  # images that are queued for decoding at a time
 GREY_MODES = ("1", "L", "LA", "La")
 ENDINGS = frozenset(
     {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".jp2", ".pgm", ".ppm"}
 )
-DEPTHS = (8, 10, 12, 14, 16)  # bits of the values of scanners and cameras, which files of 16 bits store
+DEPTHS = (8, 10, 12, 14, 16)  # bit depths of scanners and cameras, stored in files of 16 bits
 REMARKS = {
-    "transparent": "transparent in part: shown on white",
-    "several frames": "of several frames or pages: the first is read",
+    "transparent": "partly transparent: shown on white",
+    "several frames": "of several frames or pages: the first one is read",
     "colour": "in colour: converted to grey",
     "unreadable": "not readable: left out",
 }
 
 
 def images_are(count: int | np.integer[Any]) -> str:
+    """Return the beginning of a note, such as "2 images are"."""
     return "1 image is" if count == 1 else f"{count:,} images are"
 
 
 def images_missing(place: Path, count: int, of: str, first: str) -> DataError:
-    """Return what to raise where so many images are missing below `place`, `of` how many, such as `2 of 7
-    images`.
+    """Return the error for missing images in the folder `place`.
+
+    Args:
+        place: Folder of the data set.
+        count: Number of missing images.
+        of: Missing and expected images in words, such as `2 of 7 images`.
+        first: The first missing image.
     """
-    are, them = ("is missing:", "it") if count == 1 else ("are missing, the first is", "them")
-    return DataError(
-        f"{place}: {of} {are} {first}. Put {them} there, or go on without {them} with --allow-missing."
-    )
+    are, them = ("is missing:", "it") if count == 1 else ("are missing. The first one is", "them")
+    return DataError(f"{place}: {of} {are} {first}. Add {them}, or pass --allow-missing to leave {them} out.")
 
 
 class DecodedImage(NamedTuple):
-    """The pixels of one file, and the remarks on it for a note: keys of `REMARKS`, or the bits that its
-    values take.
-    """
+    """The pixels of one file, and remarks for the notes of the data set."""
 
     pixels: Pixels  # (C, size, size)
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...]  # keys of `REMARKS`, or a bit depth such as `12-bit`
 
 
 def decode_all(
     decode: Callable[[Any], DecodedImage], items: Sequence[Any], shape: Shape
 ) -> tuple[Pixels, list[tuple[str, ...]]]:
-    """Decode all items, in order, on all cores: Pillow lets other threads run while it decodes.
+    """Decode all items in order, on all cores.
+
+    Args:
+        decode: Decodes one item.
+        items: The N items, such as files.
+        shape: (C, H, W) of the decoded images.
 
     Returns:
         The pixels (N, C, H, W), and the remarks on each image.
     """
+    # Threads are enough, because Pillow releases Python's lock while it decodes.
     pixels, remarks = np.empty((len(items), *shape), np.uint8), list[tuple[str, ...]]()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(items), PIECE):
@@ -81,28 +89,28 @@ def decode_all(
 
 
 def image_notes(remarks: Iterable[tuple[str, ...]]) -> list[str]:
-    """Return the notes of a data set on what was changed in how many of its images."""
+    """Return notes that count the images that were changed while decoding."""
     counts = Counter(chain.from_iterable(remarks))
     return [f"{images_are(counts[name])} {words}" for name, words in REMARKS.items() if counts[name]]
 
 
 def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImage:
-    """Decode a file as a viewer shows it: turned by its EXIF mark, a transparent ground as white, the first
-    frame.
+    """Decode the first frame of a file as a viewer shows it.
 
-    The shorter side is resized (bilinear, antialiased) and the centre cut out, as torchvision does.
+    The image is rotated by its EXIF orientation, and transparent pixels become white. The shorter side is
+    resized (bilinear, antialiased) and the centre is cropped, as torchvision does.
 
     Args:
         file: The image.
-        size: Pixels a side.
-        mode: "RGB" or "L", as Pillow calls them.
-        bits: If given, the image becomes grey, and grey values of 16 bits are scaled so that `bits` of them
-            become 8. The remark on such an image is the least of `DEPTHS` that its values fit into, such as
+        size: Pixels per side.
+        mode: Pillow's "RGB" or "L".
+        bits: If given, the image becomes grey, and grey values of 16 bits are scaled from `bits` to 8 bits.
+            The remark on such an image is the smallest of `DEPTHS` that its values fit into, such as
             `12-bit`.
 
     Raises:
-        DataError: The file is no image, or one of more than 8 bits a channel, whose values Pillow would cut
-            off. Grey values of 16 bits are read if `bits` are given.
+        DataError: If the file is not an image, or has more than 8 bits per channel, which Pillow would cut
+            off. Grey values of 16 bits are allowed if `bits` is given.
     """
     from PIL import Image
     from torchvision.transforms.v2 import functional as F
@@ -110,13 +118,13 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
     try:
         with Image.open(file) as image:
             is_wide = image.mode.startswith("I")
-            # Pillow drops the low half of 16 bits a channel, but in images of grey alone.
+            # Pillow drops the lower 8 of 16 bits per channel, except in grey images.
             is_deep = not image.mode.startswith(("I", "F")) and ";16" in str(getattr(image, "tile", ""))
             if image.mode.startswith("F") or is_deep or (is_wide and not bits):
-                depth = f"(mode {image.mode}{', 16 bits a channel' * is_deep})"
+                depth = f"(mode {image.mode}{', 16 bits per channel' * is_deep})"
                 if bits:
-                    raise DataError(f"{file} is no grey image of 8 or 16 bits {depth}. Save it as one.")
-                raise DataError(f"{file} has more than 8 bits a channel {depth}. Save it with 8.")
+                    raise DataError(f"{file} is not a grey image of 8 or 16 bits {depth}. Save it as one.")
+                raise DataError(f"{file} has more than 8 bits per channel {depth}. Save it with 8 bits.")
             frame, remarks = _as_shown(image)
             if is_wide:
                 frame, depth_remark = _scaled(frame, file, bits)
@@ -137,14 +145,14 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
 
 
 def _scaled(image: Image.Image, file: Path, bits: int) -> tuple[Image.Image, str]:
-    """Return grey values of 16 bits scaled so that `bits` of them become 8, and the remark on them."""
+    """Scale grey values from `bits` to 8 bits. Return the image and the remark with its bit depth."""
     from PIL import Image
 
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65_535:
         raise DataError(
-            f"{file} has values from {values.min():,} to {values.max():,}, outside of 16 bits (0 to 65,535). "
-            "Save it with 8 or 16 bits."
+            f"{file} has values from {values.min():,} to {values.max():,}, but values of 16 bits are from 0"
+            " to 65,535. Save it with 8 or 16 bits."
         )
     depth = next(depth for depth in DEPTHS if values.max() < 2**depth)
     return (
@@ -165,7 +173,8 @@ def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
         if opacity.min() < 255:
             on_white = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
             if np.ptp(opacity) and not np.ptp(np.asarray(on_white), axis=(0, 1)).any():
-                raise ValueError("it is white on a transparent ground, which is shown on white")
+                # A white image on a transparent background would become a blank image.
+                raise ValueError("it is white on a transparent background, which is shown on white")
             image = on_white.convert("L" if image.mode in GREY_MODES else "RGB")
             remarks += ("transparent",)
     return image, remarks
@@ -173,15 +182,13 @@ def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
 
 @DATASETS.add("folder")
 class ImageFolder(DataConfig):
-    """Any folder of images by class: `PATH/train/CLASS/*.png`, `PATH/test/CLASS/*.png`, below the data
-    folder.
-    """
+    """Any images with one folder per class: `PATH/train/CLASS/*.png` and `PATH/test/CLASS/*.png`."""
 
     name: Literal["folder"] = "folder"
-    path: str = Field(description="below the data folder, such as `cifar100_subset`")
-    class_count: int = Field(ge=2, description="classes; checked against the folders")
+    path: str = Field(description="folder of the set, relative to the data folder, such as `cifar100_subset`")
+    class_count: int = Field(ge=2, description="number of classes; must match the folders")
     size: int = Field(
-        32, ge=4, le=1024, description="images are resized and centre-cropped to this many pixels a side"
+        32, ge=4, le=1024, description="images are resized and centre-cropped to this many pixels per side"
     )
     channels: Literal[1, 3] = 3
 
@@ -202,7 +209,7 @@ class ImageFolder(DataConfig):
 
 
 class ImageFolderReader(Reader):
-    """Labels are the positions of the sorted class names."""
+    """Reader of a folder per class. A label is the position of the class in the sorted class names."""
 
     config: ImageFolder
 
@@ -228,14 +235,18 @@ class ImageFolderReader(Reader):
         return Arrays(*parts)._replace(notes=tuple(image_notes(remarks)))
 
     def check(self, folder: Path) -> None:
-        """Refuse (DataError) parts that have not the classes that the config counts, each with an image."""
+        """Check that both splits have the same classes, as many as the config says, each with an image.
+
+        Raises:
+            DataError: If a class or its images are missing, or the number of classes differs.
+        """
         train, test = (set(self._classes(folder, part)) for part in ("train", "test"))
         place, count = folder / self.config.path, len(train)
         for name in sorted(train ^ test):
             has, lacks = ("train", "test") if name in train else ("test", "train")
             raise DataError(
-                f"{place / lacks / name} is missing: class {name!r} is in {has} only. Give both the same"
-                " class folders."
+                f"{place / lacks / name} is missing: class {name!r} is in {has} only. Train and test need the"
+                " same class folders."
             )
         if count != self.config.class_count:
             raise DataError(
@@ -245,8 +256,8 @@ class ImageFolderReader(Reader):
         for part in ("train", "test"):
             for name in sorted(train - {file.partition("/")[0] for file, _ in self._files(folder, part)}):
                 raise DataError(
-                    f"{place / part / name} has no images. Put those of its class there, in no folder below"
-                    " it, or remove the class from train and test."
+                    f"{place / part / name} has no images. Add images directly to this folder, or remove the"
+                    " class from train and test."
                 )
 
     def _classes(self, folder: Path, part: str) -> list[str]:
@@ -256,9 +267,8 @@ class ImageFolderReader(Reader):
             raise self.not_found(folder, f"{self.config.path}/{part}") from None
 
     def _files(self, folder: Path, part: str) -> list[tuple[str, int]]:
-        """Return the images of a part, with their labels. Every visible file counts, so that a stray one is
-        named.
-        """
+        """Return the files of a split with their labels."""
+        # Every visible file counts as an image, so an error names a stray file.
         place = folder / self.config.path / part
         classes = enumerate(self._classes(folder, part))
         return [
@@ -269,7 +279,7 @@ class ImageFolderReader(Reader):
 
 
 def _names(place: Path, are_folders: bool) -> list[str]:
-    """Return the visible files, or the folders, in `place`."""
+    """Return the sorted names of the visible files, or folders, in `place`."""
     with os.scandir(place) as entries:
         return sorted(
             entry.name

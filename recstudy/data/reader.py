@@ -94,7 +94,7 @@ class Reader(ABC):
         """
 
     def program(self) -> Sequence[str | int]:
-        """Return name and version of the package that contains the data or the program that generates them."""
+        """Return name and version of the package that contains the data, or of the generating program."""
         return ()
 
     def repeats(self, decoded: Arrays) -> tuple[str, ...]:

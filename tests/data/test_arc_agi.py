@@ -269,7 +269,10 @@ def test_a_task_that_is_none_is_named(folder, place, value, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", r"training_solutions.json must be a JSON object of tasks by name. Unpack or download it again."),
+        (
+            "[]",
+            r"training_solutions.json must be a JSON object of tasks by name. Unpack or download it again.",
+        ),
         ("{", r"training_solutions.json cannot be read \(.*\). Unpack or download it again."),
         (None, r"^ARC-AGI-1 \(subset .*\) not found under .* \(arc_agi/arc-agi_training_solutions.json is"),
     ],

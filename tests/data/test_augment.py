@@ -167,6 +167,8 @@ def test_an_augmentation_must_be_known_and_give_images_of_the_same_kind(monkeypa
     ):
         Augment(more=("filp",))
     monkeypatch.setitem(AUGMENTATIONS, "wrong", wrong)
-    message = r"the augmentation 'wrong' must return images \(8, 3, 32, 32\) uint8, as it was given, but returned "
+    message = (
+        r"the augmentation 'wrong' must return images \(8, 3, 32, 32\) uint8, as it was given, but returned "
+    )
     with pytest.raises(ConfigError, match=f"^{message}{got}$"):
         augment(photographs(), Augment(more=("wrong",)), generator())

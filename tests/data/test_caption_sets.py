@@ -181,7 +181,7 @@ def test_sets_without_splits_are_split_by_group(tmp_path, kind, counts):
     assert [captions[1:] for captions in texts if len(captions) > 1] == (
         [["A second report."]] if kind is CovCtr else []
     )
-    assert "no splits are given: drawn by group" in decoded.notes
+    assert "the tables give no splits: split at random by group" in decoded.notes
     if groups is not None:
         assert (
             len(set(groups[held_out_rows]))
@@ -291,14 +291,14 @@ def test_cache_gives_labels_captions_and_tokenizer(own_set):
     ("change", "clean", "message", "left", "note"),
     [
         (lambda own_set: edit(own_set, "image 2 shows two discs.", "  "), "none",
-         "captions.csv, line 4: no caption. Write one, remove the row, or go on without such images with --allow-missing.",
+         "captions.csv, line 4: the caption is missing. Write one, remove the row, or pass --allow-missing to leave out such images.",
          [0, 10, 30, 40], "1 image is without a caption: left out"),
         (lambda own_set: edit(own_set, "image 2 shows two discs.", "12mm xxxx"), "report",
-         "captions.csv, line 4: nothing is left of the caption with data.clean 'report'. Write one",
-         [0, 10, 30, 40], "1 image is without a caption once it is cleaned: left out"),
+         "captions.csv, line 4: the caption is empty after data.clean 'report'. Write one",
+         [0, 10, 30, 40], "1 image is without a caption after cleaning: left out"),
         (lambda own_set: (own_set / "images/i1.png").unlink(), "none",
-         "1 of 8 images is missing: images/i1.png (captions.csv, line 3). Put it there, or go on without it with --allow-missing.",
-         [0, 20, 30, 40], "1 image is named in a table and missing: left out"),
+         "1 of 8 images is missing: images/i1.png (captions.csv, line 3). Add it, or pass --allow-missing to leave it out.",
+         [0, 20, 30, 40], "1 image is named in a table but missing: left out"),
         (lambda own_set: (own_set / "images/i1.png").write_bytes(b"no image"), "none", "images/i1.png cannot be read as an image (",
          [0, 20, 30, 40], "1 image is not readable: left out"),
     ],
@@ -315,12 +315,12 @@ def test_row_without_image_or_caption_is_refused_or_left_out(own_set, change, cl
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda own_set: edit(own_set, "i1.png", "i0"), "line 3: names 'i0' again, which line 2 has. Keep one of the two."),
-        (lambda own_set: edit(own_set, "i6.png", "i5.png"), "captions.csv, line 8: 'i5.png' has another split or group than in line 7."),
+        (lambda own_set: edit(own_set, "i1.png", "i0"), "line 3: names 'i0' again, after line 2. Keep one of the two."),
+        (lambda own_set: edit(own_set, "i6.png", "i5.png"), "captions.csv, line 8: 'i5.png' has a different split or group than in line 7."),
         (lambda own_set: edit(own_set, "group", "Patient ID"), "has a column 'Patient ID'. Did you mean 'patient_id'?"),
         (lambda own_set: edit(own_set, "test,d", "test,a"), "own: group a is in train and test; 1 group is in more than one split."),
         (lambda own_set: (own_set / "captions.csv").write_text("image,caption,group\ni0.png,a,a\ni1.png,b,b\n"),
-         "own/captions.csv has fewer than 3 groups, too few to draw a split from. Add others, or give the split."),
+         "own/captions.csv has fewer than 3 groups, too few for three splits. Add groups, or a column `split`."),
     ],
 )  # fmt: skip
 def test_a_bad_table_is_refused(own_set, change, message):
@@ -345,7 +345,7 @@ def test_several_captions_of_an_image_are_its_references(tmp_path):
         assert data.tokenizer.decode(data.test.labels[0, 1:].tolist()) == f"caption 0 of image {image}"
         assert (
             data.notes[0]
-            == "10 of 10 images have several captions: the first is trained on, all are references"
+            == "10 of 10 images have several captions: training uses the first one, and all are references"
         )
 
 
@@ -359,8 +359,8 @@ def test_a_table_of_another_format_is_named_with_the_formats_that_are_read(tmp_p
         "images/i0.png",
     )
     message = (
-        f"own has none of captions.csv, captions.txt, annotation.json. It has {table}, which is not read. "
-        "Write captions.csv with the columns image and caption, one row per caption; split and group are optional."
+        f"own has none of the tables captions.csv, captions.txt, annotation.json, but has {table}. "
+        "Write captions.csv with the columns image and caption, one row per caption. The columns split and group are optional."
     )
     with pytest.raises(DataError, match=re.escape(message)):
         load(config(), tmp_path)
@@ -386,8 +386,8 @@ def test_the_reports_of_r2gen_are_read(tmp_path):
     assert (decoded.train_groups.tolist(), decoded.test_captions) == ([0, 0, 0, 0], [["Clear."]])
 
     for change, message in [
-        ({"dev": []}, "annotation.json: must have lists named train, val, test, but has 'dev'."),
-        ({"val": [{"id": 1, "report": "a"}]}, "val[0]: 'image_path' must be a list of paths."),
+        ({"dev": []}, "annotation.json must only have lists named train, val, test, but has 'dev'."),
+        ({"val": [{"id": 1, "report": "a"}]}, "val[0]: 'image_path' must be a list of the report's images."),
         ({"val": reports("val", 2)["val"]}, "group 7 is in train and val"),
         (
             {"val": [{"report": "half \ud83d", "image_path": ["c.png"]}]},
@@ -405,13 +405,13 @@ def test_the_reports_of_r2gen_are_read(tmp_path):
         (PeirGross, "peir_gross_captions.json", '{"0.jpg": "a", "3.jpg": "half \\ud83d"}',
          r"key '3.jpg': '.ud83d' is half of a surrogate pair, not a character"),
         (PeirGross, "peir_gross_captions.json", r'{"\udc00.jpg": "a"}', r"key '.udc00.jpg': '.udc00' is half of"),
-        (Roco, "data/validation/radiology/captions.txt", "ROCO_9 no tab\n", "line 1: must be 2 cells with a tab between, but got 1"),
+        (Roco, "data/validation/radiology/captions.txt", "ROCO_9 no tab\n", "line 1 must have 2 cells separated by tabs, but has 1"),
         (MedPix, "splitted_dataset/descriptions_dev.jsonl", "{\n", r"line 1: this is not JSON \(Expecting property name"),
         (MedPix, "splitted_dataset/descriptions_dev.jsonl", "[1]\n", "line 1: must be a JSON object"),
         (MedPix, "splitted_dataset/descriptions_dev.jsonl", '{"image": "a", "U_id": "b"}\n', "line 1: 'Description' is missing"),
         (PeirGross, "peir_gross_captions.json", '{"00001.jpg": 3}', "00001.jpg: a caption must be a text, but got '3'"),
         (PeirGross, "peir_gross_captions.json", '{"00001.jpg": "a", "00001.jpg": "b"}',
-         "key '00001.jpg': names 'images/00001.jpg' again, which key"),
+         "key '00001.jpg': names 'images/00001.jpg' again, after key"),
         (PeirGross, "peir_gross_captions.json", "{}", "has no rows"),
     ],
 )  # fmt: skip

@@ -149,7 +149,7 @@ def test_without_splits_patients_are_drawn(tmp_path):
     assert len(decoded.test_labels) == 20
     assert np.array_equal(decoded.test_images, other_seed.test_images)
     assert not set(decoded.train_groups) & set(decoded.test_groups)
-    assert decoded.notes[0] == "no splits are given: drawn by patient, 20 % of the images for test"
+    assert decoded.notes[0] == "the table gives no splits: 20 % of the images are the test split, chosen at random by patient"
 
 
 def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
@@ -177,9 +177,9 @@ def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
 @pytest.mark.parametrize(
     ("highest", "pixels", "scale"),
     [
-        (4095, [255, 100, 16], "value * 255 / 4,095, for no value has more than 12 bits"),
-        (16_383, [255, 25, 4], "value * 255 / 16,383, for no value has more than 14 bits"),
-        (4096, [64, 25, 4], "value * 255 / 16,383, for no value has more than 14 bits"),
+        (4095, [255, 100, 16], "value * 255 / 4,095, because no value has more than 12 bits"),
+        (16_383, [255, 25, 4], "value * 255 / 16,383, because no value has more than 14 bits"),
+        (4096, [64, 25, 4], "value * 255 / 16,383, because no value has more than 14 bits"),
         (16_384, [64, 6, 1], "value / 257"),
     ],
 )
@@ -200,7 +200,7 @@ def test_values_outside_of_sixteen_bits_are_refused(nih, value):
     (nih / "images/I2.png").unlink()
     paint(nih / "images/I2.tif", np.full((16, 16), value), np.int32)
     with pytest.raises(
-        DataError, match=rf"I2.tif has values from {value:,} to {value:,}, outside of 16 bits"
+        DataError, match=rf"I2.tif has values from {value:,} to {value:,}, but values of 16 bits are from 0 to 65,535"
     ):
         config().reader().read(nih.parent)
 
@@ -221,7 +221,7 @@ def test_ids_may_have_the_ending_of_their_image_or_none(nih):
 
     for cell, missing_file in (("i0.jpg", "i0.jpg"), ("I5.2", "I5.2.png")):
         (nih / "labels.csv").write_text(LABELS.replace("I5", cell))
-        with pytest.raises(DataError, match=f"is missing: images/{missing_file}. Put it there"):
+        with pytest.raises(DataError, match=f"is missing: images/{missing_file}. Add it, or pass"):
             config().reader().check(nih.parent)
 
 
@@ -251,13 +251,13 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
         (nih / f"images/{name}.png").unlink()
     with pytest.raises(
         DataError,
-        match=r"2 of 8 images named in labels.csv are missing, the first is images/I2.png. Put them",
+        match=r"2 of 8 images named in labels.csv are missing. The first one is images/I2.png. Add them",
     ):
         config().reader().check(nih.parent)
     decoded = config(allow_missing=True).reader().read(nih.parent)
     assert decoded.train_images[:, 0, 0, 0].tolist() == [0, 10, 30, 40]
     assert decoded.train_groups.tolist() == [0, 0, 1, 1]
-    assert decoded.notes[0] == "2 images are named in labels.csv and missing: left out"
+    assert decoded.notes[0] == "2 images are named in labels.csv but missing: left out"
 
     paint(nih / "images/I2.png", np.full((16, 16), 20))
     assert load(config(allow_missing=True), nih.parent).train.images[:, 0, 0, 0].tolist() == [
@@ -275,11 +275,11 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
         ("labels.csv", LABELS.replace("12,0,0,0,1,0", "12,0,0,0,1,2"),
          "line 5, column 'Edema' must be 0, 1 or blank (unknown), but got '2'."),
         # both spellings are one file, which could come to train and to test
-        ("labels.csv", LABELS.replace("I4", "I1.png"), "line 6, column 'id' names 'I1.png' again, which line 3 has. Keep"),
-        ("labels.csv", "id,patient_id\nI0,10\n", "labels.csv has no column of a finding: of "),
+        ("labels.csv", LABELS.replace("I4", "I1.png"), "line 6, column 'id' names 'I1.png' again, after line 3. Keep"),
+        ("labels.csv", "id,patient_id\nI0,10\n", "labels.csv has no column of a finding. Findings are "),
         ("labels.csv", LABELS.replace("I1,train", "I1,val"), "by labels.csv, patient 10 is in train and val"),
         ("Data_Entry_2017_v2020.csv", "Image Index\n",
-         "has labels.csv and Data_Entry_2017_v2020.csv. Keep the one that counts."),
+         "has labels.csv and Data_Entry_2017_v2020.csv. Keep one of them."),
         ("images_001/images/I3.png", "", "has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two."),
     ],
 )  # fmt: skip
@@ -302,11 +302,11 @@ def test_error_in_the_table_of_columns_is_named(nih, file, content, message):
     [
         (["Mass", "Effusion|Pneumotorax", "Mass"], (), (), "but got 'Pneumotorax'. Did you mean 'Pneumothorax'?"),
         (["Mass", "No Finding|Mass", "Mass"], (), (),
-         f"line 3, column 'Finding Labels' must be 'No Finding' alone or of {', '.join(NIH)}, but got 'No Finding'."),
-        (["Mass"] * 2, (), (), "Data_Entry_2017.csv has one patient only, who cannot be in both train and test"),
-        (["Mass"] * 4, (0, 1), (3,), "names 00000002_000.png. Add it to one of them."),
-        (["Mass"] * 4, (0, 1), (1, 2, 3), "test_list.txt names 00000001_001.png, which train_val_list.txt names too. Keep one"),
-        (["Mass"] * 4, (0, 1), (), "test_list.txt is missing, but train_val_list.txt is there. Put both or none."),
+         f"line 3, column 'Finding Labels' must be 'No Finding' alone or names of {', '.join(NIH)}, but got 'No Finding'."),
+        (["Mass"] * 2, (), (), "Data_Entry_2017.csv has only one patient, who cannot be in both train and test"),
+        (["Mass"] * 4, (0, 1), (3,), "is in neither train_val_list.txt nor test_list.txt. Add it to one of them."),
+        (["Mass"] * 4, (0, 1), (1, 2, 3), "test_list.txt and train_val_list.txt both name 00000001_001.png. Remove it"),
+        (["Mass"] * 4, (0, 1), (), "test_list.txt is missing, but train_val_list.txt exists. Provide both or none."),
     ],
 )  # fmt: skip
 def test_error_in_the_official_layout_is_named(tmp_path, findings, train, test, message):

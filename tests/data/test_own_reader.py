@@ -314,7 +314,9 @@ def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, mess
 )  # fmt: skip
 def test_captions_are_checked(tmp_path, changes, message):
     config = PhantomCaptions(size=16, length=8)
-    with pytest.raises(DataError, match=f"^the reader of Phantom .* returned wrong data: {re.escape(message)}.$"):
+    with pytest.raises(
+        DataError, match=f"^the reader of Phantom .* returned wrong data: {re.escape(message)}.$"
+    ):
         checked(config.reader().read(tmp_path)._replace(**changes), config)
 
 
@@ -322,7 +324,11 @@ def test_captions_are_checked(tmp_path, changes, message):
     ("method", "replacement", "message"),
     [
         ("sources", lambda *args: [], "names no source file. Return the files in `sources`, or the name"),
-        ("sources", lambda *args: "cells.npz", "must return a list from `sources`, but returned the text 'cells.npz'."),
+        (
+            "sources",
+            lambda *args: "cells.npz",
+            "must return a list from `sources`, but returned the text 'cells.npz'.",
+        ),
         (
             "sources",
             lambda *args: ["far/away.npz"],

@@ -117,7 +117,7 @@ def test_a_transparent_ground_is_white_and_counted(cats_and_dogs):
     assert decoded.train_images[[0, 3], 0, 0, 0].tolist() == [255, 255]
     assert decoded.train_images[[0, 3], 0, 4, 4].tolist() == [90, 0]
     assert (decoded.test_images[0, 0, 4, 4], decoded.test_images[2, 0, 4, 4]) == (255, 7)
-    assert decoded.notes[:1] == ("3 images are transparent in part: shown on white",)
+    assert decoded.notes[:1] == ("3 images are partly transparent: shown on white",)
 
 
 @pytest.mark.parametrize("ending", ["jpg", "png", "tif", "webp"])
@@ -143,7 +143,7 @@ def test_further_frames_are_counted(cats_and_dogs):
 
     assert 40 in decoded.train_images
     assert 90 not in decoded.train_images
-    assert decoded.notes[:1] == ("2 images are of several frames or pages: the first is read",)
+    assert decoded.notes[:1] == ("2 images are of several frames or pages: the first one is read",)
 
 
 def deep_png(file, values):
@@ -168,7 +168,7 @@ def test_sixteen_bits_a_channel_beside_grey_are_refused(tmp_path, channels):
     """Pillow gives the high bytes of such a file: of 12 bits 16 values would be left."""
     deep_png(tmp_path / "a.png", np.full((16, 16, channels), 300))
     for mode, bits in (("RGB", 0), ("L", 16)):
-        with pytest.raises(DataError, match=r"a.png .*16 bits a channel\). Save it "):
+        with pytest.raises(DataError, match=r"a.png .*16 bits per channel\). Save it "):
             decode_image(tmp_path / "a.png", 16, mode, bits)
 
 
@@ -176,15 +176,15 @@ def test_sixteen_bits_a_channel_beside_grey_are_refused(tmp_path, channels):
     ("change", "fields", "message"),
     [
         (lambda place: strokes("RGBA", 255).save(place / "train/cat/0.png"), {},
-         r"cat/0\.png cannot be read as an image \(it is white on a transparent ground"),
+         r"cat/0\.png cannot be read as an image \(it is white on a transparent background"),
         (lambda place: (place / "train/dog/1.png").write_text("version https://git-lfs.github.com/spec/v1\n"), {},
          r"dog/1\.png is a pointer of Git LFS or git-annex, not the file itself"),
         (lambda place: (place / "train/dog/1.png").write_bytes(b"\x89PNG"), {}, r"dog/1\.png cannot be read as an image .*Replace or remove it"),
         (lambda place: Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(place / "train/cat/0.png"), {},
-         r"cat/0\.png has more than 8 bits a channel \(mode I;16\). Save it with 8"),
+         r"cat/0\.png has more than 8 bits per channel \(mode I;16\). Save it with 8"),
         (lambda place: None, {"class_count": 3}, r"pets/train has 2 class folders, but data.class_count is 3. Set it to 2"),
         (lambda place: shutil.rmtree(place / "test/cat"), {}, r"pets/test/cat is missing: class 'cat' is in train only"),
-        (lambda place: [file.unlink() for file in (place / "test/cat").iterdir()], {}, r"pets/test/cat has no images. Put those"),
+        (lambda place: [file.unlink() for file in (place / "test/cat").iterdir()], {}, r"pets/test/cat has no images. Add images"),
         (lambda place: (place / "train/cat/gone.png").symlink_to("nowhere.png"), {}, r"cannot be listed: .*No such file .*gone.png"),
         (lambda place: (place / "train/cat/\udcff.png").symlink_to("0.png"), {},
          r"pets has a file whose name is not valid UTF-8: 'pets/train/cat/\\udcff.png'. Rename it"),
@@ -223,9 +223,7 @@ def test_an_archive_beside_a_missing_file_is_named(tmp_path, config, archive):
         else []
     ):
         (tmp_path / name).touch()
-    with pytest.raises(
-        DataError, match=rf"is missing\). Unpack {re.escape(archive)} in its folder.$"
-    ):
+    with pytest.raises(DataError, match=rf"is missing\). Unpack {re.escape(archive)} in its folder.$"):
         config.reader().check(tmp_path)
 
 
