@@ -149,7 +149,10 @@ def test_without_splits_patients_are_drawn(tmp_path):
     assert len(decoded.test_labels) == 20
     assert np.array_equal(decoded.test_images, other_seed.test_images)
     assert not set(decoded.train_groups) & set(decoded.test_groups)
-    assert decoded.notes[0] == "the table gives no splits: 20 % of the images are the test split, chosen at random by patient"
+    assert (
+        decoded.notes[0]
+        == "the table gives no splits: 20 % of the images are the test split, chosen at random by patient"
+    )
 
 
 def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
@@ -200,7 +203,8 @@ def test_values_outside_of_sixteen_bits_are_refused(nih, value):
     (nih / "images/I2.png").unlink()
     paint(nih / "images/I2.tif", np.full((16, 16), value), np.int32)
     with pytest.raises(
-        DataError, match=rf"I2.tif has values from {value:,} to {value:,}, but values of 16 bits are from 0 to 65,535"
+        DataError,
+        match=rf"I2.tif has values from {value:,} to {value:,}, but values of 16 bits are from 0 to 65,535",
     ):
         config().reader().read(nih.parent)
 

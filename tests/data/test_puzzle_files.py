@@ -237,7 +237,9 @@ def test_puzzles_that_ask_for_nothing_are_left_out_and_counted(folder):
         labels[[0, 1, 3, 4]].tolist(),
     )
     write(folder, "test", sets={"all": arrays(labels=0 * labels)})
-    with pytest.raises(DataError, match=r"test_labels must have a scored cell .not 0. in at least one puzzle"):
+    with pytest.raises(
+        DataError, match=r"test_labels must have a scored cell .not 0. in at least one puzzle"
+    ):
         load(FOLDER, folder)
 
 
