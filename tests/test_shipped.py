@@ -7,7 +7,7 @@ import pytest
 
 from recstudy.command import main
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
-from recstudy.config.fields import described
+from recstudy.config.fields import describe_fields
 from recstudy.report import Replications
 from recstudy.shipped import shipped
 from recstudy.study.plan import make_plan
@@ -49,8 +49,8 @@ def test_a_new_study_is_written_once_under_the_name_of_a_module(capsys, tmp_path
 
 def test_every_field_of_every_part_is_described(capsys):
     for kind in (TrainConfig, *FAMILIES.values(), *DATASETS.values()):
-        assert all(field.kind and "<" not in field.kind for field in described(kind, ""))
-    rows = {field.path: field for field in described(TrainConfig, "train.")}
+        assert all(field.kind and "<" not in field.kind for field in describe_fields(kind, ""))
+    rows = {field.path: field for field in describe_fields(TrainConfig, "train.")}
     assert rows["train.batch_size"][1:4] == ("int from 1", "128", "16, 32, 64, 128, 256, 512")
     assert (rows["train.halting"].kind, rows["train.augment.flip"].default) == ("batch, sample", "false")
     assert "model.latent_steps" in run_command(capsys, 0, "fields", "vitrm")

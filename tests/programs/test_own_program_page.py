@@ -59,11 +59,11 @@ def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path):
 def test_the_stand_in_takes_and_refuses_overrides_as_hydra_does(tmp_path):
     command = [sys.executable, str(EXAMPLE / "pretrain.py"), "arch.L_cycles=2", "epochs=10"]
 
-    ended = subprocess.run(
+    process = subprocess.run(
         [*command, "+checkpoint_path=out"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     refused = subprocess.run([*command, "arch.L_cycle=2"], cwd=tmp_path, capture_output=True, text=True)
 
-    assert re.search(r"^step 80: exact_accuracy 0\.\d{4}$", ended.stdout, re.MULTILINE)
+    assert re.search(r"^step 80: exact_accuracy 0\.\d{4}$", process.stdout, re.MULTILINE)
     assert os.listdir(tmp_path / "out") == ["step_80.npy"]
     assert (refused.returncode, refused.stderr[:32]) == (1, "Could not override 'arch.L_cycle")

@@ -198,10 +198,10 @@ def test_a_checkpoint_of_another_network_is_named_with_the_way_out(tmp_path):
     """The network's code was changed between a kill and the command that goes on."""
     trained(2, tmp_path)
     other_network = make_training(RUN)
-    other_network.state.network.more = torch.nn.Linear(1, 1)
+    other_network.state.network.extra_layer = torch.nn.Linear(1, 1)
 
     with pytest.raises(
         ConfigError,
-        match=r"checkpoint-000002.pt does not fit the network.* Missing key.*more.weight.*remove .* to train anew",
+        match=r"checkpoint-000002.pt does not fit the network.* Missing key.*extra_layer.weight.*remove .* to train anew",
     ):
         load_checkpoint(other_network, tmp_path)
