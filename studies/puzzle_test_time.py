@@ -94,7 +94,7 @@ def claims(trajectories: int, copies: int, puzzles: str) -> list[Claim]:
     """
     baseline, halted = {**FIRST, "metric": "exact_accuracy"}, {**FIRST, "metric": "halted_exact_accuracy"}
     noisy = {**FIRST, "metric": f"noisy_exact_accuracy.{trajectories}"}
-    # As many noisy trajectories as there are copies, for a comparison at equal FLOPs.
+    # As many noisy trajectories as there are copies.
     fewer_noisy = {**FIRST, "metric": f"noisy_exact_accuracy.{copies}"}
     voted = {**FIRST, "metric": f"voted_exact_accuracy.{copies}"}
     deep = {**baseline, "eval.depth": 64}

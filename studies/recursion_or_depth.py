@@ -1,17 +1,21 @@
-"""Does ViTRM recur to any end, or would as many layers of their own do the same?
+"""Is ViTRM's recursion useful, or would as many untied layers do the same?
 
-The ViTRM paper (002) sets its recursion beside ViTs of another width, without its moving average, so that its
-tables cannot tell recursion from depth. Here a ViT of the same width, heads and feed-forward size has the
-same updates, schedule and average. It is trained with as many FLOPs as ViTRM takes at each number of latent
-steps n: on CIFAR-10 9, 22 and 40 layers of their own for 4.4, 10.4 and 19.3 GFLOP an image, within 2 %. And
-once with as many parameters, 3.6 million in three layers: ViTRM's block, used once.
-Elsewhere, at matched compute: r recurrences of a block are worth r^0.46 blocks of their own in language
-models (arXiv:2604.21106), and an autoregressive TRM gains nothing on character-level tasks
-(arXiv:2603.08082). Published: nothing; the paper calls recursion an alternative to scale. If it is one, ViTRM
-is ahead of the ViT with its weights and not behind those with its FLOPs, which have up to 13 times as many.
-The preset `puzzles` asks it of TRM, whose paper (arXiv:2510.04871) does so too: 6x6 Sudokus, and a
-transformer of TRM's layers. Cost: quick, 6 minutes on 2 cores (measured); puzzles, 5; standard and paper, see
---dry-run.
+The ViTRM paper (002) compares its recursion with ViTs of another width, and without ViTRM's moving average.
+Its tables cannot separate recursion from depth. Here a ViT of the same width, heads and feed-forward size has
+the same updates, schedule and average. Its training FLOPs equal those of ViTRM at each number of latent steps
+n. On CIFAR-10 these are 9, 22 and 40 untied layers for 4.4, 10.4 and 19.3 GFLOP per image, within 2 %. A
+further ViT has as many parameters as ViTRM: 3.6 million in three layers, which is ViTRM's block used once.
+The preset `puzzles` compares TRM in the same way on 6x6 Sudokus, with a transformer of TRM's layers; TRM's
+paper (arXiv:2510.04871) makes this comparison too.
+
+Published: nothing; the paper calls recursion an alternative to scale. If that is so, ViTRM is better than the
+ViT with its parameters, and not worse than the ViTs with its FLOPs, which have up to 13 times as many
+parameters.
+
+Related work at matched compute: r recurrences of a block are worth r^0.46 untied blocks in language models
+(arXiv:2604.21106), and an autoregressive TRM gains nothing on character-level tasks (arXiv:2603.08082).
+
+Cost: quick, 6 minutes on 2 cores (measured); puzzles, 5 minutes; standard and paper, see --dry-run.
 
     python studies/recursion_or_depth.py
     python studies/recursion_or_depth.py --preset puzzles
@@ -28,33 +32,52 @@ SMALL = ViTRM(width=64, heads=4, layers=1, latent_tokens=1, patch=6, dropout=0.0
 SMALL_VIT = ViT(width=64, heads=4, layers=1, ffn_width=128, patch=6, dropout=0.0)
 VIT = ViT(width=384, heads=6, layers=3, ffn_width=768)
 AUGMENT = Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0)
-# By latent steps n: untied layers whose training FLOPs are those of ViTRM; GFLOP an image.
-LAYERS = {1: 9, 3: 22, 6: 40}  # 4.32 to 4.41, 10.56 to 10.35, 19.19 to 19.26
-SMALL_LAYERS = {3: 4, 6: 7}  # 0.0059 to 0.0054, 0.0101 to 0.0103
-# Of puzzles: TRM's two layers with attention, n + 1 times in its one cycle, and the same layers untied.
+# Untied layers by latent steps n, chosen so that the training FLOPs equal those of ViTRM. The comments give
+# the GFLOP per image of the ViT and of ViTRM.
+LAYERS = {1: 9, 3: 22, 6: 40}  # 4.32 and 4.41, 10.56 and 10.35, 19.19 and 19.26
+SMALL_LAYERS = {3: 4, 6: 7}  # 0.0059 and 0.0054, 0.0101 and 0.0103
+# On puzzles, TRM applies its two layers with attention n + 1 times in its one cycle; the transformer has the
+# same layers untied.
 GRIDS = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32, "prefix": 1, "layers": 2}
 TINY, TINY_FLAT, TINY_LAYERS = TRM(**GRIDS, cycles=1), Transformer(**GRIDS), {1: 4, 3: 8, 6: 14}
-PUZZLERS = ("TRM", "transformer")
-SLOTS = TrainConfig(
-    halting="sample", supervision_steps=4, evaluation_steps=8, evaluation_depths=8, halt_weight=0.5, schedule="update",
-    epochs=2, batch_size=32, learning_rate=4e-3, final_learning_rate=4e-4, warmup=0.03, weight_decay=0.1, beta2=0.95,
-    ema_decay=0.99, selection="last",
-)  # fmt: skip
+PUZZLE_MODELS = ("TRM", "transformer")
+PUZZLE_TRAIN = TrainConfig(
+    halting="sample",
+    supervision_steps=4,
+    evaluation_steps=8,
+    evaluation_depths=8,
+    halt_weight=0.5,
+    schedule="update",
+    epochs=2,
+    batch_size=32,
+    learning_rate=4e-3,
+    final_learning_rate=4e-4,
+    warmup=0.03,
+    weight_decay=0.1,
+    beta2=0.95,
+    ema_decay=0.99,
+    selection="last",
+)
 
 
 def variants(
     flat: ModelConfig, layers: dict[int, int], names: tuple[str, str] = ("ViTRM", "ViT")
 ) -> list[Variant]:
-    """The recursive model and its equal in FLOPs at each n, and the one with its parameters, whose depth does
-    not go by n.
+    """Return the recursive model and the flat model with equal FLOPs at each n, and the flat model with equal
+    parameters, whose depth does not depend on n.
+
+    Args:
+        flat: The model without recursion.
+        layers: Its number of layers by latent steps n.
+        names: The names of the recursive and of the flat model.
     """
-    deep, wide = names
-    models = {(deep, n): {"model.latent_steps": n} for n in layers}
+    recursive_name, flat_name = names
+    models = {(recursive_name, n): {"model.latent_steps": n} for n in layers}
     models |= {
-        (f"{wide}, equal FLOPs", n): {"model": flat.model_copy(update={"layers": depth})}
+        (f"{flat_name}, equal FLOPs", n): {"model": flat.model_copy(update={"layers": depth})}
         for n, depth in layers.items()
     }
-    models |= {(f"{wide}, equal parameters", 0): {"model": flat}}
+    models[f"{flat_name}, equal parameters", 0] = {"model": flat}
     return [
         Variant(
             f"model={model}, n={n}" if n else f"model={model}",
@@ -66,49 +89,69 @@ def variants(
     ]
 
 
-def claims(on: str, few: int, names: tuple[str, str] = ("ViTRM", "ViT"), by: float = 0.5) -> list[Claim]:
-    """What 002 would have to show of CIFAR-10, with half a point, which its figures call a difference; of
-    puzzles with five.
+def claims(
+    data: str, min_n: int, names: tuple[str, str] = ("ViTRM", "ViT"), margin: float = 0.5
+) -> list[Claim]:
+    """Return what the ViTRM paper would have to show on CIFAR-10.
+
+    Args:
+        data: The data, in words.
+        min_n: The fewest latent steps of the preset.
+        names: The names of the recursive and of the flat model.
+        margin: Half a point, which the paper's figures call a difference. Puzzles have five points.
     """
-    deep, wide = names
-    three = {"model": deep, "n": 3}
-
-    def gain(model: str) -> Interaction:
-        return Interaction(of={"model": model, "n": 6}, over={"model": model, "n": few})
-
+    recursive_name, flat_name = names
+    recursive, flat = {"model": recursive_name}, {"model": f"{flat_name}, equal FLOPs"}
     return [
-        Claim(f"Recursion is more than its block used once: {deep} at n=3 is ahead of a {wide} with as many parameters, {on}",
-              lower={"model": f"{wide}, equal parameters"}, higher=three, margin=by),
-        Claim(f"Recursion is as good as depth: at n=3 {deep} and a {wide} with as many FLOPs are the same, {on}",
-              lower={"model": f"{wide}, equal FLOPs", "n": 3}, higher=three, within=by),
-        Claim(f"More recursion gains more than more depth: from n={few} to n=6, and of layers by as many FLOPs, {on}",
-              lower=gain(f"{wide}, equal FLOPs"), higher=gain(deep), margin=by),
-    ]  # fmt: skip
+        Claim(
+            f"Recursion is more than its block used once: {recursive_name} at n=3 is ahead of a {flat_name}"
+            f" with as many parameters, {data}",
+            lower={"model": f"{flat_name}, equal parameters"},
+            higher={**recursive, "n": 3},
+            margin=margin,
+        ),
+        Claim(
+            f"Recursion is as good as depth: at n=3 {recursive_name} and a {flat_name} with as many FLOPs are"
+            f" the same, {data}",
+            lower={**flat, "n": 3},
+            higher={**recursive, "n": 3},
+            within=margin,
+        ),
+        Claim(
+            f"More recursion gains more than more depth: from n={min_n} to n=6, and of layers by as many"
+            f" FLOPs, {data}",
+            lower=Interaction(of={**flat, "n": 6}, over={**flat, "n": min_n}),
+            higher=Interaction(of={**recursive, "n": 6}, over={**recursive, "n": min_n}),
+            margin=margin,
+        ),
+    ]
 
 
-def report(score: str, *told: str) -> list[Part]:
-    """`told` are what learning curves show beside the loss."""
+def report(score: str, *curves: str) -> list[Part]:
+    """Return the report. `curves` are the metrics that learning curves show besides the loss."""
     return [
-        Table("models", metrics=(score, "params", "train_gflops", "train_pflop"), group="train_pflop",
-              title="Rows that cost about the same"),
+        Table(
+            "models",
+            metrics=(score, "params", "train_gflops", "train_pflop"),
+            group="train_pflop",
+            title="Rows that cost about the same",
+        ),
         Pareto("cost", x="train_gflops", y=score),
         Pareto("size", x="params", y=score),
-        LearningCurves(metrics=("train_loss", *told)),
-    ]  # fmt: skip
+        LearningCurves(metrics=("train_loss", *curves)),
+    ]
 
 
-REPORT, SOLVED = (
-    report("top1_accuracy", "selection_top1_accuracy"),
-    report("exact_accuracy", "supervision_steps_used"),
-)
+REPORT = report("top1_accuracy", "selection_top1_accuracy")
+PUZZLE_REPORT = report("exact_accuracy", "supervision_steps_used")
 LEVELS = [
-    Table("levels", metrics=("level_accuracy.*",), title="Accuracy (%) by the steps that an image takes"),
+    Table("levels", metrics=("level_accuracy.*",), title="Accuracy (%) by difficulty level"),
     Curve(
         "by_level",
         x="eval.part",
         y="level_accuracy",
         by="variant",
-        title="Accuracy against the steps that an image takes",
+        title="Accuracy by difficulty level",
     ),
 ]
 
@@ -126,7 +169,7 @@ study = Study(
         "puzzles": RunConfig(
             data=Sudoku(side=6, givens=10, rounds=8),
             model=TINY,
-            train=SLOTS,
+            train=PUZZLE_TRAIN,
             resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
@@ -150,16 +193,16 @@ study = Study(
     },
     variants={
         "quick": variants(SMALL_VIT, SMALL_LAYERS),
-        "puzzles": variants(TINY_FLAT, TINY_LAYERS, PUZZLERS),
+        "puzzles": variants(TINY_FLAT, TINY_LAYERS, PUZZLE_MODELS),
         "standard": variants(VIT, LAYERS),
         "paper": variants(VIT, LAYERS),
     },
     seeds={"quick": 3, "puzzles": 3, "standard": 2, "paper": 3},
     max_seeds={"quick": 10},
-    report={"quick": [*REPORT, *LEVELS], "puzzles": SOLVED, "standard": REPORT, "paper": REPORT},
+    report={"quick": [*REPORT, *LEVELS], "puzzles": PUZZLE_REPORT, "standard": REPORT, "paper": REPORT},
     claims={
         "quick": claims("synthetic boards", 3),
-        "puzzles": claims("synthetic 6x6 Sudokus", 1, PUZZLERS, 5.0),
+        "puzzles": claims("synthetic 6x6 Sudokus", 1, PUZZLE_MODELS, 5.0),
         "standard": claims("CIFAR-10", 1),
         "paper": claims("CIFAR-10", 1),
     },

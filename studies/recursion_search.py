@@ -1,16 +1,21 @@
 """How deep should a recursive model think, how many supervision steps does it need, and in which batches?
 
-A search by TPE over what all recursive models share: latent steps, cycles (of each level where there are
-several), supervision steps and the batch size; one family at a time, or several that read the same data in
-one search (--family vitrm --family trm). MicarVLMoE is not recursive: it is searched over its experts, how
-many of them a token has, and the batch size. Papers state single points of this space (002: n = 3, N_sup = 1;
-004: N = 2, T = 3; TRM: n = 6, T = 3), which are tried first. The score is the one on the held-out split:
-top-1 accuracy; of ImageHRM and MicarVLMoE, which write captions, the share of tokens that they get right.
-The best ten are run again with fresh seeds, because the best of many is lucky; the budget pays for these too.
-Quick's captions are drawn (synthetic), and so are the Sudokus of the preset `puzzles`, whose score is the
-share that is solved. Read with it: one learning rate for all batch sizes; add train.learning_rate to `vary`
-where the budget allows. Cost: quick, 5 minutes on 2 cores; standard (MNIST, MedPix), hours of a GPU; paper
-(CIFAR-10, ROCOv2), as --budget says.
+A TPE search over the settings that all recursive models share: latent steps, cycles (of each level if there
+are several), supervision steps and batch size. It searches one family at a time, or several families that
+read the same data (--family vitrm --family trm). MicarVLMoE is not recursive; its search is over its experts,
+the experts per token, and the batch size. The score is measured on the held-out split. It is top-1 accuracy,
+or the share of right tokens for ImageHRM and MicarVLMoE, which write captions. The ten best trials run again
+with new seeds, because the best of many trials is lucky; the budget covers these runs too.
+
+Published: single points of this space, which are tried first: n = 3, N_sup = 1 (002); N = 2, T = 3 (004); n =
+6, T = 3 (TRM).
+
+Caveats: quick's captions are synthetic. So are the Sudokus of the preset `puzzles`, whose score is the share
+of solved puzzles. All batch sizes have one learning rate. If the budget allows, add train.learning_rate to
+`vary`.
+
+Cost: quick, 8 minutes on 2 cores (measured); standard (MNIST, MedPix), hours of a GPU; paper (CIFAR-10,
+ROCOv2), as --budget states.
 
     python studies/recursion_search.py
     python studies/recursion_search.py --family hrm --budget 30
@@ -25,12 +30,12 @@ from recstudy.data import Cifar10, CovCtr, Digits, MedPix, Mnist, PhantomCaption
 from recstudy.models import HRM, TRM, HRMImage, ImageHRM, MicarVLMoE, ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
-QUICK = TrainConfig(epochs=12, batch_size=32, learning_rate=4e-3, warmup=0.1, ema_decay=0.9)
-STANDARD = TrainConfig(epochs=10, learning_rate=1e-3, warmup=0.05, ema_decay=0.999)
-PAPER = TrainConfig(epochs=100, learning_rate=3e-4, warmup=0.03, ema_decay=0.999, precision="bfloat16")
+QUICK_TRAIN = TrainConfig(epochs=12, batch_size=32, learning_rate=4e-3, warmup=0.1, ema_decay=0.9)
+STANDARD_TRAIN = TrainConfig(epochs=10, learning_rate=1e-3, warmup=0.05, ema_decay=0.999)
+PAPER_TRAIN = TrainConfig(epochs=100, learning_rate=3e-4, warmup=0.03, ema_decay=0.999, precision="bfloat16")
 SMALL = {"width": 48, "heads": 4}
 PATCHES = {"tokens": "patch", "positions": "learned"}
-CAPTIONS = TrainConfig(
+CAPTION_TRAIN = TrainConfig(
     epochs=8,
     batch_size=32,
     halt_weight=0.5,
@@ -39,7 +44,7 @@ CAPTIONS = TrainConfig(
     gradient_clip=1.0,
     ema_decay=0.98,
 )
-WORDS = TrainConfig(
+MICAR_TRAIN = TrainConfig(
     epochs=6,
     batch_size=16,
     learning_rate=1e-3,
@@ -47,15 +52,27 @@ WORDS = TrainConfig(
     caption_mean="batch",
     ema_decay=0.0,
 )
-EYES = {"backbone": "small", "weights": "random", "tuned": True}
-PUZZLES = TrainConfig(
-    halting="sample", supervision_steps=4, evaluation_steps=8, evaluation_depths=8, halt_weight=0.5, epochs=2, batch_size=32,
-    learning_rate=4e-3, final_learning_rate=4e-4, warmup=0.03, schedule="update", weight_decay=0.1, beta2=0.95, ema_decay=0.99,
-)  # fmt: skip
+BACKBONE = {"backbone": "small", "weights": "random", "tuned": True}
+PUZZLE_TRAIN = TrainConfig(
+    halting="sample",
+    supervision_steps=4,
+    evaluation_steps=8,
+    evaluation_depths=8,
+    halt_weight=0.5,
+    epochs=2,
+    batch_size=32,
+    learning_rate=4e-3,
+    final_learning_rate=4e-4,
+    warmup=0.03,
+    schedule="update",
+    weight_decay=0.1,
+    beta2=0.95,
+    ema_decay=0.99,
+)
 CELLS = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32}
 REPORTS = {"tokenizer": "word", "clean": "report", "length": 80}
 MIXTURE = MicarVLMoE(
-    **EYES,
+    **BACKBONE,
     pyramid_width=16,
     width=64,
     heads=4,
@@ -72,7 +89,7 @@ study = Search(
     presets={
         "quick": (
             [
-                RunConfig(data=Digits(limit=600), model=model, train=QUICK, resources=Resources(gpus=0))
+                RunConfig(data=Digits(limit=600), model=model, train=QUICK_TRAIN, resources=Resources(gpus=0))
                 for model in (
                     ViTRM(**SMALL, layers=1, patch=2, latent_tokens=8, dropout=0.0),
                     HRMImage(**SMALL, patch=2, low_layers=1, high_layers=1),
@@ -83,18 +100,20 @@ study = Search(
             + [
                 RunConfig(
                     data=PhantomCaptions(),
-                    model=ImageHRM(**EYES, **LOOPS, **SMALL),
-                    train=CAPTIONS,
+                    model=ImageHRM(**BACKBONE, **LOOPS, **SMALL),
+                    train=CAPTION_TRAIN,
                     resources=Resources(gpus=0),
                 ),
-                RunConfig(data=PhantomCaptions(), model=MIXTURE, train=WORDS, resources=Resources(gpus=0)),
+                RunConfig(
+                    data=PhantomCaptions(), model=MIXTURE, train=MICAR_TRAIN, resources=Resources(gpus=0)
+                ),
             ]
         ),
         "puzzles": [
             RunConfig(
                 data=Sudoku(side=6, givens=10, rounds=8),
                 model=model,
-                train=PUZZLES,
+                train=PUZZLE_TRAIN,
                 resources=Resources(gpus=0),
             )
             for model in (
@@ -104,7 +123,7 @@ study = Search(
         ],
         "standard": (
             [
-                RunConfig(data=Mnist(), model=model, train=STANDARD)
+                RunConfig(data=Mnist(), model=model, train=STANDARD_TRAIN)
                 for model in (
                     ViTRM(width=128, heads=4, layers=2),
                     HRMImage(width=128, heads=4, low_layers=2, high_layers=2),
@@ -113,18 +132,18 @@ study = Search(
                 )
             ]
             + [
-                RunConfig(data=MedPix(), model=ImageHRM(), train=STANDARD),
-                RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=STANDARD),
+                RunConfig(data=MedPix(), model=ImageHRM(), train=STANDARD_TRAIN),
+                RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=STANDARD_TRAIN),
             ]
         ),
         "paper": (
             [
-                RunConfig(data=Cifar10(), model=model, train=PAPER)
+                RunConfig(data=Cifar10(), model=model, train=PAPER_TRAIN)
                 for model in (ViTRM(), HRMImage(), HRM(**PATCHES), TRM(**PATCHES))
             ]
             + [
-                RunConfig(data=RocoV2(), model=ImageHRM(), train=PAPER),
-                RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=PAPER),
+                RunConfig(data=RocoV2(), model=ImageHRM(), train=PAPER_TRAIN),
+                RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=PAPER_TRAIN),
             ]
         ),
     },

@@ -1,11 +1,14 @@
 """Does more supervision hurt ViTRM, or do more updates?
 
-In Figure 2 of the ViTRM paper (002, section 4.4.1) each of N_sup supervision steps is an optimiser step of
-its own, and all rows have the same epochs: 16 steps are trained with up to 16 times the updates of one, so
-that the overfitting which the paper names may be that of more updates. Here N_sup times the epochs is
-constant, with halting, which ends a batch early and so takes some of the updates back, and without; beside
-them stand the paper's own equal epochs. Published: 93.1 % at n=3, N_sup=1, and less with each step more.
-Expected, if updates are the reason: it falls at equal epochs, and at equal updates by less or not at all.
+In Figure 2 of the ViTRM paper (002, section 4.4.1) each of N_sup supervision steps is a separate optimizer
+step, and all rows have the same epochs. So 16 steps have up to 16 times the updates of one step, and the
+overfitting that the paper names may come from more updates. Here N_sup times the epochs is constant, with and
+without halting. Halting ends a batch early and so removes some updates. The paper's own equal epochs are rows
+too.
+
+Published: 93.1 % at n=3, N_sup=1, and less with each further step. If updates are the reason, accuracy falls
+at equal epochs, and at equal updates it falls less or not at all.
+
 Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); standard and paper, see --dry-run.
 
     python studies/supervision_at_equal_updates.py
@@ -23,9 +26,12 @@ AUGMENT = Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9,
 
 
 def variants(epochs: int, steps: tuple[int, ...], threshold: float = 0.5) -> list[Variant]:
-    """By what is kept equal; one step is the same run in all of them, since nothing halts before it."""
+    """Return the variants by what is kept equal.
+
+    One supervision step is the same run in all rows, because no batch halts before it.
+    """
     axes = {"equal": "equal", "supervision_steps": "train.supervision_steps"}
-    cells = product(("updates", "updates, halting", "epochs", "epochs, halting"), steps)
+    pairs = product(("updates", "updates, halting", "epochs", "epochs, halting"), steps)
     return [
         Variant(
             f"{equal}, supervision_steps={count}",
@@ -33,7 +39,7 @@ def variants(epochs: int, steps: tuple[int, ...], threshold: float = 0.5) -> lis
             {"equal": equal, "supervision_steps": count},
             axes,
         )
-        for equal, count in cells
+        for equal, count in pairs
     ]
 
 
@@ -46,34 +52,65 @@ def changes(equal: str, steps: int, epochs: int, threshold: float) -> dict[str, 
     }
 
 
-def claims(most: int, on: str) -> list[Claim]:
-    """The paper's sentence of CIFAR-10, at what it keeps equal and at equal updates, by half a point."""
+def claims(max_steps: int, data: str) -> list[Claim]:
+    """Return the paper's sentence on CIFAR-10 at equal epochs and at equal updates. The margin is half a
+    point.
+    """
 
-    def at(equal: str, steps: int) -> dict[str, object]:
+    def select(equal: str, steps: int) -> dict[str, object]:
         return {"equal": equal, "supervision_steps": steps}
 
-    lost = {equal: Interaction(of=at(equal, 1), over=at(equal, most)) for equal in ("updates", "epochs")}
+    losses = {
+        equal: Interaction(of=select(equal, 1), over=select(equal, max_steps))
+        for equal in ("updates", "epochs")
+    }
     return [
-        Claim(f"002 4.4.1, at equal epochs and with halting, as there: more supervision hurts, {on}",
-              lower=at("epochs, halting", most), higher=at("epochs, halting", 1), margin=0.5),
-        Claim(f"at equal updates, without halting: more supervision hurts, {on}",
-              lower=at("updates", most), higher=at("updates", 1), margin=0.5),
-        Claim(f"more updates are a part of it: more supervision hurts less at equal updates than at equal epochs, {on}",
-              lower=lost["updates"], higher=lost["epochs"], margin=0.5),
-        Claim(f"halting gives some back: at equal epochs it is ahead of every step taken, {on}",
-              lower=at("epochs", most), higher=at("epochs, halting", most), margin=0.5),
-    ]  # fmt: skip
+        Claim(
+            f"002 4.4.1, at equal epochs and with halting, as in the paper: more supervision hurts, {data}",
+            lower=select("epochs, halting", max_steps),
+            higher=select("epochs, halting", 1),
+            margin=0.5,
+        ),
+        Claim(
+            f"At equal updates, without halting: more supervision hurts, {data}",
+            lower=select("updates", max_steps),
+            higher=select("updates", 1),
+            margin=0.5,
+        ),
+        Claim(
+            "More updates are a part of it: more supervision hurts less at equal updates than at equal"
+            f" epochs, {data}",
+            lower=losses["updates"],
+            higher=losses["epochs"],
+            margin=0.5,
+        ),
+        Claim(
+            f"Halting helps: at equal epochs it is better than taking every step, {data}",
+            lower=select("epochs", max_steps),
+            higher=select("epochs, halting", max_steps),
+            margin=0.5,
+        ),
+    ]
 
 
 REPORT = [
-    Table("supervision", rows="equal", columns="supervision_steps", metrics=("top1_accuracy",),
-          title="Top-1 accuracy (%): what is kept equal, and supervision steps a batch"),
-    Table("fit", metrics=("top1_accuracy", "train_top1_accuracy", "train_gflops", "train_pflop"),
-          settings=("train.epochs",), title="Accuracy on the training images too: who fits them more"),
+    Table(
+        "supervision",
+        rows="equal",
+        columns="supervision_steps",
+        metrics=("top1_accuracy",),
+        title="Top-1 accuracy (%) by what is kept equal and supervision steps per batch",
+    ),
+    Table(
+        "fit",
+        metrics=("top1_accuracy", "train_top1_accuracy", "train_gflops", "train_pflop"),
+        settings=("train.epochs",),
+        title="Accuracy on test and training images",
+    ),
     Curve("supervision", x="train.supervision_steps", y="top1_accuracy", by="equal"),
     Curve("overfitting", x="train.supervision_steps", y="train_top1_accuracy", by="equal"),
     LearningCurves(metrics=("train_loss", "selection_top1_accuracy", "supervision_steps_used")),
-]  # fmt: skip
+]
 
 study = Study(
     name="supervision_at_equal_updates",
@@ -103,7 +140,7 @@ study = Study(
         ),
     },
     variants={
-        "quick": variants(12, (1, 4), threshold=0.9),  # by chance alone half of two colours are right
+        "quick": variants(12, (1, 4), threshold=0.9),  # half of two colors are right by chance
         "standard": variants(96, (1, 2, 4)),
         "paper": variants(1008, (1, 2, 4, 8, 16)),
     },
@@ -111,7 +148,7 @@ study = Study(
     max_seeds={"quick": 10},
     report=REPORT,
     claims={
-        "quick": claims(4, "asked of synthetic boards"),
+        "quick": claims(4, "on synthetic boards"),
         "standard": claims(4, "CIFAR-10"),
         "paper": claims(16, "CIFAR-10"),
     },
