@@ -143,9 +143,9 @@ class Import:
                 f"{folder} has no config.json of recstudy's. Say whose checkpoint {self.file} is: --as trm or"
                 " --as hrm"
             )
-        from recstudy.train.initial import taken_from
+        from recstudy.train.initial import read_initial_weights
 
-        weights = taken_from(str(self.file), Results(self.results))
+        weights = read_initial_weights(str(self.file), Results(self.results))
         train = {**parts["train"], **EVALUATE_ONLY, "init_from": weights.digest}
         return self._config({"data": parts["data"], "model": parts["model"], "train": train}), weights
 

@@ -20,7 +20,7 @@ from recstudy.models.captioners import CaptionModel
 from recstudy.models.costs import cost
 from recstudy.models.networks.caption import Captioner, reorder
 from recstudy.models.networks.contract import Output, build
-from recstudy.train.evaluate import filled
+from recstudy.train.evaluate import pad_empty_batch
 from recstudy.train.loop import detached
 from recstudy.train.losses import step_loss
 from recstudy.train.state import load_checkpoint, save_checkpoint
@@ -285,7 +285,7 @@ OF_CAPTIONERS = no_later_token_is_seen, padding_changes_nothing, cached_decoding
 def scores_each_item(config: RunConfig, folder: Path) -> None:
     """A loss an item, from which a gradient reaches the weights, and whether each is right, from 0 to 1."""
     training = training_of(config, folder)
-    network, batch = training.state.network.train(), filled(next(training._train.epoch(0)))
+    network, batch = training.state.network.train(), pad_empty_batch(next(training._train.epoch(0)))
     output, _ = network(batch.images, network.start(batch.images, batch.context))
 
     loss = step_loss(output, batch, training.task)

@@ -99,9 +99,9 @@ class RecursiveModels(Program):
         return torch.cuda.is_available()
 
     def weights(self, place: str, results: Results) -> "Weights":
-        from recstudy.train.initial import taken_from
+        from recstudy.train.initial import read_initial_weights
 
-        return taken_from(place, results)
+        return read_initial_weights(place, results)
 
     def cost(self, settings: RunSettings) -> Cost:
         return cost(_config(settings))

@@ -34,7 +34,7 @@ from recstudy.models.networks.contract import Carry, Network
 from recstudy.models.networks.layers import in_float64
 from recstudy.programs.settings import doubling_counts
 from recstudy.programs.watchdog import heartbeat
-from recstudy.train.evaluate import autocast, own_batch
+from recstudy.train.evaluate import autocast, worker_batch_size
 from recstudy.train.process import draw
 
 
@@ -48,8 +48,8 @@ def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, 
     network.eval()
     batches = spread(batches, config.train.at_test)
     right: dict[str, list[Tensor]] = {}
-    for number, batch in enumerate(batches.evaluation_batches(own_batch(config))):
-        rows = batches.rows[number * own_batch(config) :][: len(batch.images)].numpy()
+    for number, batch in enumerate(batches.evaluation_batches(worker_batch_size(config))):
+        rows = batches.rows[number * worker_batch_size(config) :][: len(batch.images)].numpy()
         for name, solved in (*noisy(network, batch, config, number), *voted(network, batch, config, rows)):
             right.setdefault(name, []).append(solved)
     return {name: 100 * in_float64(torch.cat(solved)).mean().item() for name, solved in right.items()}

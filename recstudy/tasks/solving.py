@@ -24,7 +24,15 @@ from recstudy.metrics.registry import score, selection_score
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.programs.watchdog import heartbeat
 from recstudy.tasks.at_test import at_test
-from recstudy.train.evaluate import Diverged, answers, autocast, defined, filled, own_batch, stated
+from recstudy.train.evaluate import (
+    DivergenceError,
+    autocast,
+    collect_answers,
+    drop_undefined,
+    pad_empty_batch,
+    summarize_answers,
+    worker_batch_size,
+)
 from recstudy.train.losses import token_hits
 from recstudy.train.parallel import concatenated
 
@@ -94,7 +102,7 @@ def solve(
     (`evaluation_steps`).
     """
     config, last = task.config, task.config.train.evaluation_steps
-    segments, size = max(segments, last), own_batch(config) * batches.world
+    segments, size = max(segments, last), worker_batch_size(config) * batches.world
     network.eval()
     made = partial(torch.empty, len(batches.evaluation_rows(size)), device=batches.device)
     # Made before the first batch: small parts that are kept between large ones that are freed took 1 GB of
@@ -105,7 +113,7 @@ def solve(
         if most is not None and seen >= most:
             break
         heartbeat()
-        count, seen, batch = len(batch.images), seen + batch.total, filled(batch)
+        count, seen, batch = len(batch.images), seen + batch.total, pad_empty_batch(batch)
         carry = network.start(batch.images, batch.context)
         hits = torch.zeros(len(batch.images), segments, dtype=torch.int32, device=batch.images.device)
         ended = torch.zeros(
@@ -150,8 +158,10 @@ def selection_scores(task: "Grid", network: Network, batches: Batches, data: Dat
     """Nats a cell and the score that selects epochs on the selection split, over all workers."""
     found = solve(task, network, batches)
     cells, loss = concatenated(found.cells), concatenated(found.loss)
-    rows = concatenated(batches.evaluation_rows(own_batch(task.config) * batches.world).to(cells.device))
-    told = answers(task, {"cells": cells}, batches, rows.cpu().numpy())
+    rows = concatenated(
+        batches.evaluation_rows(worker_batch_size(task.config) * batches.world).to(cells.device)
+    )
+    told = collect_answers(task, {"cells": cells}, batches, rows.cpu().numpy())
     return loss.mean().item(), selection_score(task.config.score, told)
 
 
@@ -159,7 +169,7 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
     """Return what a result states of the answers, and what is kept to look at, by file.
 
     Raises:
-        Diverged: a loss is not finite.
+        DivergenceError: a loss is not finite.
     """
     config, more = task.config, task.config.train.at_test
     watch = Watch()
@@ -167,12 +177,12 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
         task, network, test, config.train.evaluation_depths if config.model.recursive else 0, watch=watch
     )
     told = _told(task, found, test)
-    judged, files = stated(told)
+    judged, files = summarize_answers(told)
     own = {}
     if not config.train.imported:  # what others trained on is not known
         taught = solve(task, network, train, most=TAUGHT)
-        seen = answers(task, {"cells": taught.cells}, train, train.rows[: len(taught.cells)].numpy())
-        own = defined({f"train_{config.score}": score(config.score, seen)})
+        seen = collect_answers(task, {"cells": taught.cells}, train, train.rows[: len(taught.cells)].numpy())
+        own = drop_undefined({f"train_{config.score}": score(config.score, seen)})
     own |= halting(found, config) | at_test(network, test, config)
     assert isinstance(config.data, Puzzles)
     ids = None if test.split.ids is None else test.split.ids[told.rows]
@@ -185,7 +195,7 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
     judged["answers"] |= draws
     judged["depths"] = {
         **by_depth(found, config),
-        "residual": defined(watch.residual) if config.model.recursive else {},
+        "residual": drop_undefined(watch.residual) if config.model.recursive else {},
     }
     return judged, {**files, "thinking.npz": watch.kept(test, config), **shown}
 
@@ -194,15 +204,15 @@ def answered(task: "Grid", network: Network, test: Batches, data: DataSet) -> An
     """Return what metrics of the test set are computed from.
 
     Raises:
-        Diverged: a loss is not finite.
+        DivergenceError: a loss is not finite.
     """
     return _told(task, solve(task, network, test), test)
 
 
 def _told(task: "Grid", found: Solved, test: Batches) -> Answers:
     if not torch.isfinite(found.loss).all():
-        raise Diverged("the loss of the test set is not finite")
-    return answers(task, {"cells": found.cells}, test)
+        raise DivergenceError("the loss of the test set is not finite")
+    return collect_answers(task, {"cells": found.cells}, test)
 
 
 def by_depth(found: Solved, config: RunConfig) -> dict[str, dict[str, float]]:

@@ -212,7 +212,7 @@ class Task(ABC):
         """Return what metrics of the test set are computed from.
 
         Raises:
-            Diverged: an answer is not finite.
+            DivergenceError: an answer is not finite.
         """
         return named(f"{self.evaluation}:answered")(self, network, test, data)
 
@@ -220,7 +220,7 @@ class Task(ABC):
         """Return what a result states of the answers, and what is kept to look at, by file.
 
         Raises:
-            Diverged: an answer is not finite.
+            DivergenceError: an answer is not finite.
         """
         return named(f"{self.evaluation}:findings")(self, network, test, train, data)
 

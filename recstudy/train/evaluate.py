@@ -1,8 +1,8 @@
-"""What a network has learned, as its task asks: the selection split after each epoch, the test set once, at
-the end.
+"""Evaluate a network: on the selection split after each epoch, and on the test set once, after training.
 
-Every function takes the network with the weights to be judged and leaves it in evaluation mode. Prediction is
-shared by a group's workers as training is; the test set is looked at by one of them.
+The tasks (`recstudy.tasks`) and the training loop call these functions. Each takes the network with the
+weights to evaluate and leaves it in evaluation mode. The workers of a group share the selection split; one of
+them evaluates the test set.
 
 Shapes: N items.
 """
@@ -33,186 +33,220 @@ if TYPE_CHECKING:
     from recstudy.tasks import Task
     from recstudy.tasks.task import Judged
 
-Kept = dict[str, Tensor]  # what a task keeps, N rows each
+TaskArrays = dict[str, Tensor]  # arrays that a task keeps of its answers, with N rows each
 LOSS = "loss"
-KEPT = 64  # depths whose answers are kept at a time, of a score that is no mean over items
+MAX_KEPT_DEPTHS = 64  # depths whose answers are in memory at a time, for a score that is no mean over items
 
 
-class Diverged(Exception):
+class DivergenceError(Exception):
     """A loss or an answer is no longer finite."""
 
 
 def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[Any]:
-    """Return the precision of the matrix products, in training and here."""
+    """Return the context that sets the precision of the matrix products, in training and evaluation."""
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
 
 class Step(NamedTuple):
-    """What a network says of a batch after so many supervision steps."""
+    """The output of a network for a batch after `depth` supervision steps."""
 
     depth: int
     batch: Batch
     output: Output
-    items: int  # that are there: an empty share is filled up with one that is not
+    items: int  # real items: an empty share is padded with one item that does not count
 
 
 @torch.no_grad()
-def read(network: Network, batches: Batches, config: RunConfig, depths: Sequence[int]) -> Iterator[Step]:
-    """Yield, batch by batch of this worker's share, what the network says after each of `depths` supervision
-    steps.
+def iterate_outputs(
+    network: Network, batches: Batches, config: RunConfig, depths: Sequence[int]
+) -> Iterator[Step]:
+    """Yield the network's output for each batch of this worker's share, after each of some depths.
 
-    Depths are counted from 1 and come from one chain of steps. Nothing is kept of a step but the states after
-    it.
+    Args:
+        network: The network.
+        batches: The split.
+        config: The run's config.
+        depths: Numbers of supervision steps, counted from 1. One chain of steps gives all of them, and only
+            the states after the last step are kept.
     """
     network.eval()
-    for whole in batches.evaluation_batches(own_batch(config) * batches.world):
+    for share in batches.evaluation_batches(worker_batch_size(config) * batches.world):
         heartbeat()
-        batch = filled(whole)
+        batch = pad_empty_batch(share)
         carry = network.start(batch.images, batch.context)
         for depth in range(1, max(depths) + 1):
             with autocast(batch.images.device, config.train):
                 output, carry = network(batch.images, carry)
             if depth in depths:
-                yield Step(depth, batch, output, len(whole.images))
+                yield Step(depth, batch, output, len(share.images))
 
 
 @torch.no_grad()
 def predict(
     task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()
-) -> tuple[list[Kept], Tensor]:
-    """Return what the task keeps of this worker's share after each of `depths` supervision steps, and the
-    last one's loss (N,).
+) -> tuple[list[TaskArrays], Tensor]:
+    """Return what the task keeps of this worker's share, and the losses.
 
-    Without depths: after `evaluation_steps`.
+    Args:
+        task: The task.
+        network: The network.
+        batches: The split.
+        depths: Numbers of supervision steps; by default `evaluation_steps`.
+
+    Returns:
+        The arrays of each depth, and the loss at the last depth (N,) in nats.
     """
     depths = depths or [task.config.train.evaluation_steps]
-    kept: dict[int, list[Kept]] = {depth: [] for depth in depths}
+    batch_arrays: dict[int, list[TaskArrays]] = {depth: [] for depth in depths}
     losses = []
-    for depth, batch, output, count in read(network, batches, task.config, depths):
-        kept[depth].append(_rows(task, output, batch, count))
+    for depth, batch, output, count in iterate_outputs(network, batches, task.config, depths):
+        batch_arrays[depth].append(_item_arrays(task, output, batch, count))
         if depth == max(depths):
             losses.append(item_loss(output, batch, task)[:count])
-    whole = [
-        {name: torch.cat([part[name] for part in parts]) for name in parts[0]} for parts in kept.values()
-    ]
-    return whole, torch.cat(losses)
+    return [_concatenate(parts) for parts in batch_arrays.values()], torch.cat(losses)
 
 
-def _rows(task: "Task", output: Output, batch: Batch, count: int) -> Kept:
-    """Return what the task keeps of the first `count` items (ConfigError: it has not a row an item)."""
-    rows, told = len(batch.images), task.kept(output, batch)
-    for name, part in told.items():
-        if part.shape[:1] != (rows,):
-            told_of = f"kept[{name!r}] of the task {task.name!r} must have {rows} rows, one an item"
-            raise ConfigError(f"{told_of}, but has the shape {tuple(part.shape)}")
-    return {name: part[:count] for name, part in told.items()}
+def _concatenate(parts: list[TaskArrays]) -> TaskArrays:
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def _item_arrays(task: "Task", output: Output, batch: Batch, count: int) -> TaskArrays:
+    """Return what the task keeps of the first `count` items.
+
+    Raises:
+        ConfigError: An array of the task does not have one row per item.
+    """
+    rows, arrays = len(batch.images), task.kept(output, batch)
+    for name, array in arrays.items():
+        if array.shape[:1] != (rows,):
+            raise ConfigError(
+                f"kept[{name!r}] of the task {task.name!r} must have {rows} rows, one per item, but has the"
+                f" shape {tuple(array.shape)}"
+            )
+    return {name: array[:count] for name, array in arrays.items()}
 
 
 def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
-    """Loss and the score that selects epochs on the selection split, over all workers.
+    """Return the loss and the score on the selection split, over all workers.
 
-    The score is not a number where no class has both kinds of images.
+    The score is NaN if no class has both positive and negative images.
     """
-    (kept,), loss = predict(task, network, batches)
-    kept = {name: concatenated(part) for name, part in kept.items()}
-    rows = concatenated(batches.evaluation_rows(own_batch(task.config) * batches.world).to(batches.device))
-    found = answers(task, kept, batches, rows.cpu().numpy())
-    return concatenated(loss).mean().item(), selection_score(task.config.score, found)
+    (arrays,), loss = predict(task, network, batches)
+    arrays = {name: concatenated(array) for name, array in arrays.items()}
+    batch_size = worker_batch_size(task.config) * batches.world
+    rows = concatenated(batches.evaluation_rows(batch_size).to(batches.device))
+    answers = collect_answers(task, arrays, batches, rows.cpu().numpy())
+    return concatenated(loss).mean().item(), selection_score(task.config.score, answers)
 
 
-def answers(task: "Task", kept: Kept, batches: Batches, rows: Labels | None = None) -> Answers:
-    """Return what metrics look at: what was kept of the images in these rows, by default of all in their
-    order.
+def collect_answers(
+    task: "Task", arrays: TaskArrays, batches: Batches, rows: Labels | None = None
+) -> Answers:
+    """Return the answers that metrics are computed from.
+
+    Args:
+        task: The task.
+        arrays: What the task kept.
+        batches: The split.
+        rows: Indices of the images in the split (N,); by default all of them, in order.
     """
-    arrays = {name: part.cpu().numpy() for name, part in kept.items()}
-    if "logits" in arrays:
-        arrays["logits"] = arrays["logits"].astype(np.float64)
-    return task.answers(arrays, batches.rows.numpy() if rows is None else rows, batches.split)
+    numpy_arrays = {name: array.cpu().numpy() for name, array in arrays.items()}
+    if "logits" in numpy_arrays:
+        numpy_arrays["logits"] = numpy_arrays["logits"].astype(np.float64)
+    return task.answers(numpy_arrays, batches.rows.numpy() if rows is None else rows, batches.split)
 
 
-def own_batch(config: RunConfig) -> int:
-    """Images of a worker's share of a batch here: it fits where training does, which keeps activations."""
+def worker_batch_size(config: RunConfig) -> int:
+    """Return the number of images of one worker in an evaluation batch."""
+    # Twice the training batch fits into memory, because evaluation keeps no activations.
     return max(1, 2 * config.train.batch_size // rank_and_world()[1])
 
 
 def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
-    """Return what a result states of the answers, and what is kept to look at, by file.
+    """Return the part of a result that describes the answers, and the files to keep, by name.
 
     Raises:
-        Diverged: an answer is not finite.
+        DivergenceError: An answer is not finite.
     """
-    answers_of_test, name = answered(task, network, test, data), task.config.score
-    judged, files = stated(answers_of_test)
-    if not task.config.train.imported:  # what others trained on is not known
-        (seen,), _ = predict(task, network, train)
-        judged["metrics"] |= defined({f"train_{name}": score(name, answers(task, seen, train))})
-    judged["depths"] = {name: by_depth(task, network, test)}
-    return judged, {**task.shown(answers_of_test, data.test), **files}
+    answers, name = answered(task, network, test, data), task.config.score
+    judged, files = summarize_answers(answers)
+    if not task.config.train.imported:  # the training data of imported weights are unknown
+        (train_arrays,), _ = predict(task, network, train)
+        train_score = score(name, collect_answers(task, train_arrays, train))
+        judged["metrics"] |= drop_undefined({f"train_{name}": train_score})
+    judged["depths"] = {name: score_by_depth(task, network, test)}
+    return judged, {**task.shown(answers, data.test), **files}
 
 
-def stated(known: Answers) -> "Judged":
-    """Return what a result states of answers to the test set, and the file that keeps them."""
-    scores, (content, count) = measured(known), packed(known)
+def summarize_answers(answers: Answers) -> "Judged":
+    """Return the metrics of answers to the test set, and the file that keeps the answers."""
+    scores, (content, count) = measured(answers), packed(answers)
     judged = {
         "metrics": scores.values,
         "undefined": list(scores.undefined),
         "unavailable": scores.unavailable,
         "raised": list(scores.raised),
-        "answers": {"kept": count, "of": len(known)},
+        "answers": {"kept": count, "of": len(answers)},
     }
     return judged, {"answers.npz": content}
 
 
 def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
-    """Return what metrics of the test set are computed from.
+    """Return the network's answers to the test set.
 
     Raises:
-        Diverged: an answer or a loss is not finite.
+        DivergenceError: An answer or a loss is not finite.
     """
-    (kept,), loss = predict(task, network, test)
-    for name, part in {**kept, LOSS: loss}.items():
-        if part.is_floating_point() and not torch.isfinite(part).all():
-            raise Diverged(f"the {name} of the test set {'is' if name == LOSS else 'are'} not finite")
-    return answers(task, kept, test)
+    (arrays,), loss = predict(task, network, test)
+    for name, array in {**arrays, LOSS: loss}.items():
+        if array.is_floating_point() and not torch.isfinite(array).all():
+            verb = "is" if name == LOSS else "are"
+            raise DivergenceError(f"the {name} of the test set {verb} not finite")
+    return collect_answers(task, arrays, test)
 
 
-def by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
-    """Return the score on the test set after 1, 2, ... supervision steps of the same weights, from the first
-    that has seen the whole image on; none without recursion.
+def score_by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
+    """Return the test score after 1, 2, ... supervision steps of the same weights.
 
-    A score that is a mean over items is summed up batch by batch, so that more depths take no more memory. Of
-    another one the answers of `KEPT` depths are kept at a time, and the steps before them are taken again.
+    The first depth is the first one that has seen the whole image. A model without recursion has no depths.
     """
-    config, each = task.config, METRICS[task.config.score].each
+    config, item_score = task.config, METRICS[task.config.score].each
     depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
     if not config.model.recursive or not depths:
         return {}
     scores = dict.fromkeys(depths, 0.0)
-    if each is None:
-        for some in (depths[first : first + KEPT] for first in range(0, len(depths), KEPT)):
-            kept, _ = predict(task, network, test, some)
-            scores |= {
-                depth: score(config.score, answers(task, one, test))
-                for depth, one in zip(some, kept, strict=True)
-            }
-        return defined({str(depth): value for depth, value in scores.items()})
-    rows, seen = test.rows.numpy(), 0
-    for depth, batch, output, count in read(network, test, config, depths):
-        told = answers(task, _rows(task, output, batch, count), test, rows[seen : seen + count])
-        scores[depth] += float(each(told).sum()) / len(rows)
-        seen += count if depth == depths[-1] else 0
-    return defined({str(depth): value for depth, value in scores.items()})
+    if item_score is None:
+        # The score needs all answers at once. A few depths are kept in memory at a time, and the steps before
+        # them are repeated.
+        for first in range(0, len(depths), MAX_KEPT_DEPTHS):
+            some_depths = depths[first : first + MAX_KEPT_DEPTHS]
+            depth_arrays, _ = predict(task, network, test, some_depths)
+            for depth, arrays in zip(some_depths, depth_arrays, strict=True):
+                scores[depth] = score(config.score, collect_answers(task, arrays, test))
+        return drop_undefined({str(depth): value for depth, value in scores.items()})
+    # A mean over items is summed batch by batch, so more depths need no more memory.
+    rows, start = test.rows.numpy(), 0
+    for depth, batch, output, count in iterate_outputs(network, test, config, depths):
+        arrays = _item_arrays(task, output, batch, count)
+        answers = collect_answers(task, arrays, test, rows[start : start + count])
+        scores[depth] += float(item_score(answers).sum()) / len(rows)
+        start += count if depth == depths[-1] else 0
+    return drop_undefined({str(depth): value for depth, value in scores.items()})
 
 
-def defined(values: dict[str, float]) -> dict[str, float]:
-    """Without those that are not a number."""
+def drop_undefined(values: dict[str, float]) -> dict[str, float]:
+    """Return the values without NaN and infinity."""
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
-def filled(batch: Batch) -> Batch:
-    """Return a share, or one item of zeros in place of an empty one: not every network can take no images."""
-    return Batch._make(some(part) if isinstance(part, Tensor) else part for part in batch)
+def pad_empty_batch(batch: Batch) -> Batch:
+    """Return a worker's share, or one item of zeros in place of an empty share.
+
+    Not every network can process a batch without images.
+    """
+    return Batch._make(pad_empty(part) if isinstance(part, Tensor) else part for part in batch)
 
 
-def some(share: Tensor) -> Tensor:
+def pad_empty(share: Tensor) -> Tensor:
+    """Return a share, or one row of zeros in place of an empty share."""
     return share if len(share) else share.new_zeros(1, *share.shape[1:])

@@ -1,8 +1,8 @@
-"""Weights that runs start from: kept in the results folder under their digest, with where they were taken
-from.
+"""Read, store and check the initial weights of runs.
 
-Every worker finds them there, on a shared file system or an object store, and the digest is part of the run's
-id (`train.init_from`). A file is read without executing anything in it.
+Initial weights are stored in the results folder under their digest, with a record of their origin. Every
+worker finds them there, on a shared file system or in an object store. The digest is part of the run id
+(`train.init_from`). Reading a weight file never executes its content.
 """
 
 import hashlib
@@ -24,19 +24,19 @@ from recstudy.opened import is_regular_file
 from recstudy.records import Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import Initial, now
 
-DIGITS = 20  # of a digest, as of a run's id
-# in a folder that `recstudy weights export` wrote, and in a run's own
+DIGITS = 20  # length of a digest, as of a run id
+# File names of weights: of a folder from `recstudy weights export`, and of a run's folder.
 FILES = ("model.safetensors", "weights.safetensors")
-FIX = "Give them by --init-from RUN|FILE|DIR, or take them in with `recstudy weights import`"
+FIX = "Pass them with --init-from RUN|FILE|DIR, or import them with `recstudy weights import`"
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A network's state under recstudy's own names, and where it is from."""
+    """A network's state under recstudy's own names, and its origin."""
 
     state: Mapping[str, Tensor]
     about: Initial
-    # the settings of the data set that they were trained on; None if nobody knows
+    # Settings of the data set that they were trained on; None if unknown.
     data: Mapping[str, Any] | None = None
 
     @property
@@ -48,8 +48,9 @@ class Weights:
         return hashlib.sha256(self.content).hexdigest()[:DIGITS]
 
     def keep(self, results: Results) -> str:
-        """Keep it in the results folder, and return its digest. What was known before of the same weights
-        stays.
+        """Store the weights in the results folder and return their digest.
+
+        If the same weights are already there, the record of their origin does not change.
         """
         file = results.create().weights(self.digest)
         about = file.with_suffix(".json")
@@ -57,47 +58,51 @@ class Weights:
             with results.changing(about, file):
                 file.parent.mkdir(exist_ok=True)
                 write_record(about, self.about)
-                write_whole(file, self.content)  # last, so that weights are never there without their origin
+                write_whole(file, self.content)  # last, so that stored weights always have an origin
         return self.digest
 
 
-def taken_from(given: str, results: Results) -> Weights:
-    """Return the weights that `--init-from` names: a run's of this results folder, a file, or a folder with
-    one.
+def read_initial_weights(source: str, results: Results) -> Weights:
+    """Read the weights that `--init-from` names.
+
+    Args:
+        source: A run id, a weight file, or a folder with a weight file.
+        results: The results folder of the run.
 
     Raises:
-        ConfigError: neither is there. DataError: the file cannot be read.
+        ConfigError: There are no such weights.
+        DataError: The file cannot be read.
     """
-    run = results.run(given)
-    if len(given) == DIGITS and run.path.is_dir():
-        file, source = results.fetched(run.weights), f"run {given}"
+    run = results.run(source)
+    if len(source) == DIGITS and run.path.is_dir():
+        file, origin = results.fetched(run.weights), f"run {source}"
         if not is_regular_file(file):
-            raise ConfigError(f"the run {given} has no weights: it is not finished")
+            raise ConfigError(f"the run {source} has no weights, because it is not finished")
     else:
-        named = Path(given)
-        file = next((named / name for name in FILES if (named / name).is_file()), named)
-        source = given
+        path = Path(source)
+        file = next((path / name for name in FILES if (path / name).is_file()), path)
+        origin = source
         if not file.is_file():
-            place = results.store or results.root
             raise ConfigError(
-                f"no weights {given!r}: it is neither a run of {place} nor a file of weights, nor a folder"
-                " that has one"
+                f"no weights {source!r}: it is neither a run in {results.store or results.root}, nor a weight"
+                " file, nor a folder with a weight file"
             )
+
     settings = read_json(file.parent / "config.json") or {}
     data = settings.get("recstudy", settings).get("data")
-    return Weights(read_weights(file), Initial(source=source, sha256=sha256(file), date=now()), data)
+    return Weights(read_weights(file), Initial(source=origin, sha256=sha256(file), date=now()), data)
 
 
 def sha256(file: Path) -> str:
-    with open(file, "rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def initial(config: RunConfig, results: Results) -> Weights | None:
-    """Return what a run starts from; None where its seed draws it.
+    """Read the stored initial weights of a run; None for random initialization.
 
     Raises:
-        DataError: it is not in the results folder, or another is in its place.
+        DataError: The weights are not in the results folder, or the file has another digest.
     """
     digest = config.train.init_from
     if not digest:
@@ -109,57 +114,71 @@ def initial(config: RunConfig, results: Results) -> Weights | None:
     weights = Weights(read_weights(file), about)
     if weights.digest != digest:
         raise DataError(
-            f"{file} holds other weights than those of its name, {weights.digest}. Remove it. {FIX}."
+            f"{file} contains other weights than its name says: their digest is {weights.digest}. Remove it."
+            f" {FIX}."
         )
     return weights
 
 
 def check_rows(weights: Weights, config: RunConfig, count: int) -> None:
-    """Refuse (ConfigError) a table of embeddings whose rows stand for other puzzles or patients than those of
-    the data set.
+    """Check that the rows of an embedding table belong to the puzzles or patients of the data set.
 
     Args:
-        weights: Given to start from.
-        config: Of a run that starts from them.
-        count: The ids of its data set; 0 if it has none, so that row 0 stands for every item.
+        weights: The initial weights.
+        config: The config of a run that starts from them.
+        count: Number of ids of its data set; 0 if it has none, because row 0 then belongs to every item.
+
+    Raises:
+        ConfigError: The rows belong to other ids.
     """
     rows = getattr(config.model, "identifiers", 0)
+    # The fields of the set itself decide its ids; a limit, a split and its seed do not.
     decisive = config.data.model_dump(mode="json", exclude=set(DataConfig.model_fields))
     trained_here = weights.data is not None and decisive.items() <= weights.data.items()
     if rows and rows != max(count, 1) and not trained_here:
         raise ConfigError(
-            f"{weights.about.source} has a table of {rows:,} rows, but {config.data.title} has"
-            f" {max(count, 1):,} ids: the rows stand for other puzzles or patients. Give the data set that"
-            " the weights were trained on"
+            f"{weights.about.source} has an embedding table with {rows:,} rows, but {config.data.title} has"
+            f" {max(count, 1):,} ids. The rows belong to other puzzles or patients. Use the data set that the"
+            " weights were trained on"
         )
 
 
-def check_initial(configs: Iterable[RunConfig], results: Results, given: Weights | None = None) -> None:
-    """Refuse runs whose weights are not there, or are those of another network, before anything is started.
+def check_initial(configs: Iterable[RunConfig], results: Results, weights: Weights | None = None) -> None:
+    """Check, before any run starts, that its initial weights exist and fit its network.
 
     Args:
-        configs: of the runs.
-        results: where the weights are kept.
-        given: some that will be kept there.
+        configs: The configs of the runs.
+        results: The results folder.
+        weights: Weights that are not stored there yet.
 
     Raises:
-        ConfigError, DataError.
+        DataError: Weights are missing, or are those of another network.
     """
-    known: dict[str, Weights | None] = {given.digest: given} if given else {}
-    for config in {
-        (config.model, config.data, config.train.init_from): config for config in configs
-    }.values():
+    weights_by_digest: dict[str, Weights | None] = {weights.digest: weights} if weights else {}
+    # Runs that differ in other fields share one check.
+    networks = {(config.model, config.data, config.train.init_from): config for config in configs}
+    for config in networks.values():
         digest = config.train.init_from
-        if digest and digest not in known:
-            known[digest] = initial(config, results)
-        if weights := known.get(digest):
-            with torch.device("meta"):
-                wanted = build(config.model, config.data).state_dict()
-            check_state(weights, wanted, config.model.title)
+        if digest and digest not in weights_by_digest:
+            weights_by_digest[digest] = initial(config, results)
+        if initial_weights := weights_by_digest.get(digest):
+            with torch.device("meta"):  # shapes only, no memory
+                network_state = build(config.model, config.data).state_dict()
+            check_state(initial_weights, network_state, config.model.title)
 
 
-def check_state(weights: Weights, wanted: Mapping[str, Tensor], title: str) -> None:
-    """Refuse (DataError) weights of another network than that of this state."""
-    check_names(weights.about.source, f"the weights of {title} as set here", wanted, weights.state)
-    for name, value in wanted.items():
+def check_state(weights: Weights, network_state: Mapping[str, Tensor], title: str) -> None:
+    """Check that weights belong to a network.
+
+    Args:
+        weights: The weights.
+        network_state: The state of the network.
+        title: The title of the model, for the message.
+
+    Raises:
+        DataError: A name or a shape differs.
+    """
+    check_names(weights.about.source, f"the weights of {title} as set here", network_state, weights.state)
+
+    for name, value in network_state.items():
         check_shape(weights.about.source, name, value, weights.state[name])

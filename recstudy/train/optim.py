@@ -1,10 +1,10 @@
-"""Optimisers, learning rate, and the moving average of the weights.
+"""Build the optimisers, compute the learning rate, and average the weights.
 
 lr(e) = lr e / W                                                for e < W, W = round(warmup E)      (1)
       = lr_end + (lr - lr_end) (1 + cos(pi (e - W) / (E - W))) / 2    from there on                  (2)
-        e counts from 0, and with schedule `update` from 1, as HRM and TRM do; with `batch` the cosine is E
-        long, not E - W
-      = lr / 10^floor(e / S),  S = floor(E / 2)                         there, with schedule `step`  (6)
+        e counts from 0, but from 1 with the schedule `update` (HRM, TRM)
+        with the schedule `batch`, the cosine has the length E in place of E - W
+      = lr / 10^floor(e / S),  S = floor(E / 2)     from there on, with the schedule `step`          (6)
 shadow <- d shadow + (1 - d) weights      after each optimiser step; starts at the initial weights   (3)
 
 Adam-atan2 (Everett et al. 2024, without their constants, as HRM and TRM use it):
@@ -20,8 +20,7 @@ Muon (Jordan et al. 2024) of the hidden matrices, A x B, with updates as large a
 m <- mu m + (1 - mu) g;   p <- (1 - lr w) p                                                          (8)
 p <- p - 0.2 sqrt(max(A, B)) lr orthogonal((1 - mu) g + mu m)
 
-SignSGD of the puzzle embeddings, on the rows of the batch alone, with the sum g of the gradients of equal
-ids:
+SignSGD of the puzzle embeddings, on the rows of the batch only. g is the sum of the gradients of equal ids:
 
 row <- (1 - lr w) row - lr sign(g)                                                                   (5)
 """
@@ -40,63 +39,72 @@ from recstudy.models.networks.contract import Network, VisionEncoder
 
 
 def learning_rate(config: TrainConfig, done: int, length: int) -> float:
-    """Return what the config's schedule says after `done` of `length` epochs or updates.
+    """Return the learning rate of the config's schedule.
+
+    Args:
+        config: The settings of training.
+        done: Number of finished epochs or updates.
+        length: Number of all epochs or updates.
 
     Raises:
-        ConfigError: a registered schedule gives no finite number from 0.
+        ConfigError: A registered schedule returns a negative number, infinity or NaN.
     """
     rate = SCHEDULES[config.schedule](config, done, length, **config.schedule_options.model_dump())
     if not 0 <= rate < math.inf:
         raise ConfigError(
-            f"the schedule {config.schedule!r} must give a finite number from 0, but gives {rate} at {done}"
-            f" of {length}"
+            f"the schedule {config.schedule!r} must return a finite number from 0, but returns {rate} at"
+            f" {done} of {length}"
         )
     return rate
 
 
 def by_epoch(config: TrainConfig, done: int, length: int) -> float:
-    """Return (1)-(2), the cosine after a warm-up, of epochs (ViTRM)."""
+    """Return the cosine after a warm-up, counted in epochs, Eqs. 1 and 2 (ViTRM)."""
     return _cosine(config, done, length)
 
 
 def by_update(config: TrainConfig, done: int, length: int) -> float:
-    """Return the cosine after a warm-up, of optimiser updates, from 1 (HRM, TRM)."""
+    """Return the cosine after a warm-up, counted in optimiser updates from 1 (HRM, TRM)."""
     return _cosine(config, done + 1, length)
 
 
 def by_batch(config: TrainConfig, done: int, length: int) -> float:
-    """Return the cosine of updates, against a length in batches, all of it after the warm-up
-    (HRM-Small-Images).
+    """Return a cosine with the length E, which starts after the warm-up (HRM-Small-Images).
+
+    Several updates per batch pass its end early.
     """
-    return _cosine(config, done, length, over=length)
+    return _cosine(config, done, length, cosine_length=length)
 
 
 def by_step(config: TrainConfig, done: int, length: int) -> float:
-    """Return (1) and (6): a tenth of the rate from the middle epoch on, in place of the cosine
-    (MicarVLMoE).
-    """
+    """Return a tenth of the rate from the middle epoch on, Eqs. 1 and 6 (MicarVLMoE)."""
     if done < round(config.warmup * length):
         return _cosine(config, done, length)
     return config.learning_rate / 10 ** (done // max(1, length // 2))
 
 
-def _cosine(config: TrainConfig, done: int, length: int, over: int | None = None) -> float:
-    """Return (1)-(2), with a cosine `over` so many epochs or updates, by default W to E; past its end it
-    stays there.
+def _cosine(config: TrainConfig, done: int, length: int, cosine_length: int | None = None) -> float:
+    """Return the warm-up and the cosine, Eqs. 1 and 2. After its end, the cosine keeps its last rate.
+
+    Args:
+        config: The settings of training.
+        done: Number of finished epochs or updates.
+        length: Number of all epochs or updates, E.
+        cosine_length: Length of the cosine; by default E - W.
     """
     warmup = round(config.warmup * length)
     if done < warmup:
         return config.learning_rate * done / warmup
-    turn = math.pi * min(1.0, (done - warmup) / (length - warmup if over is None else over))
-    end = min(config.final_learning_rate, config.learning_rate)
+    turn = math.pi * min(1.0, (done - warmup) / (length - warmup if cosine_length is None else cosine_length))
+    end = min(config.final_learning_rate, config.learning_rate)  # a rate below lr_end never rises to it
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
 
 
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Return one optimiser for the weights, and one for the puzzle embeddings where there are any.
+    """Return the optimiser of the weights and, if there are puzzle embeddings, their optimiser.
 
-    Vision encoders are a group of their own where they have a rate of their own. Every group keeps its own
-    peak rate as `peak`, which the one schedule scales.
+    Vision encoders with their own learning rate are a separate group. Each group stores its highest rate as
+    `peak`, which the schedule scales.
     """
     sparse = [module.weight for module in network.modules() if is_table(module)]
     make, options = OPTIMIZERS[config.optimizer], config.optimizer_options.model_dump()
@@ -114,36 +122,34 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
 
 
 def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> list[dict[str, Any]]:
-    """Return all weights but the `tables`, by learning rate and decay; the rate that the schedule is told of
-    comes first.
+    """Return groups of all weights except the tables, by learning rate and weight decay.
+
+    The first group has the learning rate of the config, from which the schedule computes the others.
     """
     rate = config.backbone_learning_rate
-    encoders = (
-        [module for module in network.modules() if isinstance(module, VisionEncoder)]
-        if rate is not None
-        else []
-    )
-    seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
+    encoders: list[nn.Module] = []
+    if rate is not None:
+        encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
+    encoder_ids = {id(weight) for encoder in encoders for weight in encoder.parameters()}
     dense = [weight for weight in network.parameters() if all(weight is not table for table in tables)]
-    groups: list[dict[str, Any]] = [{"params": [weight for weight in dense if id(weight) not in seeing]}]
-    if seeing:
-        groups.append({"params": [weight for weight in dense if id(weight) in seeing], "lr": rate})
+    groups: list[dict[str, Any]] = [{"params": [weight for weight in dense if id(weight) not in encoder_ids]}]
+    if encoder_ids:
+        groups.append({"params": [weight for weight in dense if id(weight) in encoder_ids], "lr": rate})
     if config.decayed == "all":
         return groups
     parts: list[dict[str, Any]] = []
-    for group in groups:  # matrices decay; gains, biases and scales do not
+    for group in groups:  # FuseLIP: matrices have weight decay; gains, biases and scales do not
         flat = [weight for weight in group["params"] if weight.dim() < 2]
-        whole = [weight for weight in group["params"] if weight.dim() >= 2]
-        parts += {**group, "params": whole}, {**group, "params": flat, "weight_decay": 0.0}
+        matrices = [weight for weight in group["params"] if weight.dim() >= 2]
+        parts += {**group, "params": matrices}, {**group, "params": flat, "weight_decay": 0.0}
     return [part for part in parts if part["params"]]
 
 
 def _split_hidden(groups: list[dict[str, Any]], network: nn.Module) -> list[dict[str, Any]]:
-    """Return two groups for each: the other weights, which may be none, and the hidden matrices, marked
-    `hidden`.
+    """Split each group in two for Muon: other weights, and hidden matrices with the mark `hidden`.
 
-    Hidden matrices are the weights of linear layers outside of `Network.outer_parts`. A weight that an
-    embedding shares is not hidden.
+    Hidden matrices are the weights of linear layers outside `Network.outer_parts`. A weight that is shared
+    with an embedding is not hidden. A group of other weights may be empty.
     """
     outer_parts = getattr(network, "outer_parts", Network.outer_parts)
     layers = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
@@ -152,13 +158,13 @@ def _split_hidden(groups: list[dict[str, Any]], network: nn.Module) -> list[dict
     parts: list[dict[str, Any]] = []
     for group in groups:
         matrices = [weight for weight in group["params"] if id(weight) in hidden]
-        others = [weight for weight in group["params"] if id(weight) not in hidden]
-        parts += {**group, "params": others}, {**group, "params": matrices, "hidden": True}
+        other_weights = [weight for weight in group["params"] if id(weight) not in hidden]
+        parts += {**group, "params": other_weights}, {**group, "params": matrices, "hidden": True}
     return parts
 
 
 def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
-    """Return whether a module is a table of puzzle embeddings, which have sparse gradients."""
+    """Return whether a module is a table of puzzle embeddings, which has sparse gradients."""
     return isinstance(module, nn.Embedding) and module.sparse
 
 
@@ -168,7 +174,7 @@ def adamw(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Opti
 
 
 def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
-    """Return (4), without an epsilon (HRM, TRM)."""
+    """Return Adam-atan2, Eq. 4, which has no epsilon (HRM, TRM)."""
     return AdamAtan2(groups, **_rates(config))
 
 
@@ -188,7 +194,7 @@ def sgd(
 
 
 def lion(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
-    """Return (7)."""
+    """Return Lion, Eq. 7."""
     return Lion(groups, **_rates(config))
 
 
@@ -201,14 +207,14 @@ def muon(
     nesterov: bool = True,
     steps: int = 5,
 ) -> torch.optim.Optimizer:
-    """Return (8) for the groups that are marked `hidden`, and AdamW for the others.
+    """Return Muon, Eq. 8, for the groups with the mark `hidden`, and AdamW for the other groups.
 
     Args:
-        groups: As `make_optimizers` splits them.
-        config: Its betas are AdamW's; its learning rate and weight decay are for both.
+        groups: The groups of `make_optimizers`.
+        config: The settings of training. The betas are AdamW's; learning rate and weight decay apply to both.
         matrix_learning_rate: Peak rate of the hidden matrices; by default `config.learning_rate`.
         momentum: mu.
-        nesterov: Whether the orthogonalized matrix is (1 - mu) g + mu m, and not m.
+        nesterov: Whether (1 - mu) g + mu m is orthogonalized instead of m.
         steps: Newton-Schulz iterations, which PyTorch computes in bfloat16.
 
     Raises:
@@ -226,12 +232,12 @@ def muon(
         group["lr"] = scale * group.get("lr", config.learning_rate)
     if not any(group["params"] for group in matrices):
         raise ConfigError(
-            "optimizer 'muon' needs linear layers between embedding and head, but this model has none; choose"
-            " 'adamw'"
+            "train.optimizer 'muon' needs linear layers between the embedding and the head, but this model"
+            " has none. Choose 'adamw'"
         )
-    others = [group for group in groups if not group.get("hidden")]
+    other_weights = [group for group in groups if not group.get("hidden")]
     return _MuonAndAdamW(
-        torch.optim.AdamW(others, **_rates(config), fused=True),
+        torch.optim.AdamW(other_weights, **_rates(config), fused=True),
         torch.optim.Muon(
             matrices, weight_decay=config.weight_decay, momentum=momentum, nesterov=nesterov, ns_steps=steps,
             adjust_lr_fn="match_rms_adamw",
@@ -248,7 +254,7 @@ def _rates(config: TrainConfig) -> dict[str, Any]:
 
 
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:
-    """Set `value` for the weights; the other groups at the same share of their peak."""
+    """Set the learning rate of the first group, and scale every other group's peak by the same factor."""
     share = value / optimizers[0].param_groups[0]["peak"]
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["lr"] = group["peak"] * share
@@ -256,15 +262,13 @@ def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> 
 
 @torch.no_grad()
 def keep_bounds(network: Network) -> None:
-    """Put back weights that an update has taken out of their bounds."""
-    for name, (least, most) in network.bounds.items():
-        network.get_parameter(name).clamp_(least, most)
+    """Clamp the weights that have bounds, after an update."""
+    for name, (lower, upper) in network.bounds.items():
+        network.get_parameter(name).clamp_(lower, upper)
 
 
 class _WithMomentum(torch.optim.Optimizer):
-    """The frame of (4) and (7): decay by the learning rate, two betas, one update for all the weights that
-    have a gradient.
-    """
+    """The common part of Eqs. 4 and 7: weight decay and two betas, in one update of all weights."""
 
     def __init__(self, weights: Any, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
         super().__init__(weights, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
@@ -281,11 +285,11 @@ class _WithMomentum(torch.optim.Optimizer):
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
     ) -> None:
-        """Move the weights, which have decayed, by their gradients."""
+        """Update the weights by their gradients, after the weight decay."""
 
 
 class AdamAtan2(_WithMomentum):
-    """Equation (4)."""
+    """Adam-atan2, Eq. 4."""
 
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
@@ -295,34 +299,34 @@ class AdamAtan2(_WithMomentum):
                 self.state[weight] = {"step": 0, "m": torch.zeros_like(weight), "v": torch.zeros_like(weight)}
             self.state[weight]["step"] += 1
         m, v = ([self.state[weight][key] for weight in weights] for key in ("m", "v"))
+        # Eq. 4: m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
         torch._foreach_lerp_(m, gradients, 1 - b1)
         torch._foreach_mul_(v, b2)
         torch._foreach_addcmul_(v, gradients, gradients, 1 - b2)
         steps = [self.state[weight]["step"] for weight in weights]
-        for t in sorted(set(steps)):  # weights that had no gradient at some updates have made fewer steps
+        for t in sorted(set(steps)):  # a weight without a gradient in some updates has made fewer steps
             members = [index for index, count in enumerate(steps) if count == t]
             roots = list(torch._foreach_div([v[index] for index in members], 1 - b2**t))
             torch._foreach_sqrt_(roots)
+            # Eq. 4: the bias correction of m scales the step, and not an argument of atan2.
             angles = _atan2([m[index] for index in members], roots)
             torch._foreach_add_([weights[index] for index in members], angles, alpha=-lr / (1 - b1**t))
 
 
 def _atan2(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
-    """Return atan2 of each pair. torch has no _foreach_atan2, so on a GPU all pairs are one flat tensor and
-    one launch.
-
-    On a CPU each pair is computed on its own: there the last bit of a number depends on its place in the
-    vector register.
-    """
+    """Return atan2 of each pair of tensors."""
+    # On a CPU the last bit of a result depends on the position in the vector register, so each pair is
+    # computed separately.
     if first[0].device.type == "cpu" or len({(tensor.dtype, tensor.device) for tensor in first}) > 1:
         return [torch.atan2(*pair) for pair in zip(first, second, strict=True)]
+    # torch has no _foreach_atan2. On a GPU one flat tensor of all pairs needs a single launch.
     vectors = [torch.cat([tensor.flatten() for tensor in tensors]) for tensors in (first, second)]
     angles = torch.atan2(*vectors).split([tensor.numel() for tensor in first])
     return [angle.view_as(tensor) for angle, tensor in zip(angles, first, strict=True)]
 
 
 class Lion(_WithMomentum):
-    """Equation (7)."""
+    """Lion, Eq. 7."""
 
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
@@ -335,7 +339,7 @@ class Lion(_WithMomentum):
 
 
 class _MuonAndAdamW(torch.optim.Optimizer):
-    """Two optimizers as one, with one state and one list of groups.
+    """AdamW and Muon as one optimiser, with one state and one list of groups.
 
     AdamW's groups come first, because the schedule reads the peak of the first group.
     """
@@ -347,14 +351,14 @@ class _MuonAndAdamW(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for optimizer, is_hidden in ((self._adamw, False), (self._muon, True)):
-            optimizer.state = self.state  # load_state_dict puts new objects here
+            optimizer.state = self.state  # load_state_dict replaces these objects
             groups = [group for group in self.param_groups if group.get("hidden", False) is is_hidden]
             optimizer.param_groups = groups
             optimizer.step()
 
 
 class SignSGD(torch.optim.Optimizer):
-    """Equation (5), for embeddings with sparse gradients."""
+    """SignSGD of embeddings with sparse gradients, Eq. 5."""
 
     def __init__(self, weights: Any, lr: float, weight_decay: float) -> None:
         super().__init__(weights, {"lr": lr, "weight_decay": weight_decay})
@@ -375,7 +379,7 @@ class SignSGD(torch.optim.Optimizer):
 
 
 def batch_statistics(network: nn.Module) -> list[Tensor]:
-    """Batch norm's running means and variances."""
+    """Return batch norm's running means and variances."""
     norms = (module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
     return [
         buffer for norm in norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
@@ -388,25 +392,30 @@ def _other_buffers(network: nn.Module) -> list[Tensor]:
 
 
 class MovingAverage:
-    """Equation (3), of batch norm's running statistics too: those of the weights of today do not fit their
-    average.
+    """The moving average of the weights, Eq. 3.
 
-    `network` is a copy of the trained one, to evaluate with.
+    Args:
+        trained: The trained network. `network` is a copy of it with the averaged weights, for evaluation.
+        decay: d.
     """
 
     def __init__(self, trained: Network, decay: float) -> None:
         self.decay = decay
         self.network = copy.deepcopy(trained)
         self.network.requires_grad_(False).eval()
-        both = self.network, trained
-        # a buffer in HRM's code
+        networks = self.network, trained
+        # Puzzle tables are copied, not averaged: they are buffers in HRM's code.
         tables = [f"{name}.weight" for name, module in trained.named_modules() if is_table(module)]
         names = [name for name, _ in trained.named_parameters()]
         averaged = [name for name in names if name not in tables]
+        # Batch norm's running statistics are averaged too: those of the current weights do not fit the
+        # averaged weights.
         self._shadow, self._weights = (
-            [*map(network.get_parameter, averaged), *batch_statistics(network)] for network in both
+            [*map(network.get_parameter, averaged), *batch_statistics(network)] for network in networks
         )
-        self._copied = [[*map(network.get_parameter, tables), *_other_buffers(network)] for network in both]
+        self._copied = [
+            [*map(network.get_parameter, tables), *_other_buffers(network)] for network in networks
+        ]
 
     @torch.no_grad()
     def update(self) -> None:
@@ -414,6 +423,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def copy_buffers(self) -> None:
-        """Take over what is not averaged, such as puzzle tables; before an evaluation is enough."""
+        """Copy the values that are not averaged, such as puzzle tables. Call it before an evaluation."""
+
         for shadow, buffer in zip(*self._copied, strict=True):
             shadow.copy_(buffer)

@@ -1,8 +1,8 @@
-"""Which precision a run's matrix products have, and its MFU: its training FLOP/s as a share of its card's
-peak.
+"""Report the precision of a run's matrix products and its MFU (model FLOPs utilisation).
 
-The FLOPs are those of the model as its paper writes it (`recstudy.models.costs`), without what is computed
-anew or for nobody. The seconds are those of the training passes, with their data and with compiling.
+The MFU is the training FLOP/s as a share of the card's peak. The FLOPs are those of the model as its paper
+writes it (`recstudy.models.costs`), without recomputed or unused results. The seconds are those of the
+training passes, with data loading and compilation.
 """
 
 import re
@@ -12,10 +12,10 @@ import torch
 
 Products = Literal["bfloat16", "tf32", "float32"]
 
-# Card, as CUDA names it, less NVIDIA, Tesla and GeForce: the maker's dense TFLOP/s in bfloat16, TF32 and
-# float32, None where the card has no such units or the number is not certain. Sparse numbers of a data sheet
-# are halved. A part of a card (MIG) and variants of other clocks (RTX 4090 D, 4090 Laptop GPU, 3090 Ti, A10G)
-# have other names, and none here.
+# CUDA's name of a card (without NVIDIA, Tesla and GeForce) -> the maker's dense TFLOP/s in bfloat16, TF32 and
+# float32. None: the card has no such units, or the number is not certain. Sparse numbers of a data sheet are
+# halved. A part of a card (MIG) and variants with other clocks (RTX 4090 D, 4090 Laptop GPU, 3090 Ti, A10G)
+# have other names, which are not listed.
 PEAKS: dict[str, tuple[float | None, float | None, float | None]] = {
     "B200": (2250, None, None),  # HGX B200 data sheet, an eighth
     "H200": (989, 494, 67),  # H200 data sheet, SXM
@@ -35,18 +35,14 @@ PEAKS: dict[str, tuple[float | None, float | None, float | None]] = {
 
 
 def products(precision: str) -> Products:
-    """Return what the matrix products of a run of this `train.precision` are computed in, as torch is set
-    now.
-    """
+    """Return the precision of matrix products with this `train.precision` and torch's current settings."""
     if precision == "bfloat16":
         return "bfloat16"
     return "float32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 def products_in_words(precision: str, device: torch.device) -> str:
-    """Return the same for a reader; on CUDA with TF32, in which torch may compute products and convolutions
-    of float32.
-    """
+    """Return the precision in words, on CUDA with the use of TF32 for float32 products and convolutions."""
     if device.type != "cuda":
         return products(precision)
     products_have = torch.get_float32_matmul_precision() != "highest"
@@ -59,23 +55,23 @@ def products_in_words(precision: str, device: torch.device) -> str:
 def peak_tflops(card: str, kind: Products) -> float | None:
     """Return a card's dense peak in TFLOP/s; None for a card or precision that is not in `PEAKS`."""
     name = re.sub("NVIDIA |Tesla |GeForce ", "", card)
-    peaks = next(
-        (peaks for pattern, peaks in PEAKS.items() if re.fullmatch(pattern, name)), (None, None, None)
-    )
-    return dict(zip(("bfloat16", "tf32", "float32"), peaks, strict=True))[kind]
+    matches = [peaks for pattern, peaks in PEAKS.items() if re.fullmatch(pattern, name)]
+    if not matches:
+        return None
+    return dict(zip(("bfloat16", "tf32", "float32"), matches[0], strict=True))[kind]
 
 
 def mfu(pflop: float, card_seconds: float, card: str, kind: Products) -> float | None:
-    """Return the training FLOP/s that a card reached, in percent of its peak.
+    """Return the training FLOP/s of a card, in percent of its peak.
 
     Args:
         pflop: PFLOP of all training.
-        card_seconds: seconds of the training passes, summed over the cards.
-        card: its name, as CUDA has it; empty on a CPU.
-        kind: what the matrix products were computed in.
+        card_seconds: Seconds of the training passes, summed over the cards.
+        card: CUDA's name of the card; empty on a CPU.
+        kind: The precision of the matrix products.
 
     Returns:
-        None where nothing was trained or the peak is not known.
+        The MFU in percent; None if nothing was trained or the peak is unknown.
 
     Examples:
         >>> mfu(98.9, 200, "NVIDIA H200", "bfloat16")

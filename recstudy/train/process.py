@@ -1,4 +1,7 @@
-"""Resets a reused worker process: the numbers of a run do not depend on what ran there before it."""
+"""Reset a reused worker process, so that a run's numbers do not depend on the runs before it.
+
+`recstudy.train.trial` calls `reset_process` before each run. `draw` gives the random seed of each purpose.
+"""
 
 import gc
 import os
@@ -12,24 +15,29 @@ from recstudy.errors import ClusterError
 from recstudy.files import cache_folder
 from recstudy.programs import trial
 
-_graphs = ""  # the network and batches that were compiled last
+_graphs = ""  # key of the network that was compiled last
 
 
 def reset_process(config: RunConfig) -> torch.device:
-    """Leave nothing of the run before, and give the device of this one.
+    """Reset the process and return the device of the run.
 
-    Memory, generators, switches, threads and precision are reset; compiled graphs are kept for the same
-    network on batches of the same shape alone, where they give the same numbers for a hundredth of the time.
+    Memory, random generators, switches, threads and precision are reset. Compiled graphs are kept if the
+    network and the batch shape are the same.
+
+    Raises:
+        ClusterError: The run needs an Apple GPU, and torch sees none.
+        RuntimeError: The run has a GPU, and torch sees none.
     """
     global _graphs
     gc.collect()
     if config.resources.compiles:
         graphs = config.graph + config.resources.compile_mode
-        # a CUDA graph holds its run's own weights
+        # The same graphs give the same numbers for a hundredth of the compile time. A CUDA graph cannot be
+        # kept: it holds the weights of its own run.
         if graphs != _graphs or config.resources.compile_mode != "default":
-            torch.compiler.reset()  # torch compiles a function a few times at most, and then no more
+            torch.compiler.reset()  # torch stops compiling a function after a few compilations
             _graphs = graphs
-        # of later commands too
+        # Later commands use this folder too.
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
     trial.reset_process(draw(config.seed, "process"), config.resources.cpus)
     torch.use_deterministic_algorithms(False)
@@ -51,7 +59,7 @@ def reset_process(config: RunConfig) -> torch.device:
 
 
 def check_apple() -> None:
-    """Refuse `resources.device` mps where it cannot be (ClusterError)."""
+    """Raise a ClusterError if torch sees no Apple GPU."""
     if not torch.backends.mps.is_available():
         raise ClusterError(
             "resources.device is mps, but torch sees no Apple GPU on this machine. Choose auto, cpu or cuda."
@@ -59,15 +67,19 @@ def check_apple() -> None:
 
 
 def peak_memory_mb(device: torch.device) -> float | None:
-    """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None if
-    nobody knows it.
-    """
-    return (
-        torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else trial.peak_memory_mb()
-    )
+    """Return the peak memory since `reset_process` in MiB: the GPU's, or the process's; None if unknown."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return trial.peak_memory_mb()
 
 
 def draw(seed: int, *purpose: str | int) -> int:
-    """Return a seed of its own for each purpose, far from those of neighbouring seeds."""
+    """Return the random seed of one purpose of a run.
+
+    Args:
+        seed: The run's seed.
+        *purpose: Words and numbers that name the purpose, such as "epoch" and its number.
+    """
+    # SeedSequence mixes its words, so neighbouring run seeds give unrelated streams.
     words = [int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in purpose]
     return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 1)

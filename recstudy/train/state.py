@@ -1,9 +1,9 @@
-"""Checkpoints: what an interrupted run needs to go on, and proof that it is unharmed.
+"""Write and read checkpoints, from which interrupted runs resume.
 
-A checkpoint file is a torch archive followed by the sha256 of its bytes. Two are kept; where the newest fails
-its checksum, the one before is used, with a warning. Files are read with `weights_only=True`: nothing in them
-is executed. The epoch stands for the state of every random generator and for the position in the data: all of
-them are drawn anew from (seed, epoch).
+A checkpoint file is a torch archive followed by the sha256 of its bytes. Two checkpoints are kept: if the
+newest one fails its checksum, the one before is used, with a warning. Files are read with
+`weights_only=True`, which executes nothing in them. A checkpoint has no state of random generators and no
+position in the data, because both follow from (seed, epoch).
 """
 
 import hashlib
@@ -25,22 +25,27 @@ from recstudy.train.parallel import concatenated, rank_and_world
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1  # of a checkpoint's content; one of another format is of no use
-KEPT = 2
+FORMAT = 1  # version of a checkpoint's content; a checkpoint of another version is not used
+KEPT_CHECKPOINTS = 2
 DIGEST = 32  # bytes of a sha256
-MOST = 200  # characters of what torch says
-OTHER_CAPTIONS = "the captions have changed since. Put the old ones back"
+MESSAGE_LENGTH = 200  # maximum number of characters of torch's message
+OTHER_CAPTIONS = "The captions have changed. Restore the old ones"
 OTHER_CODES = (
-    "a machine that has none trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE where the run began,"
-    " or go on there"
+    "A machine without an image tokenizer trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE of the"
+    " machine where the run started, or resume there"
 )
 
 
 def save_checkpoint(training: Training, folder: Path, write: bool = True) -> None:
-    """Write the state after the last finished epoch; older checkpoints than the newest two go.
+    """Write the state after the last finished epoch, and delete all but the newest two checkpoints.
 
-    Where it cannot be written, a warning says so and the older ones are kept: the run can do without. Every
-    worker of a group calls this, because the samples in work are spread over them; one of them writes.
+    If the checkpoint cannot be written, the run continues with a warning, and the older ones are kept. Every
+    worker of a group calls this function, because each has a part of the current samples; one of them writes.
+
+    Args:
+        training: The training.
+        folder: The run's folder.
+        write: Whether this worker writes.
     """
     state = training.state
     slots = None if state.slots is None else [concatenated(part) for part in _parts(state.slots)]
@@ -57,7 +62,7 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
         "tokenizer": _words(training),
         "image_tokenizer": _codes(training),
         "best": vars(state.best),
-        "spent": state.spent,
+        "spent": state.compute,
     }
     buffer = io.BytesIO()
     torch.save(content, buffer)
@@ -68,28 +73,37 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
     except StorageError as error:
         log.warning("training continues without a checkpoint of epoch %d: %s", state.epoch, error)
         return
-    for old in checkpoints(folder)[KEPT:]:
+    for old in checkpoints(folder)[KEPT_CHECKPOINTS:]:
         old.unlink()
 
 
 def load_checkpoint(training: Training, folder: Path) -> bool:
-    """Continue from the newest good checkpoint of `folder`; False where there is none.
+    """Load the newest undamaged checkpoint of a folder, if there is one.
+
+    Args:
+        training: The training that gets the state.
+        folder: The run's folder.
+
+    Returns:
+        Whether there was a checkpoint.
 
     Raises:
-        ConfigError: it is of another network than the run's is by now.
-        DataError: its tokens were made by another text tokenizer than the data's, or its images' codes by
-            another image tokenizer than this machine's, so its weights mean other words or other images.
+        ConfigError: The network has changed since the checkpoint was written.
+        DataError: The checkpoint was trained with another text tokenizer than the data's or another image
+            tokenizer than this machine's, so its weights belong to other words or images.
     """
     for path in checkpoints(folder):
         content = _read(path)
         if content is None:
-            log.warning("%s is damaged; trying the checkpoint before it", path)
+            log.warning("%s is damaged. The checkpoint before it is tried", path)
             continue
         if content.get("format") != FORMAT:
-            log.warning("%s was written by another version of recstudy; not used", path)
+            log.warning("%s was written by another version of recstudy and is not used", path)
             continue
-        _check(path, "text", content.get("tokenizer"), "the data", _words(training), OTHER_CAPTIONS)
-        _check(path, "image", content.get("image_tokenizer"), "this machine", _codes(training), OTHER_CODES)
+        _check_tokenizer(path, "text", content.get("tokenizer"), "the data", _words(training), OTHER_CAPTIONS)
+        _check_tokenizer(
+            path, "image", content.get("image_tokenizer"), "this machine", _codes(training), OTHER_CODES
+        )
         state = training.state
         try:
             state.network.load_state_dict(content["network"])
@@ -102,23 +116,23 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
             best = content["best"]
             weights = {name: value.to(training.device) for name, value in best["weights"].items()}
             state.best = BestEpoch(best["epoch"], best["score"], weights)
-            state.spent, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]
+            state.compute, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]
         except torch.OutOfMemoryError:
             raise
-        # torch's own, of weights that are missing or of another shape
+        # load_state_dict raises these for missing weights and for other shapes.
         except (RuntimeError, ValueError, KeyError) as error:
-            why = " ".join(str(error).split())
-            why = f"{why[:MOST]}..." if len(why) > MOST else why
+            reason = " ".join(str(error).split())
+            reason = f"{reason[:MESSAGE_LENGTH]}..." if len(reason) > MESSAGE_LENGTH else reason
             raise ConfigError(
-                f"{path} does not fit the network, whose code has changed since the run began: {why} "
-                f"Put the old code back, or remove {path.parent} to train anew."
+                f"{path} does not fit the network, whose code has changed since the run started: {reason} "
+                f"Restore the old code, or remove {path.parent} to train again."
             ) from None
         return True
     return False
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Newest first."""
+    """Return a folder's checkpoints, newest first."""
     return sorted(folder.glob("checkpoint-*.pt"), reverse=True)
 
 
@@ -128,6 +142,7 @@ def save_weights(weights: dict[str, Tensor], path: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
+    """Return a checkpoint's content; None if its checksum is wrong."""
     content = path.read_bytes()
     archive, digest = content[:-DIGEST], content[-DIGEST:]
     if hashlib.sha256(archive).digest() != digest:
@@ -136,38 +151,46 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _words(training: Training) -> str:
-    """Return the data's text tokenizer by name and checksum; empty for data without captions."""
+    """Return the name and checksum of the data's text tokenizer; empty for data without captions."""
     tokenizer = training.data.tokenizer
-    return (
-        "" if tokenizer is None else f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
-    )
+    if tokenizer is None:
+        return ""
+    return f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
 
 
 def _codes(training: Training) -> str:
-    """Return the hash of the image tokenizer; empty for images that are not read as codes."""
+    """Return the hash of the image tokenizer; empty if images are not read as codes."""
     return str(training.facts.get("image_hash", ""))
 
 
-def _check(path: Path, kind: str, own: str | None, place: str, found: str, fix: str) -> None:
-    """Refuse a checkpoint of other words or codes; one from before they were kept says nothing (None)."""
-    if own is not None and own != found:
+def _check_tokenizer(path: Path, kind: str, saved: str | None, place: str, current: str, fix: str) -> None:
+    """Raise a DataError if a checkpoint was trained with another tokenizer.
+
+    Args:
+        path: The checkpoint.
+        kind: Text or image.
+        saved: The tokenizer of the checkpoint; None if it was written before tokenizers were recorded.
+        place: What the current tokenizer belongs to, for the message.
+        current: The current tokenizer.
+        fix: The first sentences of the message's advice, without a final dot.
+    """
+    if saved is not None and saved != current:
         raise DataError(
-            f"{path} was trained with the {kind} tokenizer {own or 'none'}, but that of {place} is"
-            f" {found or 'none'}: {fix}, or remove {path.parent} to train anew."
+            f"{path} was trained with the {kind} tokenizer {saved or 'none'}, but {place} has"
+            f" {current or 'none'}. {fix}, or remove {path.parent} to train again."
         )
 
 
 def _parts(slots: Slots) -> list[Tensor]:
-    """Return all tensors of the samples in work; the batch's optional ones are empty where it has none."""
+    """Return all tensors of the current samples; a missing optional part of the batch is an empty tensor."""
     batch = slots.batch
-    optional = [
-        batch.images.new_empty(0) if part is None else part for part in (batch.targets, batch.context)
-    ]
+    empty = batch.images.new_empty(0)
+    optional = [empty if part is None else part for part in (batch.targets, batch.context)]
     return [*optional, batch.images, batch.labels, slots.steps, slots.halted, *slots.carry]
 
 
 def _slots(training: Training, parts: list[Tensor]) -> Slots:
-    """Return this worker's share of the samples in work."""
+    """Return this worker's share of the current samples, from the tensors of `_parts`."""
     targets, context, images, labels, steps, halted, *carry = parts
     count = len(images)
     rank, world = rank_and_world()

@@ -1,6 +1,4 @@
-"""Train one run of the recursive models: from its settings to the outcome that `recstudy.programs.trial`
-records.
-"""
+"""Train one run of a recursive model and return the outcome that `recstudy.programs.trial` records."""
 
 import logging
 import time
@@ -17,7 +15,7 @@ from recstudy.programs.trial import record_user_files
 from recstudy.programs.watchdog import hang_watchdog, paused_watchdog
 from recstudy.records import Json, Results, RunFolder, append_line, write_json, write_whole
 from recstudy.records.reading import dumped
-from recstudy.train.evaluate import Diverged
+from recstudy.train.evaluate import DivergenceError
 from recstudy.train.initial import initial
 from recstudy.train.loop import Training
 from recstudy.train.parallel import wait_for_all
@@ -30,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def train_run(execution: Execution) -> Json:
-    """Train a run, or the rest of it, and return its outcome; see `Program.run`."""
+    """Train a run, or resume it, and return its outcome (see `Program.run`)."""
     trial, folder, writes = execution.trial, execution.records, execution.writes
     config = execution.settings.resolved_config
     device = reset_process(config)
@@ -41,20 +39,18 @@ def train_run(execution: Execution) -> Json:
         hold_out=config.train.selection == "validation",
     )
     begin = initial(config, Results(trial.store or Path(trial.folder).parents[1]))
-    # may compute features of every image
+    # This may compute features of every image, which takes long, so the watchdog starts after it.
     training = Training(config, data, device, config.resources.compiles, begin)
     with hang_watchdog(60 * config.resources.hang_timeout_minutes, folder.hang_log(execution.group.rank)):
         load_checkpoint(training, folder.path)
         if writes:
             folder.keep_epochs(below=training.state.epoch)
-            if lost := folder.lost_epochs(training.state.epoch):
-                told = "the run goes on without these lines, and its curves lack them"
+            if lost_epochs := folder.lost_epochs(training.state.epoch):
                 log.warning(
-                    "%s is damaged: %d of %d epochs are lost; %s",
+                    "%s is damaged: %d of %d epochs are lost. The run continues, and its curves lack them",
                     folder.epochs,
-                    lost,
+                    lost_epochs,
                     training.state.epoch,
-                    told,
                 )
             record_user_files(trial, folder, resumes=training.state.epoch > 0)
         outcome: Json
@@ -65,13 +61,13 @@ def train_run(execution: Execution) -> Json:
                     if _train(training, execution)
                     else {"status": "drained"}
                 )
-            except Diverged as error:
+            except DivergenceError as error:
                 outcome = {"status": "diverged", "error": str(error), "metrics": {}}
                 if writes and training.trace.get("epoch") == training.state.epoch:
-                    append_line(folder.losses, training.trace)  # of the epoch that it did not finish
+                    append_line(folder.losses, training.trace)  # losses of the unfinished epoch
         if writes and outcome["status"] != "drained":
             _keep(training, folder, outcome["status"])
-            outcome["cost"] = {**spent(training, execution.group.world), **usage.values}
+            outcome["cost"] = {**compute_cost(training, execution.group.world), **usage.values}
             outcome["provenance"] = {
                 "workers": execution.group.world,
                 "precision": products_in_words(config.train.precision, device),
@@ -82,63 +78,68 @@ def train_run(execution: Execution) -> Json:
                 "origin": "imported" if config.train.imported else "trained",
                 "initial": dumped(begin.about) if begin else None,
             }
-    wait_for_all()  # a worker that leaves early would end the group
+    wait_for_all()  # a worker that returns early would end the group
     return outcome
 
 
 def _train(training: Training, execution: Execution) -> bool:
-    """Train the epochs that are left; False if the run was left before its end."""
+    """Train the remaining epochs. Return False if the run was asked to leave before its end."""
     folder, writes = execution.records, execution.writes
     saved, epochs = time.monotonic(), training.config.train.epochs
     for line in training.epochs():
         if writes:
             append_line(folder.losses, training.trace)
             append_line(folder.epochs, line)
-        leaving = execution.group.any_true(execution.leave())
+        is_leaving = execution.group.any_true(execution.leave())
         if execution.group.broadcast_flag(
-            leaving or time.monotonic() - saved >= training.config.resources.checkpoint_seconds
+            is_leaving or time.monotonic() - saved >= training.config.resources.checkpoint_seconds
         ):
             save_checkpoint(training, folder.path, writes)
             folder.send()
             saved = time.monotonic()
-        with paused_watchdog():  # for a driver that may be busy, or stopped, and then goes on
+        with paused_watchdog():  # the driver may be busy or suspended for a long time
             execution.report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
-        if leaving:
+        if is_leaving:
             return False
     return True
 
 
 def _keep(training: Training, folder: RunFolder, status: str) -> None:
-    """Write what an ended run keeps beside its result."""
+    """Write the files of an ended run, except its result."""
     folder.wait_until_there()
-    for name, content in training.kept.items():
+    for name, content in training.files.items():
         path = folder.path / name
         if path.suffix == ".json":
             write_json(path, content)
         else:
             write_whole(path, content if isinstance(content, bytes) else archived(content))
     if status == "done":
-        # finish() has loaded the selected ones
+        # `finish` has loaded the selected weights.
         save_weights(training.state.evaluated.state_dict(), folder.weights)
 
 
-def spent(training: Training, workers: int) -> Json:
-    """Parameters and FLOPs as computed; seconds, throughput and memory as measured, over all attempts."""
-    used, config, state = training.state.spent, training.config, training.state
-    counted, seconds = cost(config), training.state.spent["seconds"]
-    pflop = used["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6
+def compute_cost(training: Training, workers: int) -> Json:
+    """Return the cost of a run: computed parameters and FLOPs, and measured seconds and memory.
+
+    Args:
+        training: The run's training, with the compute of all its attempts.
+        workers: The number of workers.
+    """
+    compute, config, state = training.state.compute, training.config, training.state
+    counted, seconds = cost(config), training.state.compute["seconds"]
+    pflop = compute["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6
     card = torch.cuda.get_device_name(training.device) if training.device.type == "cuda" else ""
-    share = mfu(pflop, used["train_seconds"] * workers, card, products(config.train.precision))
+    share = mfu(pflop, compute["train_seconds"] * workers, card, products(config.train.precision))
     return {
         **asdict(counted),
         **({} if share is None else {"mfu": share}),
         "train_pflop": pflop,
         "seconds": seconds,
-        # a checkpoint of before it was kept has none
-        "evaluation_seconds": used.get("evaluation_seconds", 0.0),
+        # Checkpoints of early versions lack this value.
+        "evaluation_seconds": compute.get("evaluation_seconds", 0.0),
         "device_seconds": seconds * workers,
-        "images_per_second": used["images"] / seconds if seconds else 0.0,
+        "images_per_second": compute["images"] / seconds if seconds else 0.0,
         "peak_memory_mb": peak_memory_mb(training.device),
-        "epoch_seconds": used["train_seconds"] / state.epoch if state.epoch else 0.0,
-        "supervision_steps_used": used["image_steps"] / used["images"] if used["images"] else 0.0,
+        "epoch_seconds": compute["train_seconds"] / state.epoch if state.epoch else 0.0,
+        "supervision_steps_used": compute["image_steps"] / compute["images"] if compute["images"] else 0.0,
     }

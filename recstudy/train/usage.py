@@ -1,8 +1,7 @@
-"""What a run uses of its machine: the mean number of cores of its process and the mean and peak use of its
-GPU.
+"""Measure the utilisation of a run's machine: the mean number of CPU cores, and mean and peak use of its GPU.
 
-The first worker of a run measures it over its attempt. The peak of memory is
-`recstudy.train.process.peak_memory_mb`.
+The first worker of a run measures them during its attempt. `recstudy.train.process.peak_memory_mb` measures
+the peak memory.
 """
 
 import ctypes
@@ -15,11 +14,11 @@ import torch
 
 from recstudy.records.schema import Values
 
-STEP_S = 10.0  # seconds between two samples of the GPU; a shorter run has no means
+STEP_S = 10.0  # seconds between two samples of the GPU; a shorter run has no mean values
 
 
 class Usage:
-    """Means and peaks so far of what this process uses within the block.
+    """Mean and peak utilisation of this process within the block.
 
     Args:
         device: The run's device.
@@ -27,24 +26,24 @@ class Usage:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.gpu: list[float] = []  # percent; one sample each `STEP_S`
-        self._start, self._busy = time.perf_counter(), time.process_time()
-        self._ended = threading.Event()
+        self.gpu: list[float] = []  # percent; one sample every `STEP_S` seconds
+        self._start, self._start_cpu = time.perf_counter(), time.process_time()
+        self._stopped = threading.Event()
 
     @property
     def values(self) -> Values:
-        """Return `cores_used`, `gpu_use` and `gpu_use_peak` (percent), as far as they are known."""
+        """The known values of `cores_used`, `gpu_use` (percent) and `gpu_use_peak` (percent)."""
         seconds = time.perf_counter() - self._start
         if seconds < STEP_S:
             return {}
-        values: Values = {"cores_used": round((time.process_time() - self._busy) / seconds, 3)}
+        values: Values = {"cores_used": round((time.process_time() - self._start_cpu) / seconds, 3)}
         if self.gpu:
             values |= {"gpu_use": round(sum(self.gpu) / len(self.gpu), 3), "gpu_use_peak": max(self.gpu)}
         return values
 
     def sample(self) -> None:
-        """Sample the GPU's use until the run ends or NVML does not answer."""
-        while not self._ended.wait(STEP_S):
+        """Sample the use of the GPU until the block ends or NVML gives no value."""
+        while not self._stopped.wait(STEP_S):
             use = gpu_use(self.device.index or 0)
             if use is None:
                 return
@@ -56,7 +55,7 @@ class Usage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self._stopped.set()
 
 
 class _Rates(ctypes.Structure):
@@ -64,24 +63,23 @@ class _Rates(ctypes.Structure):
 
 
 def gpu_use(index: int) -> float | None:
-    """Return the percent of the last second in which this GPU computed, for any process; None if NVML does
-    not answer.
-    """
+    """Return the percentage of the last second in which a GPU was busy, with any process; None if unknown."""
     library, handle, rates = *_nvml(index), _Rates()
-    known = library is not None and library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)) == 0
-    return float(rates.gpu) if known else None
+    is_known = library is not None and library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)) == 0
+    return float(rates.gpu) if is_known else None
 
 
 @cache
 def _nvml(index: int) -> tuple[ctypes.CDLL | None, ctypes.c_void_p]:
-    """Return the driver's own library, loaded once, and its handle of the GPU; this needs no Python
-    package.
-    """
+    """Return NVML and its handle of a GPU; None in place of NVML if it cannot be used."""
+    # The driver's own library is loaded through ctypes, so no Python package is needed.
     handle = ctypes.c_void_p()
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
         return None, handle
     name = f"GPU-{torch.cuda.get_device_properties(index).uuid}".encode()
-    known = library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByUUID(name, ctypes.byref(handle)) == 0
-    return (library if known else None), handle
+    is_known = (
+        library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByUUID(name, ctypes.byref(handle)) == 0
+    )
+    return (library if is_known else None), handle

@@ -138,4 +138,4 @@ def test_optimisers_and_losses_train(tmp_path, capsys):
     assert lines[0] == "plain: optimizer, with a small CNN on digits"
     assert [line.split()[0] for line in lines[1:3]] == ["ok", "ok"]
     assert lines[4].startswith("  FAILED  it trains")
-    assert "must give one number a sample, 8 in all, but gives ()" in lines[4]
+    assert "must return one number per sample, with the shape (8,), but returns ()" in lines[4]

@@ -75,7 +75,8 @@ def test_a_schedule_that_gives_no_rate_is_refused():
     SCHEDULES.add("below")(lambda config, done, length: -0.1)
 
     with pytest.raises(
-        ConfigError, match=r"the schedule 'below' must give a finite number from 0, but gives -0.1 at 0 of 4"
+        ConfigError,
+        match=r"the schedule 'below' must return a finite number from 0, but returns -0.1 at 0 of 4",
     ):
         learning_rate(TrainConfig(schedule="below"), 0, 4)
 

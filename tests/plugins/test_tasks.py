@@ -61,14 +61,14 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
         ((".abs() < 0.1", ".abs() + 1"), "`right` is not from 0 to 1"),
         (
             ('{"value": output.logits[:, 0].float()}', '{"value": output.logits.sum()}'),
-            "one an item, but has the shape ()",
+            "one per item, but has the shape ()",
         ),
         (
             (
                 "batch.labels) ** 2",
                 "batch.labels) ** 2 if output.logits.requires_grad else output.logits.sum()",
             ),
-            "ConfigError: the loss of the task 'regression' must be (16,), one an item, but is ()",
+            "ConfigError: the loss of the task 'regression' must have the shape (16,), one number per item, but has ()",
         ),
         (
             ('score: ClassVar = "rmse"', 'score: ClassVar = "top1_accuracy"'),
@@ -119,7 +119,8 @@ def test_right_of_a_task_must_be_one_value_per_item():
     batch = Batch(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 2]), None, 3)
 
     with pytest.raises(
-        ConfigError, match=r"^`right` of the task 'multiclass' must be \(3,\), one an item, but is \(\)$"
+        ConfigError,
+        match=r"^`right` of the task 'multiclass' must have the shape \(3,\), one number per item, but has \(\)$",
     ):
         step_loss(output, batch, task)
 

@@ -268,7 +268,7 @@ def test_a_table_whose_rows_stand_for_other_puzzles_is_refused(rows, tmp_path, c
 
     assert (code, errors.count("\n"), (tmp_path / "r").exists()) == (2, 1, False), errors
     assert (
-        f"step_3 has a table of {rows:,} rows, but Sudoku 4x4 (synthetic) has 1 ids: the rows stand for other puzzles"
+        f"step_3 has an embedding table with {rows:,} rows, but Sudoku 4x4 (synthetic) has 1 ids. The rows belong to"
         in errors
     )
 
@@ -350,7 +350,7 @@ def test_weights_of_another_network_are_refused_before_anything_runs(imported, t
     with pytest.raises(DataError, match="is not the weights of ViTRM as set here: "):
         recstudy.run(study(tiny_run()), results=tmp_path / "r", init_from=weights, ray=False)
     with pytest.raises(
-        ConfigError, match=r"no weights 'nowhere': it is neither a run of .* nor a file of weights"
+        ConfigError, match=r"no weights 'nowhere': it is neither a run in .*, nor a weight file"
     ):
         recstudy.run(study(tiny_run()), results=tmp_path / "r", init_from="nowhere", ray=False)
     with pytest.raises(DataError, match=r"the weights 00000000000000000000 of train.init_from are not in "):

@@ -69,13 +69,13 @@ def test_each_kind_of_captioner_takes_the_whole_way(name):
             "contrast_before",
             "contrast_after",
         } == set(result["metrics"])
-        assert len(training.kept["alignment.json"]["pairs"]) == 24
+        assert len(training.files["alignment.json"]["pairs"]) == 24
     else:
         assert {"bleu_4", "rouge_l", "cider", "token_accuracy", "caption_loss"} <= set(result["metrics"])
         assert result["tokenizer"]["text"] == "word (64)"
         assert result["decode"] == "beam 3"
         assert result["answers"] == {"kept": 24, "of": 24}
-        examples = training.kept["captions.json"]["examples"]
+        examples = training.files["captions.json"]["examples"]
         assert [example["references"] for example in examples] == [
             training.data.test.captions[row] for row in training.data.test.rows
         ]

@@ -201,7 +201,7 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
 
     training = trained(RUN.with_changes(changes))
     result = training.finish()
-    metrics, depths, thinking = result["metrics"], result["depths"], training.kept["thinking.npz"]
+    metrics, depths, thinking = result["metrics"], result["depths"], training.files["thinking.npz"]
 
     assert metrics["cell_accuracy"] > 45  # by chance 25
     assert metrics["exact_accuracy"] == depths["exact_accuracy"]["4"]

@@ -14,7 +14,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM, HRMImage
 from recstudy.models.networks.contract import Carry, Output
 from recstudy.testing import make_training, tiny_run
-from recstudy.train.halting import Slots, halted, proceed_target, refilled
+from recstudy.train.halting import Slots, find_halted, proceed_target, refill_slots
 from recstudy.train.loop import Training
 
 SMALL = {"width": 16, "heads": 2, "vocabulary": 17}
@@ -47,7 +47,7 @@ def test_only_slots_that_halted_take_the_new_sample_and_start_anew():
     old = Slots(batch(1.0, 2.0, 3.0, groups=True), (torch.tensor([[7.0], [8.0], [9.0]]),),
                 torch.tensor([4, 16, 2]), torch.tensor([False, True, False]))  # fmt: skip
 
-    new = refilled(old, batch(10.0, 20.0, 30.0, groups=True), Counter())  # type: ignore[arg-type]
+    new = refill_slots(old, batch(10.0, 20.0, 30.0, groups=True), Counter())  # type: ignore[arg-type]
 
     assert new.batch.images.flatten().tolist() == [1, 20, 3]
     assert new.batch.labels.tolist() == [1, 20, 3]
@@ -64,9 +64,13 @@ def test_a_sample_halts_when_it_is_surer_to_be_right_than_to_gain():
     config = TrainConfig(supervision_steps=4, halting="sample", exploration=0.0)
     steps = torch.tensor([1, 1, 4])
 
-    assert halted(output([1.0, 1.0, -9.0], [0.5, 1.5, 9.0]), steps, config).tolist() == [True, False, True]
-    assert halted(output([0.1, -0.1, -9.0]), steps, config).tolist() == [True, False, True]
-    assert halted(output([5.0, 5.0]), torch.tensor([1, 2]), config, unseen=1).tolist() == [False, True]
+    assert find_halted(output([1.0, 1.0, -9.0], [0.5, 1.5, 9.0]), steps, config).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    assert find_halted(output([0.1, -0.1, -9.0]), steps, config).tolist() == [True, False, True]
+    assert find_halted(output([5.0, 5.0]), torch.tensor([1, 2]), config, unseen=1).tolist() == [False, True]
 
 
 def test_exploration_delays_a_halt_of_its_share_by_a_least_number_of_steps_from_two_on():
@@ -78,7 +82,7 @@ def test_exploration_delays_a_halt_of_its_share_by_a_least_number_of_steps_from_
 
     def share(step: int, exploration: float, max_steps: int) -> float:
         config = TrainConfig(supervision_steps=max_steps, halting="sample", exploration=exploration)
-        return halted(sure, torch.full((30_000,), step), config).double().mean().item()
+        return find_halted(sure, torch.full((30_000,), step), config).double().mean().item()
 
     assert [share(step, 1.0, 4) for step in (1, 2, 3, 4)] == [
         0,
@@ -133,7 +137,7 @@ def test_halting_by_sample_trains_and_counts_what_it_used():
     lines = list(run.epochs())
 
     assert all(line["train_loss"] > 0 for line in lines)
-    compute = run.state.spent
+    compute = run.state.compute
     assert compute["image_steps"] == 2 * 40  # 43 images in batches of 8: five full ones an epoch
     assert 16 <= compute["images"] <= 80
     assert all(1 <= line["supervision_steps_used"] <= 4 for line in lines)

@@ -9,7 +9,7 @@ from recstudy.metrics import METRICS
 from recstudy.models.networks.contract import Output
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train import evaluate
-from recstudy.train.evaluate import Diverged, predict
+from recstudy.train.evaluate import DivergenceError, predict
 from recstudy.train.loop import Training
 from recstudy.train.losses import step_loss
 
@@ -105,7 +105,7 @@ def test_a_loss_that_is_not_finite_ends_the_run():
     run = training()
     run.state.network.classify.weight.data.fill_(float("nan"))
 
-    with pytest.raises(Diverged, match=r"the training loss is nan in epoch 1, since update 1$"):
+    with pytest.raises(DivergenceError, match=r"the training loss is nan in epoch 1, since update 1$"):
         next(run.epochs())
 
 
@@ -185,7 +185,7 @@ def test_selection_on_test_trains_on_all_images_and_reports_the_best_test_epoch(
     run = training(train__selection="test")
     scores = [line["selection_top1_accuracy"] for line in run.epochs()]
 
-    assert run.state.spent["images"] == 3 * 64
+    assert run.state.compute["images"] == 3 * 64
     assert run.finish()["metrics"]["top1_accuracy"] == pytest.approx(max(scores))
 
 
@@ -242,15 +242,15 @@ def test_a_schedule_counted_in_batches_is_over_half_way_through():
 @pytest.mark.parametrize("name", ["top1_accuracy", "macro_f1"], ids=["a mean over items", "none"])
 def test_scores_by_depth_are_those_of_each_depths_answers(monkeypatch, name):
     """Whether they are summed up batch by batch, or of a few depths at a time."""
-    monkeypatch.setattr(evaluate, "KEPT", 3)
+    monkeypatch.setattr(evaluate, "MAX_KEPT_DEPTHS", 3)
     run = training(train__epochs=1, train__evaluation_depths=8, train__score=name, train__batch_size=3)
     list(run.epochs())
     test = run._batches(run.data.test, shared=False)
 
-    scores = evaluate.by_depth(run.task, run.state.evaluated, test)
+    scores = evaluate.score_by_depth(run.task, run.state.evaluated, test)
 
     outputs, _ = predict(run.task, run.state.evaluated, test, range(1, 9))
-    answers_by_depth = [evaluate.answers(run.task, output, test) for output in outputs]
+    answers_by_depth = [evaluate.collect_answers(run.task, output, test) for output in outputs]
     assert scores == pytest.approx(
         {str(depth): METRICS[name](answers) for depth, answers in enumerate(answers_by_depth, 1)}
     )
@@ -280,12 +280,12 @@ def test_train_accuracy_is_that_of_the_images_without_augmentation():
 
 def test_weights_that_break_in_the_last_step_are_a_diverged_run():
     breaks = {"train__learning_rate": 1e30, "train__epochs": 1, "train__batch_size": 64}
-    with pytest.raises(Diverged, match="the selection loss is nan in epoch 1, after update 1"):
+    with pytest.raises(DivergenceError, match="the selection loss is nan in epoch 1, after update 1"):
         list(training(**breaks).epochs())
 
     unselected = training(**breaks, train__selection="last")
     list(unselected.epochs())
-    with pytest.raises(Diverged, match="the logits of the test set are not finite"):
+    with pytest.raises(DivergenceError, match="the logits of the test set are not finite"):
         unselected.finish()
 
 
@@ -305,4 +305,4 @@ def test_an_update_follows_each_supervision_step_or_with_an_attached_carry_each_
     assert (steps.pop("y_start"), steps.pop("z_start")) == (8, 8)
     assert {*steps.values(), run.state.updates} == {2 * updates}
     assert traces == [(1, updates, 1), (updates + 1, updates, 1)]
-    assert run.state.spent["image_steps"] == 2 * 3 * 58
+    assert run.state.compute["image_steps"] == 2 * 3 * 58

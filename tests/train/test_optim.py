@@ -317,7 +317,11 @@ def test_muon_leaves_a_head_inside_a_numbered_list_to_adamw():
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (CNN(width=8), {}, "'muon' needs linear layers between embedding and head, .* none; choose 'adamw'"),
+        (
+            CNN(width=8),
+            {},
+            "'muon' needs linear layers between the embedding and the head, .* none. Choose 'adamw'",
+        ),
         (TRM(tokens="cell", width=16, heads=2), {"momentum": 1.0}, "momentum from 0 to below 1"),
     ],
 )

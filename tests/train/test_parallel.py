@@ -150,7 +150,7 @@ def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
         "scores": scores,
         "puzzle": training.state.network.puzzle.weight.flatten().tolist(),
         "steps": concatenated(slots.steps).tolist(),
-        "begun": training.state.spent["images"],
+        "begun": training.state.compute["images"],
     }
 
 

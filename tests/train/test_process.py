@@ -176,9 +176,9 @@ def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(
     ("device", "compile", "rest", "reason"),
     [
         ("cuda", True, 0, ""),
-        ("cpu", True, 0, "CUDA graphs need a GPU of CUDA, but this run is on device cpu"),
+        ("cpu", True, 0, "CUDA graphs need a CUDA GPU, but this run uses device cpu"),
         ("cuda", False, 0, "the network is not compiled"),
-        ("cuda", True, 3, "the last batch of an epoch has 3 images, not 16"),
+        ("cuda", True, 3, "the last batch of an epoch has 3 images, but train.batch_size is 16"),
     ],
 )
 def test_cuda_graphs_are_for_a_compiled_network_on_batches_of_one_shape(

@@ -33,7 +33,7 @@ def micar():
     """A whole run of one epoch on 24 captions: what its result states, what it kept, and the run."""
     training = start_training(MICAR)
     list(training.epochs())
-    return training.finish(), training.kept, training
+    return training.finish(), training.files, training
 
 
 @pytest.fixture

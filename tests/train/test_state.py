@@ -54,7 +54,7 @@ def test_without_a_good_checkpoint_a_warning_names_it_and_the_run_begins_anew(tm
     with caplog.at_level(logging.WARNING):
         assert not load_checkpoint(run, tmp_path)
 
-    assert "checkpoint-000001.pt is damaged; trying the checkpoint before it" in caplog.text
+    assert "checkpoint-000001.pt is damaged. The checkpoint before it is tried" in caplog.text
     assert run.state.epoch == 0
 
 
@@ -86,7 +86,7 @@ def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, att
 
     ours, theirs = resumed.state, straight.state
     assert all(map(torch.equal, ours.evaluated.state_dict().values(), theirs.evaluated.state_dict().values()))
-    assert all(ours.spent[name] == theirs.spent[name] for name in ("images", "image_steps"))
+    assert all(ours.compute[name] == theirs.spent[name] for name in ("images", "image_steps"))
     assert resumed.finish() == straight.finish()
 
 
@@ -129,10 +129,10 @@ def test_a_checkpoint_refuses_captions_cut_by_another_tokenizer(films, tmp_path,
     assert other_training.config.run_id == run.config.run_id
 
     names = rf"{tokenizer} \(\d+ ids, \w{{12}}\)"
-    fix = r"the captions have changed since. Put the old ones back, or remove \S+ to train anew"
+    fix = r"The captions have changed. Restore the old ones, or remove \S+ to train again"
     with pytest.raises(
         DataError,
-        match=rf"000001.pt was trained with the text tokenizer {names}, but that of the data is {names}: {fix}",
+        match=rf"000001.pt was trained with the text tokenizer {names}, but the data has {names}. {fix}",
     ):
         load_checkpoint(other_training, tmp_path)
     assert load_checkpoint(run, tmp_path)
@@ -171,9 +171,9 @@ def test_a_checkpoint_refuses_codes_of_another_image_tokenizer(films, tmp_path, 
     other_training = aligner(films, "there", monkeypatch)
     assert other_training.config.run_id == run.config.run_id
 
-    fix = r"Copy vq-\*.safetensors from RECSTUDY_CACHE where the run began, or go on there, or remove \S+ to train anew"
+    fix = r"Copy vq-\*.safetensors from RECSTUDY_CACHE of the machine where the run started, or resume there, or remove \S+ to train again"
     with pytest.raises(
-        DataError, match=rf"with the image tokenizer \w{{20}}, but that of this machine is \w{{20}}: .*{fix}"
+        DataError, match=rf"with the image tokenizer \w{{20}}, but this machine has \w{{20}}. .*{fix}"
     ):
         load_checkpoint(other_training, tmp_path)
     assert load_checkpoint(run, tmp_path)
@@ -202,6 +202,6 @@ def test_a_checkpoint_of_another_network_is_named_with_the_way_out(tmp_path):
 
     with pytest.raises(
         ConfigError,
-        match=r"checkpoint-000002.pt does not fit the network.* Missing key.*extra_layer.weight.*remove .* to train anew",
+        match=r"checkpoint-000002.pt does not fit the network.* Missing key.*extra_layer.weight.*remove .* to train again",
     ):
         load_checkpoint(other_network, tmp_path)

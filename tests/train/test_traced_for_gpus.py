@@ -30,7 +30,7 @@ from recstudy.tasks import solving
 from recstudy.tasks.at_test import voted
 from recstudy.tasks.solving import Sums, solve
 from recstudy.testing import tiny_model, tiny_run
-from recstudy.train.evaluate import _rows, autocast
+from recstudy.train.evaluate import _item_arrays, autocast
 from recstudy.train.loop import Training
 from recstudy.train.losses import stablemax
 
@@ -100,7 +100,7 @@ def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]
             losses = training.train_slots(batch) if training._by_sample else training.train_batch(batch)
             with torch.no_grad(), autocast(CUDA, config.train):
                 output, _ = network.eval()(batch.images, network.start(batch.images, batch.context))
-            rows = _rows(training.task, output, batch, len(batch.images))
+            rows = _item_arrays(training.task, output, batch, len(batch.images))
         return watch, {"loss": losses[-1], **rows}
 
 

@@ -28,7 +28,7 @@ from recstudy.programs.metric import NotAvailable
 from recstudy.programs.watchdog import heartbeat
 from recstudy.tasks.captioning.encoders import begin
 from recstudy.tasks.captioning.writing import EXAMPLES
-from recstudy.train.evaluate import Diverged, autocast, own_batch, some
+from recstudy.train.evaluate import DivergenceError, autocast, pad_empty, worker_batch_size
 from recstudy.train.parallel import concatenated
 from recstudy.train.process import draw
 
@@ -54,10 +54,10 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
     assert isinstance(network, AlignerNetwork)
     network.eval()
     parts = []
-    for batch in batches.evaluation_batches(own_batch(config) * batches.world):
+    for batch in batches.evaluation_batches(worker_batch_size(config) * batches.world):
         heartbeat()
         with autocast(batch.images.device, config.train):
-            left, right = network.features(some(batch.images), some(batch.labels))
+            left, right = network.features(pad_empty(batch.images), pad_empty(batch.labels))
         count = len(batch.images)
         parts.append((left[:count].float(), right[:count].float(), batch.labels))
     images_NW, texts_NW, tokens = (torch.cat(own) for own in zip(*parts, strict=True))
@@ -106,12 +106,12 @@ def findings(task: "Task", network: Network, test: Batches, train: Batches, data
     pairs that are kept.
 
     Raises:
-        Diverged: a feature is not finite.
+        DivergenceError: a feature is not finite.
     """
     config = task.config
     images_NW, texts_NW, tokens = features(network, test, config)
     if not torch.isfinite(images_NW @ texts_NW.T).all():
-        raise Diverged("the features of the test set are not finite")
+        raise DivergenceError("the features of the test set are not finite")
     torch.manual_seed(draw(config.seed, "weights"))
     before = build(config.model, config.data).to(images_NW.device)
     begin(before, config.model)

@@ -29,7 +29,7 @@ from recstudy.models.networks.layers import in_float64
 from recstudy.models.networks.lstm_captioners import ShowAttendTellNetwork
 from recstudy.models.networks.micar import MicarNetwork
 from recstudy.programs.watchdog import heartbeat
-from recstudy.train.evaluate import autocast, own_batch
+from recstudy.train.evaluate import autocast, worker_batch_size
 
 # At 003's largest (80 tokens, 3 layers, 8 heads, 49 places, 8 experts) 6 captions take 1.80 MB for
 # self-attention, 1.11 MB for cross-attention, 0.03 MB for the router and 0.19 MB for feature maps before
@@ -96,7 +96,9 @@ def expert_use(
     if not isinstance(network, MicarNetwork) or network.config.experts == 1:
         return {}, {}
     load, entropy, dropped, tokens = [], [], [], 0
-    for batch in test.evaluation_batches(max(1, min(own_batch(config), PAIRS // test.labels.shape[1] ** 2))):
+    for batch in test.evaluation_batches(
+        max(1, min(worker_batch_size(config), PAIRS // test.labels.shape[1] ** 2))
+    ):
         heartbeat()
         read = batch.labels[:, :-1]
         with autocast(read.device, config.train):

@@ -31,7 +31,13 @@ from recstudy.tasks.captioning.decode import decode
 from recstudy.tasks.captioning.rate_score import made_by
 from recstudy.tasks.captioning.routing import expert_use, kept
 from recstudy.tasks.captioning.scores import words
-from recstudy.train.evaluate import Diverged, autocast, own_batch, read, stated
+from recstudy.train.evaluate import (
+    DivergenceError,
+    autocast,
+    iterate_outputs,
+    summarize_answers,
+    worker_batch_size,
+)
 from recstudy.train.losses import loss_of, token_hits, token_loss
 from recstudy.train.parallel import concatenated, rank_and_world, total
 
@@ -73,7 +79,7 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
     `evaluation_steps`."""
     depths = depths or [config.train.evaluation_steps]
     sums = in_float64(torch.zeros(len(depths), 4, device=batches.device))
-    for depth, batch, output, count in read(network, batches, config, depths):
+    for depth, batch, output, count in iterate_outputs(network, batches, config, depths):
         logits, tokens = output.logits[:count].float(), batch.labels[:count]
         hits, there = token_hits(logits, tokens)
         loss = token_loss(logits, tokens, loss_of(config.train)).sum()
@@ -88,7 +94,7 @@ def findings(task: "Captioning", network: Network, test: Batches, train: Batches
     while the others write their share of the `captions`.
 
     Raises:
-        Diverged: a loss is not finite.
+        DivergenceError: a loss is not finite.
     """
     assert isinstance(network, Captioner)
     assert data.tokenizer is not None
@@ -96,9 +102,9 @@ def findings(task: "Captioning", network: Network, test: Batches, train: Batches
     ids = captions(network, test, config, data.tokenizer)  # first: the others write theirs at once
     loss, accuracy = taught(network, test, config)
     if not np.isfinite(loss):
-        raise Diverged("the loss of the test set is not finite")
+        raise DivergenceError("the loss of the test set is not finite")
     answers = _written(ids, data.test, data)
-    judged, files = stated(answers)
+    judged, files = summarize_answers(answers)
     learned = {"token_accuracy": accuracy, "caption_loss": loss}
     if not config.train.imported:  # what others trained on is not known
         learned["train_token_accuracy"] = taught(network, train, config)[1]
@@ -195,7 +201,7 @@ def written_at_once(config: RunConfig) -> int:
     model = config.model
     assert isinstance(model, CaptionModel)
     beams = 1 if model.decode == "greedy" else model.beam
-    images = 2 * config.train.batch_size if model.decode == "official_quirk" else own_batch(config)
+    images = 2 * config.train.batch_size if model.decode == "official_quirk" else worker_batch_size(config)
     return max(1, images // (beams * config.train.evaluation_steps))
 
 
