@@ -409,7 +409,7 @@ class Training:
         return {**findings, "selected": selected}
 
     def _share_buffers(self) -> None:
-        """Average batch norm's statistics over the workers, and update the averaged network's other buffers."""
+        """Average batch norm's statistics over the workers, and copy buffers to the averaged network."""
         average_buffers(self.state.network)
         if self.state.average is not None:
             average_buffers(self.state.average.network)

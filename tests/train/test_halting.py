@@ -95,7 +95,7 @@ def test_exploration_delays_a_halt_of_its_share_by_a_least_number_of_steps_from_
 
 def test_the_value_of_going_on_is_learned_from_the_next_step():
     """sigmoid(max(halt', proceed')); at the last step sigmoid(halt')."""
-    target = proceed_target(output([0.0, 1.0, -1.0], [2.0, 0.5, 3.0]), torch.tensor([1, 2, 4]), most=4)
+    target = proceed_target(output([0.0, 1.0, -1.0], [2.0, 0.5, 3.0]), torch.tensor([1, 2, 4]), max_steps=4)
 
     assert target.tolist() == pytest.approx(
         [1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))]

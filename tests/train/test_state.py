@@ -86,7 +86,7 @@ def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, att
 
     ours, theirs = resumed.state, straight.state
     assert all(map(torch.equal, ours.evaluated.state_dict().values(), theirs.evaluated.state_dict().values()))
-    assert all(ours.compute[name] == theirs.spent[name] for name in ("images", "image_steps"))
+    assert all(ours.compute[name] == theirs.compute[name] for name in ("images", "image_steps"))
     assert resumed.finish() == straight.finish()
 
 
