@@ -65,7 +65,7 @@ def serving() -> Iterator[ObjectStore]:
 
 @contextmanager
 def proxied(store: ObjectStore, on_request: Callable[[str], None]) -> Iterator[ObjectStore]:
-    """The same store behind a proxy that calls `before` with a request's first line, such as "PUT /...", and
+    """The same store behind a proxy that calls `on_request` with a request's first line, such as "PUT /...", and
     then sends it on.
     """
 
