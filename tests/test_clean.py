@@ -242,7 +242,7 @@ def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, c
     assert not (run.path / "checkpoint-000001.pt").exists()
 
 
-def test_a_checkpoint_that_a_run_goes_on_from_by_now_stays(results):
+def test_checkpoint_that_a_run_has_resumed_from_stays(results):
     """The failed run was begun again after it had been listed, and interrupted."""
     run = results.run("failed")
     listed_files, _ = clean.reclaimable(results)

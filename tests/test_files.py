@@ -142,7 +142,7 @@ def test_permanent_file_error_fails_without_a_retry(tmp_path, monkeypatch):
     assert time.monotonic() - started < 30
 
 
-def test_a_line_whose_flush_fails_stands_there_once(tmp_path, fast, monkeypatch):
+def test_line_whose_flush_fails_is_written_once(tmp_path, fast, monkeypatch):
     """The write went well, and the disk says only then that it could not keep it: twice, and then it does."""
     failing, flush = [errno.EIO, errno.EIO], os.fsync
 
@@ -172,7 +172,7 @@ def test_a_log_that_is_a_link_is_neither_read_nor_written(tmp_path):
     assert read_lines(tmp_path / "outside") == [{"epoch": 0}]
 
 
-def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
+def test_folder_is_replaced_atomically(tmp_path):
     """A real process, killed before the rename; the next one sweeps what it left, and takes the old one's
     place.
     """

@@ -140,7 +140,7 @@ def test_many_threads_never_hold_one_lock_at_once(tmp_path):
     assert not folder.exists()
 
 
-def test_asking_whether_a_lock_is_held_disturbs_nobody_who_asks(tmp_path):
+def test_checking_a_lock_disturbs_no_other_process(tmp_path):
     (tmp_path / "lock").touch()
     with open(tmp_path / "lock") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)

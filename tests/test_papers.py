@@ -61,7 +61,7 @@ def test_targets_carry_source_and_setting():
         ),
     ],
 )
-def test_a_reader_is_told_the_papers_names(text, words):
+def test_text_uses_the_names_of_the_papers(text, words):
     assert by_name(text) == words
     assert by_name(words) == words
 
@@ -247,7 +247,7 @@ def test_fields_of_a_table_are_there(table):
         assert model_fields.keys() <= model.model_fields.keys()
 
 
-def test_rows_of_the_trm_paper_are_told_by_their_fields():
+def test_rows_of_the_trm_paper_are_matched_by_their_fields():
     ablation = {
         target.model: target.where
         for target in published("trm_table1_sudoku_ablation", only=("exact_accuracy",))

@@ -203,7 +203,7 @@ def test_a_process_that_dies_while_it_sets_a_run_aside_loses_nothing(tmp_path, m
 
 
 @pytest.mark.parametrize("line", ['{"epoch": "1"}', "[]", "\0\0\0"])
-def test_a_run_goes_on_past_a_damaged_line_of_its_epochs(tmp_path, line):
+def test_run_resumes_after_a_damaged_line_of_its_epochs(tmp_path, line):
     folder = RunFolder(tmp_path)
     folder.epochs.write_text(f'{{"epoch": 0}}\n{line}\n{{"epoch": 1}}\n{{"epoch": 2}}\n')
 

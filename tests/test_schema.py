@@ -69,7 +69,7 @@ def test_fields_of_a_newer_version_are_ignored_and_lines_of_a_search_are_disting
     ]
 
 
-def test_a_newer_format_is_said_whatever_its_shape(tmp_path):
+def test_newer_format_is_reported_whatever_its_shape(tmp_path):
     write_whole(tmp_path / "result.json", '{"format": 7, "state": "done"}')
 
     with pytest.raises(

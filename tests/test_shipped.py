@@ -57,7 +57,7 @@ def test_every_field_of_every_part_is_described(capsys):
     assert "Did you mean 'vitrm'?" in run_command(capsys, 2, "fields", "vitrmm")
 
 
-def test_the_fast_recipe_for_sudokus_stands_beside_no_published_value(monkeypatch):
+def test_fast_sudoku_recipe_is_compared_with_no_published_value(monkeypatch):
     monkeypatch.syspath_prepend(STUDIES)
     study = importlib.import_module("sudoku_depth").study
     paper, fast = (make_plan(study, preset) for preset in ("paper", "fast"))

@@ -155,7 +155,7 @@ def test_puzzles_are_stepped_through_by_the_keyboard(tab, results):
     )
 
 
-def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, results):
+def test_page_reports_a_stopped_board_and_recovers_with_it(browser, results):
     with serving(results.root) as url:
         tab = Tab(browser, url)
         tab.open("/study/made_up/paper")

@@ -66,7 +66,7 @@ def test_a_finished_result_is_read_once(results):
     assert row_of(sources, run_id(0, 0)).value("top1_accuracy") == 93.0
 
 
-def test_a_log_that_was_cut_back_is_read_anew(results):
+def test_truncated_log_is_read_again(results):
     sources = poll_folder(results.root)
     results.run(run_id(3, 2)).keep_epochs(below=1)
     append_line(results.run(run_id(3, 2)).epochs, {"epoch": 1, "train_loss": 9.0})
@@ -78,7 +78,7 @@ def test_a_log_that_was_cut_back_is_read_anew(results):
     assert lines[1]["train_loss"] == 9.0
 
 
-def test_a_run_runs_while_its_lock_is_held_or_its_logs_grow(results):
+def test_run_counts_as_running_while_its_lock_is_held_or_its_logs_grow(results):
     """A copy of an object store has no locks."""
     folder = results.run(run_id(3, 2))
     without_lock = set(poll_folder(results.root).studies[STUDY].logs)

@@ -203,7 +203,7 @@ def test_a_run_shows_its_parts_and_its_log(results):
 
 
 @pytest.mark.parametrize("path", ["/run/..%2F..%2Fsecret", "/study/made_up/none", "/run/..", "/x"])
-def test_a_missing_page_says_so(results, path):
+def test_missing_page_is_reported(results, path):
     text = page(results.root, path, 404)
 
     assert "root:" not in text

@@ -78,7 +78,7 @@ def played(tmp_path) -> Played:
     return Played(Results(tmp_path / "results").create())
 
 
-def test_a_run_that_is_held_is_put_off_and_waited_for_where_nothing_else_is_left(played):
+def test_locked_run_is_postponed_and_awaited_last(played):
     assert played.next() == FIRST.id
     with locked(played.results.run(FIRST.id).lock):
         played.tune(FIRST, LOCKED_OUTCOME)
@@ -98,7 +98,7 @@ def test_a_run_that_is_held_is_put_off_and_waited_for_where_nothing_else_is_left
     ]
 
 
-def test_as_many_runs_are_under_way_as_there_is_room_for_now(played):
+def test_as_many_runs_are_running_as_the_cluster_has_room_for(played):
     played.rooms = 1
     assert [played.next(), played.next()] == [FIRST.id, ""]
     played.rooms = 2  # a node has come

@@ -32,6 +32,6 @@ def test_ray_reads_every_variable_that_is_set_for_it():
     assert [name for name in names if name not in source] == []
 
 
-def test_a_node_that_is_low_on_memory_says_so_in_the_words_that_are_looked_for():
+def test_ray_reports_low_memory_in_the_expected_words():
     """In cluster/sweep.py, which tells such a death from that of a lost node."""
     assert b"running low on memory" in (PACKAGE / "core/src/ray/raylet/raylet").read_bytes()

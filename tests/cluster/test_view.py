@@ -28,7 +28,7 @@ def line(epoch: int, loss: float) -> dict[str, float]:
     return {"epoch": epoch, "epochs": 4, "train_loss": loss, "selection_top1_accuracy": 50.0}
 
 
-def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
+def test_epoch_is_printed_after_half_a_minute_of_silence_and_not_before(clock):
     quiet_view = View(Console(file=io.StringIO(), width=200))
     with quiet_view:
         quiet_view.planned(RUNS[:2], RUNS[:2])
@@ -52,7 +52,7 @@ def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
     ]
 
 
-def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch, capsys):
+def test_lost_head_ends_the_process_and_prints_the_command_to_resume(monkeypatch, capsys):
     codes: list[int] = []
     monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])
     monkeypatch.setattr("os._exit", codes.append)

@@ -83,7 +83,7 @@ def undone(decoded, part):
         ((0, 0), (1, (0, 2, 1, 3, 4, 5, 6, 7, 8, 9)), "3b10 4610 2510 1100"),
     ],
 )
-def test_a_grid_stands_in_the_corner_with_its_edge(steps, augmentation, expected):
+def test_grid_is_placed_in_the_corner_with_its_edge(steps, augmentation, expected):
     """Two rows of three: EOS where the next row and column would begin, PAD behind; moved; and turned,
     colours 1 and 2 swapped.
     """
@@ -254,7 +254,7 @@ GRIDS = "a grid must have rows of equal length with integers from 0 to 9. Correc
         (["c", "train", 2, "input"], [[1] * 31], "the grid is 1x31, but at most 30x30 is supported. Remove the task."),
     ],
 )  # fmt: skip
-def test_a_task_that_is_none_is_named(folder, place, value, message):
+def test_invalid_task_is_named(folder, place, value, message):
     file = folder / "arc_agi/arc-agi_training_challenges.json"
     tasks = node = json.loads(file.read_text())
     for key in place[:-1]:

@@ -243,7 +243,7 @@ def test_a_column_whose_name_is_nearly_a_finding_is_refused(nih, column, finding
         config().reader().check(nih.parent)
 
 
-def test_columns_unlike_a_finding_are_passed_over(nih):
+def test_columns_unlike_a_finding_are_ignored(nih):
     (nih / "labels.csv").write_text(
         LABELS.replace("Hernia", "Support Devices").replace("Fibrosis", "Pleural Other")
     )

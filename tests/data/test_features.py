@@ -40,7 +40,7 @@ def test_cached_features_equal_fresh_ones(monkeypatch):
     assert batch_sizes == [64, 6] * 2
 
 
-def test_another_split_or_other_weights_are_computed_anew():
+def test_features_of_another_split_or_other_weights_are_computed_again():
     backbone, batch_sizes = network()
     for source, images in (("a/train", IMAGES), ("a/test", IMAGES[:3]), ("b/train", IMAGES)):
         features(split_of(source, images), backbone, "small", CPU)

@@ -342,7 +342,7 @@ def test_captions_are_checked(tmp_path, changes, message):
         ),
     ],
 )
-def test_a_reader_that_is_none_is_named(tmp_path, monkeypatch, method, replacement, message):
+def test_invalid_reader_is_named(tmp_path, monkeypatch, method, replacement, message):
     (tmp_path / "cells.npz").touch()
     monkeypatch.setattr(CellsReader, method, replacement)
     with pytest.raises(DataError, match=f"^(the reader of Cells )?[^\n]*{message}[^\n]*$"):

@@ -322,7 +322,7 @@ def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, cont
         load(SudokuExtreme(train_puzzles=1000), tmp_path)
 
 
-def test_mazes_of_csv_files_are_read_and_held_against_their_rules(tmp_path):
+def test_mazes_of_csv_files_are_read_and_checked_by_their_rules(tmp_path):
     """A corridor from the upper left to the upper right, and a detour beneath it that is no shortest path."""
     question, answer, detour = (
         f"S{way}{'#' * 840}"

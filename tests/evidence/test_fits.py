@@ -182,7 +182,7 @@ def test_estimate_without_variance_has_no_interval():
     assert small_fit.estimate("a").df == 2.0  # a single run borrows all that it has
 
 
-def test_a_spread_that_stands_apart_is_marked():
+def test_unusually_high_variance_is_marked():
     scores = {index: [90.0 + 0.3 * index, 90.5, 91.0] for index in range(4)} | {"wide": [70.0, 75.0, 82.0]}
     fit = Fit(scores, SHARE)
 

@@ -126,7 +126,7 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
 
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
-def test_6_a_new_head_goes_on_from_disk_alone(shell, tmp_path, fault):
+def test_6_new_head_resumes_from_disk_alone(shell, tmp_path, fault):
     port = free_port()
     shell.environment = IMPATIENT
     chosen = ("--address", f"127.0.0.1:{port}")

@@ -21,7 +21,7 @@ TWO = ("--only", "latent_steps=1*", "--set", "train.epochs=150")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_1_2_a_run_of_which_a_worker_is_killed_goes_on_from_its_checkpoint(shell, workers):
+def test_1_2_run_resumes_from_its_checkpoint_after_a_worker_is_killed(shell, workers):
     with shell.start(
         "--only", FIRST_VARIANT, "--set", "train.epochs=80", "--workers", str(workers)
     ) as driver:
@@ -143,7 +143,7 @@ def test_18_drivers_beside_each_other_run_nothing_twice(shell):
     assert (shell.results / "studies/twin/quick/report/tables/depths.md").read_bytes() == shell.table()
 
 
-def test_a_raylet_that_dies_ends_the_command_in_one_line_and_the_next_goes_on(shell):
+def test_dead_raylet_ends_the_command_in_one_line_and_the_next_resumes(shell):
     with shell.start(*TWO) as driver:
         until(shell.running_runs, "ten epochs")
         (raylet,) = (number for number, title in processes(driver.pid).items() if "/raylet/raylet " in title)

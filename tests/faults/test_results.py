@@ -66,7 +66,7 @@ def test_15_a_clock_that_is_an_hour_behind_changes_no_cost(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("dirty", [(True, False), (False, True), (False, False)])
-def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dirty):
+def test_21_run_with_an_attempt_of_changed_code_is_marked(tmp_path, dirty):
     run = make_plan(tiny.study, changes={"train.epochs": 2}).runs[0]
     for changed, leave in zip(dirty, (True, False), strict=True):  # the first is left in its middle
         run_trial(
@@ -80,7 +80,7 @@ def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dir
 
 @pytest.mark.fault
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-def test_24_records_of_every_version_are_read_and_gone_on_with(tmp_path, sample, capsys):
+def test_24_records_of_every_version_are_read_and_resumed(tmp_path, sample, capsys):
     study = tmp_path / "sample.py"
     study.write_text("from make import STUDY\n\nfrom recstudy import main\n\nmain(STUDY)\n")
     shell = Shell(tmp_path, study, {"PYTHONPATH": str(FOLDER.parent / "records")})

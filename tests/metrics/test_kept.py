@@ -105,7 +105,7 @@ def test_the_first_that_fit_are_kept(tmp_path, limit):
 
 
 @pytest.mark.parametrize("content", ["torn", "empty", "other"])
-def test_a_damaged_file_says_so(tmp_path, content):
+def test_damaged_answers_are_reported(tmp_path, content):
     path = tmp_path / "answers.npz"
     np.savez(path, x=np.arange(3))
     if content != "other":

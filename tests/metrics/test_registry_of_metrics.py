@@ -26,7 +26,7 @@ def registered():
         yield METRICS.add
 
 
-def test_a_metric_of_ones_own_by_hand(registered):
+def test_user_metric_by_hand(registered):
     """Brier: (1/4)^2 + (1/4)^2 and (1/2)^2 + (1/2)^2, the mean 5/16. Or one number of each class, of which
     some are left out.
     """

@@ -70,7 +70,7 @@ def test_the_second_process_counts_nothing_and_loads_no_torch(python, tmp_path):
 
 
 @pytest.mark.whole
-def test_a_changed_network_is_counted_anew(python, tmp_path, monkeypatch):
+def test_changed_network_is_counted_again(python, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="0"):
         command.main(["new", "mine", "--model"])

@@ -44,7 +44,7 @@ def test_feed_forward_by_hand(ffn, expected_up, expected_down, expected):
 
 
 @pytest.mark.parametrize(("norm", "expected"), [("pre", [2.0, 4.0]), ("post", [-1.0, 1.0])])
-def test_norm_stands_before_the_branches_or_after_the_sums(norm, expected):
+def test_norm_is_before_the_branches_or_after_the_sums(norm, expected):
     """Both branches give 0: pre-norm leaves (2, 4) as it is, post-norm standardises it to (-1, 1)."""
     branches = Attention(2, 1, 0.0), SwiGLU(2, 2)
     for weight in (*branches[0].parameters(), *branches[1].parameters()):

@@ -245,9 +245,7 @@ def saved(**content):
         ("step_1", bytes(range(200, 256)), "is no file of weights: neither torch.save nor safetensors wrote it."),
     ],
 )  # fmt: skip
-def test_a_file_that_is_none_of_weights_says_what_it_is_and_passes_no_advice_on(
-    tmp_path, name, content, message
-):
+def test_file_without_weights_is_named_without_torchs_advice(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"^[^\n\x1b]*{name} {message}[^\n\x1b]*$") as raised:
         read_official(tmp_path / name)

@@ -90,7 +90,7 @@ def test_a_promise_that_is_broken_is_named(tmp_path, capsys, broken, recursive, 
     assert " failed" in lines[-1]
 
 
-def test_losses_that_have_changed_are_told(tmp_path, capsys):
+def test_changed_losses_are_reported(tmp_path, capsys):
     file = write(tmp_path)
     contract(capsys, file, "--write")
     assert contract(capsys, file)[0] == 0

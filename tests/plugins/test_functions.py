@@ -115,7 +115,7 @@ def test_unknown_name_is_refused(train, message):
         run(**train)
 
 
-def test_an_augmentation_is_told_the_labels_where_it_asks_for_them():
+def test_augmentation_gets_the_labels_if_it_asks_for_them():
     """Images of class 3 alone are turned black: so many images of an epoch are."""
     black_counts = []
 

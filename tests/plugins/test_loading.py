@@ -123,7 +123,7 @@ def test_readers_of_two_studies_that_name_things_alike(tmp_path):
     assert "mine" not in sys.modules
 
 
-def test_a_changed_file_is_read_anew(tmp_path):
+def test_changed_file_is_read_again(tmp_path):
     plan = planned(write(tmp_path, mine=family("mine", "one")), "mine")
     with reading(plan, trust=True):
         kind = FAMILIES["mine"]
@@ -206,7 +206,7 @@ def test_a_study_file_that_starts_itself_is_refused_before_ray_starts(tmp_path):
     assert done.stderr.endswith('Put it under: if __name__ == "__main__":\n')
 
 
-def test_a_study_file_that_another_module_imports_says_so(tmp_path):
+def test_study_file_imported_by_another_module_is_reported(tmp_path):
     write(tmp_path, mine=f"{STUDY}\nimport other\n", other="import mine\n")
 
     done = run(tmp_path / "mine.py")

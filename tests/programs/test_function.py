@@ -167,7 +167,7 @@ def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
         study_of(Function(triple, name="double"), {"depth": 1})
 
 
-def test_functions_that_one_function_makes_are_told_apart_by_what_they_close_over():
+def test_closures_are_distinguished_by_their_captured_values():
     def scaled(by: float) -> Any:
         def train(run: RunContext) -> dict[str, float]:
             return {"accuracy": by * run.settings["depth"]}

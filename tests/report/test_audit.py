@@ -110,7 +110,7 @@ def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
 
 
 @pytest.mark.parametrize(("drawing", "findings"), [("fixed", True), ("per seed", False)])
-def test_seeds_may_draw_data_of_their_own_where_the_study_says_so(tmp_path, drawing, findings):
+def test_seeds_may_generate_their_own_data_if_the_study_states_it(tmp_path, drawing, findings):
     """The same in all variants of a seed; those of one seed with other images are asked about all the
     same.
     """

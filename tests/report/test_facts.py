@@ -52,7 +52,7 @@ def test_a_page_says_what_the_random_seed_controls(tmp_path, data, sentence):
     assert f"<dt>The random seed controls</dt><dd>{sentence}</dd>" in reproducibility(records)
 
 
-def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
+def test_variants_with_and_without_new_data_per_seed_are_listed_separately(tmp_path):
     chosen = variants()
     chosen[1]["changes"] = chosen[1]["changes"] | {"data.resample": "per seed", "data.limit": 500}
     records = load_study(write_study(tmp_path / "r", variants=chosen), "made_up", "paper")

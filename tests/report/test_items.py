@@ -56,7 +56,7 @@ def test_mcnemar_of_several_runs_by_hand():
     assert mcnemar(ours, theirs, np.array([3, 5, 9, 9])) == pytest.approx(stats.chi2.sf(1, 1))
 
 
-def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
+def test_interval_covers_the_truth_with_new_seeds_and_items():
     """Thirty seeds on the same 200 items: over seeds alone the interval holds it in fewer than half of the
     draws.
     """

@@ -54,7 +54,7 @@ def test_runs_to_come_are_waited_for_and_lost_ones_leave_a_claim_open(
     assert (question.is_decided, question.waits, question.chance, question.why) == (False, waits, chance, why)
 
 
-def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_stands_in(tmp_path):
+def test_comparable_published_value_is_one_question_in_all_tables(tmp_path):
     """Two tables have the same values; the parameters follow from the config. ViT-Small's accuracies are of
     variants under way.
     """

@@ -87,7 +87,7 @@ def test_a_user_s_table_is_in_the_terminal_the_notebook_and_explained(tmp_path):
     assert all(words in output for words in (run_id(0, 0), run_id(0, 1), "n: 2"))
 
 
-def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, caplog):
+def test_part_without_its_module_is_reported_and_the_others_are_drawn(tmp_path, caplog):
     missing_file = tmp_path / "gone.py"
     results = study(tmp_path / "r", *THEIRS, file=missing_file)
 

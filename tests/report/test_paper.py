@@ -111,7 +111,7 @@ def test_a_paper_of_all_parts_compiles_and_a_command_makes_it(tmp_path):
     assert min(letters(run(folder / "paper.tex"))) >= 6  # in figures
 
 
-def test_a_table_stands_where_it_has_room(tmp_path):
+def test_table_is_as_wide_as_its_content_needs(tmp_path):
     records = complete(tmp_path / "r")
 
     for venue, count, kind in (("neurips", 4, "table"), ("icml", 1, "table"), ("icml", 4, "table*")):

@@ -316,7 +316,7 @@ def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seed
     )  # a run under two labels counts once
 
 
-def test_a_figure_without_values_says_so(tmp_path):
+def test_figure_without_values_states_the_reason(tmp_path):
     records = read(write_study(tmp_path / "r", seeds=[]))
     rendered = render_part(records, Curve("c", x="batch_size", y="top1_accuracy", by="batch_size"))
 

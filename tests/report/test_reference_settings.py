@@ -60,7 +60,7 @@ def matched_value(tmp_path, train, preset="own", deviations=(), **model) -> Matc
     return matches[0]
 
 
-def test_a_study_without_a_paper_preset_is_held_against_the_tables_own_settings(tmp_path):
+def test_study_without_a_paper_preset_is_compared_with_the_settings_of_the_table(tmp_path):
     other_training = TrainConfig(
         epochs=1000, selection="test", learning_rate=0.05, warmup=0.03, ema_decay=0.999
     )
@@ -198,7 +198,7 @@ def test_each_row_of_the_tables_of_000_has_its_variant(name):
         ("sudoku_depth", {"model.prefix": 4}, "prefix 4, not 1 (text) or 16 (code)"),
     ],
 )
-def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name, change, reason):
+def test_presets_of_puzzles_are_compared_with_the_commands_of_their_authors(name, change, reason):
     assert reason in contradictions(name, change) - contradictions(name, {})
 
 
@@ -327,7 +327,7 @@ def test_without_a_stated_margin_nothing_is_near_enough(records):
     assert (first.margin, second.margin) == (0.5, 0.0)
 
 
-def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
+def test_parameter_count_of_another_network_is_not_comparable(tmp_path):
     """27,000,000 parameters of HRM stood beside the 52,226 of a small one."""
     small, paper = (base() | {"model": {**base()["model"], "layers": layers}} for layers in (1, 3))
     other_variants = [

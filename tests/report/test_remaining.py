@@ -11,7 +11,7 @@ def test_no_estimate_before_a_run_has_finished_or_has_a_pace():
     assert remaining_seconds([], [*first_epochs, Job("b")]) is None
 
 
-def test_a_run_under_way_tells_how_long_the_others_take():
+def test_running_run_predicts_the_time_of_the_others():
     """Three of twelve epochs took 30 s: 120 in all, 90 of them to go; four times the FLOPs take 240."""
     under_way = Job("a", pflop=1.0, training=30.0, epochs=3, share=0.25)
 
@@ -44,5 +44,5 @@ def test_a_variant_of_which_none_has_ended_goes_by_the_root_of_its_flops():
 
 
 @pytest.mark.parametrize(("parallel_runs", "seconds"), [(1, 60.0), (2, 40.0), (9, 30.0)])
-def test_runs_go_on_side_by_side_in_their_order(parallel_runs, seconds):
+def test_parallel_runs_start_in_their_order(parallel_runs, seconds):
     assert wall_time([10.0, 20.0, 30.0], parallel_runs) == seconds

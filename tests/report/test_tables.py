@@ -238,7 +238,7 @@ def test_counted_number_has_a_verdict(value, counted, words, verdict):
     assert claim(value, counted, **words).verdict == verdict
 
 
-def test_a_derived_number_says_so():
+def test_derived_number_is_marked():
     derived = claim(0.93, 0.93, unit="percent", kind="derived", note="251904/27e6")
 
     assert (derived.note, derived.verdict) == ("derived; 251904/27e6", "given")

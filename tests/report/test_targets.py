@@ -37,7 +37,7 @@ def study(path, **changes):
         ({"value": 3.6, "metric": "params", "unit": "million"}, [(0, "params"), (1, "params")]),
     ],
 )
-def test_a_target_stands_at_the_variants_whose_varied_settings_it_states(records, conditions, places):
+def test_target_is_matched_with_the_variants_whose_varied_settings_it_states(records, conditions, places):
     matches = match_in(records, target(**conditions)).matches
 
     assert list(matches) == places
@@ -104,7 +104,7 @@ def test_difference_from_the_paper_is_a_reason(tmp_path, changes, reasons):
         assert matches[0, "params"][0].reasons == ()  # a count follows from the model alone
 
 
-def test_a_value_of_no_variant_here_stands_beside_the_namesake_of_the_paper_preset(tmp_path):
+def test_value_without_a_variant_is_matched_by_the_label_of_the_paper_preset(tmp_path):
     """Labels are words on pages and not in plans: "ViTRM, batch size 64" is the namesake of "ViTRM,
     batch_size=64".
     """

@@ -42,7 +42,7 @@ def test_leave_one_out_is_the_preset_and_a_variant_a_part():
     assert planned([full]).configs == [BASE]
 
 
-def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more():
+def test_plan_gives_the_position_of_each_base():
     """A variant that the study adds by itself may name the base too; one without has no such key, as in older
     plans.
     """

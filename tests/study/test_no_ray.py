@@ -176,7 +176,7 @@ def test_a_run_that_diverges_is_a_result_and_not_tried_again(results, capsys):
 
 
 @pytest.mark.whole
-def test_a_run_that_was_stopped_and_killed_goes_on_to_the_bit_on_a_host_without_ray(tmp_path):
+def test_stopped_and_killed_run_resumes_bit_equal_on_a_host_without_ray(tmp_path):
     (tmp_path / "hidden" / "ray").mkdir(parents=True)
     (tmp_path / "hidden" / "ray" / "__init__.py").write_text('raise ImportError("no Ray here")\n')
     path = ":".join(

@@ -157,7 +157,7 @@ def test_two_presets_do_not_share_a_folder(presets):
         make_plan(Study("s", dict.fromkeys(presets, BASE), [Variant("plain", {})]))
 
 
-def test_a_stated_deviation_is_what_the_paper_preset_does_and_stands_in_the_plan():
+def test_stated_deviation_must_hold_in_the_paper_preset_and_is_in_the_plan():
     precision = Deviation(field="train.precision", paper="bfloat16", ours="float32", why="a CPU")
     variants = grid({"model.latent_steps": [1, 2]})
     stated_plan = make_plan(study(variants, deviations=[precision]), "paper")

@@ -136,7 +136,7 @@ def test_the_plan_says_beforehand_what_the_budget_is_for():
     )
 
 
-def test_a_larger_budget_goes_on_and_keeps_what_a_new_best_may_need(results):
+def test_larger_budget_resumes_and_reserves_runs_for_a_new_best(results):
     """Each later trial is better than those before, so that its fresh seeds are new, and paid for."""
     Searched(plan(RATE, "4", seeds=1, confirm=1), results).to_the_end().confirmed()
 
@@ -148,7 +148,7 @@ def test_a_larger_budget_goes_on_and_keeps_what_a_new_best_may_need(results):
     assert search.log.is_settled()
 
 
-def test_runs_under_way_are_counted_before_their_scores_are_known(results):
+def test_running_runs_are_counted_before_their_scores_are_known(results):
     search = Searched(plan(RATE, "4", seeds=1, confirm=2), results)
 
     proposed = [search.proposals.next() for _ in range(4)]

@@ -313,7 +313,7 @@ def test_a_registration_of_an_earlier_version_is_read(results, file):
 
 
 @pytest.mark.parametrize("content", ["{", "study: tiny"])
-def test_a_damaged_one_is_refused_and_not_passed_over(results, file, content):
+def test_damaged_registration_is_refused_and_not_ignored(results, file, content):
     file.write_text(content)
 
     with pytest.raises(

@@ -84,7 +84,7 @@ def test_a_checkout_of_recstudy_has_a_commit_of_its_own(study, tmp_path):
     assert recorded(other_file) == (None, True, f"{own_commit} with changes")
 
 
-def test_a_copy_without_its_repository_is_told_its_commit(tmp_path, monkeypatch):
+def test_copy_without_its_repository_gets_its_commit_from_the_environment(tmp_path, monkeypatch):
     (tmp_path / "study.py").write_text(STUDY.format(package=str(tmp_path)))
     assert recorded(tmp_path / "study.py") == (None, False, "")
 

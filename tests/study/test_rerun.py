@@ -171,7 +171,7 @@ def test_changed_files_and_data_are_named(results, tmp_path, files, checksum, li
     ]
 
 
-def test_files_that_were_edited_since_they_were_read_are_told_even_where_all_is_finished(results, tmp_path):
+def test_files_edited_since_they_were_read_are_reported_even_if_all_runs_are_finished(results, tmp_path):
     """Nothing decodes them then, so whether the runs are of them is not known, and is not left unsaid."""
     config = RunConfig(data=ImageFolder(path="own", class_count=2, size=8, channels=1), model=CNN(width=8))
     for part, kind, number in product(("train", "test"), "ab", range(10)):

@@ -39,7 +39,7 @@ def test_optimizer_records_the_outcome_of_a_run():
     assert optimizer.study.best_value == 71.5
 
 
-def test_the_study_is_made_anew_from_the_records():
+def test_optuna_study_is_rebuilt_from_the_records():
     tried = [
         Tried({"model.latent_steps": 2, "train.batch_size": 32}, "a", "done", [80.0], {0: 60.0, 1: 80.0}),
         Tried({"model.latent_steps": 5, "train.batch_size": 64}, "b", "stopped", scores={0: 20.0}),

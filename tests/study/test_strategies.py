@@ -90,7 +90,7 @@ def pruning(folder, rule: str, **changes) -> PrunedBy:
 
 
 @pytest.mark.parametrize("rule", ["asha", "median"])
-def test_a_search_that_goes_on_knows_the_runs_of_before(tmp_path, rule):
+def test_resumed_search_knows_its_earlier_runs(tmp_path, rule):
     scheduler = pruning(tmp_path, rule)
 
     answers = [scheduler.stops("poor", line(epoch, 10.0)) for epoch in range(9)]
@@ -100,7 +100,7 @@ def test_a_search_that_goes_on_knows_the_runs_of_before(tmp_path, rule):
     assert scheduler.name == rule  # which the record of a stopped run has
 
 
-def test_a_pruner_of_one_s_own_decides_by_scores_of_which_larger_is_better(tmp_path):
+def test_user_pruner_decides_by_scores_of_which_higher_is_better(tmp_path):
     calls = []
     with gathering():
 
@@ -128,7 +128,7 @@ def test_a_pruner_that_raises_is_named_with_its_line(tmp_path):
             scheduler.stops("a", line(0, 60.0))
 
 
-def test_a_sampler_of_one_s_own_proposes():
+def test_user_sampler_proposes():
     with gathering():
         SAMPLERS.add("every")(lambda plan, seed: optuna.samplers.BruteForceSampler(seed=seed))
         SAMPLERS.add("none")(lambda plan, seed: None)
@@ -198,7 +198,7 @@ def test_first_random_and_counted_trials_obey_conditions():
     assert {repr(next(draws)) for _ in range(100)} == set(map(repr, full_grid))
 
 
-def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
+def test_condition_is_a_part_of_the_search_definition_and_in_the_plan():
     plan = make_plan(search(ranges=RANGES, when=WHEN))
     record = plan_record(plan)
 

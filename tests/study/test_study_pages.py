@@ -81,7 +81,7 @@ def test_results_say_that_they_are_of_an_earlier_revision():
     )
 
 
-def test_time_is_that_in_which_any_run_was_under_way():
+def test_wall_time_counts_seconds_with_any_running_run():
     spans = [
         ("2026-11-24T10:00:00+00:00", "2026-11-24T10:02:00+00:00"),
         ("2026-11-24T10:01:00+00:00", "2026-11-24T10:03:30+00:00"),

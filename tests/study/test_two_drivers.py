@@ -61,7 +61,7 @@ def seeds(results: Results, file: str = "plan.json") -> list[int]:
     return record["seeds"]
 
 
-def test_a_finished_command_of_fewer_seeds_leaves_the_plan_of_the_driver_under_way(results, driver):
+def test_finished_command_of_fewer_seeds_keeps_the_plan_of_the_running_driver(results, driver):
     command = [sys.executable, tiny.__file__, "--seeds", "1", "--results", str(results.root)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -100,7 +100,7 @@ def test_a_finished_command_that_the_driver_does_not_run_waits_for_it(results, d
     assert seeds(results) == [0]
 
 
-def test_a_plan_of_fewer_seeds_keeps_those_that_have_begun(results):
+def test_plan_of_fewer_seeds_keeps_started_runs(results):
     three, single_seed = make_plan(tiny.study, seeds=3), make_plan(tiny.study, seeds=1)
     record_plan(three, results)
     assert recorded(single_seed, results)
@@ -114,7 +114,7 @@ def test_a_plan_of_fewer_seeds_keeps_those_that_have_begun(results):
     assert not recorded(three, results)
 
 
-def test_a_damaged_plan_is_written_anew(results):
+def test_damaged_plan_is_rewritten(results):
     plan = make_plan(tiny.study, seeds=1)
     record_plan(plan, results)
     (results.study("tiny", "quick") / f"plan-{plan.definition}.json").write_text("{")

@@ -97,7 +97,7 @@ def begin(results: Results, plan, variant: int, seed: int) -> None:
     append_line(results.run(run.id).attempts, {"attempt": 1})
 
 
-def test_a_block_that_was_begun_is_gone_on_with_as_a_whole(results):
+def test_started_block_is_completed(results):
     """So that a kill within it leaves no look at half a block; one of which nothing has begun is chosen
     anew.
     """
@@ -114,7 +114,7 @@ def test_a_block_that_was_begun_is_gone_on_with_as_a_whole(results):
     assert {run.id for run in resumed(plan, results).runs} == {run.id for run in longer.runs}
 
 
-def test_a_study_without_until_keeps_what_it_has_begun(results):
+def test_study_without_until_keeps_its_started_runs(results):
     plan = make_plan(tiny.study, max_seeds=10)
     longer = replace(plan, extended={1: 2})
     record_plan(longer, results)

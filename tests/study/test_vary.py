@@ -92,7 +92,7 @@ def test_claims_are_about_the_study_s_own_variants_and_go():
     assert not make_plan(study.varied("quick", {"model.latent_steps": [1, 4]})).claims
 
 
-def test_two_fields_of_one_short_name_are_told_apart():
+def test_fields_with_the_same_short_name_are_distinguished():
     with pytest.raises(ConfigError, match=r"'epochs' of this study is 'train.epochs'"):
         with_variants(grid({"train.epochs": [1, 2]})).varied("quick", {"model.epochs": [1]})
 

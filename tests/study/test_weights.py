@@ -171,7 +171,7 @@ def study(config: RunConfig, **fields) -> Study:
     )
 
 
-def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
+def test_training_starts_from_the_weights_and_records_them(imported, tmp_path):
     """With next to no learning rate the network ends where it began: at what the imported run answers."""
     none = {"learning_rate": 1e-30, "final_learning_rate": 0.0, "puzzle_learning_rate": 1e-30}
     still, run = study(base(imported, **none)), only_run(Results(imported))

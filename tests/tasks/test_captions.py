@@ -287,7 +287,7 @@ def test_a_meteor_that_was_killed_starts_again():
     assert meteor({0: ["a c"]}, {0: ["a b"]}) == score
 
 
-def test_a_java_that_hangs_or_is_none_is_the_reason(monkeypatch, no_java):
+def test_hanging_or_missing_java_is_the_reason(monkeypatch, no_java):
     (no_java / "java").write_text("#!/bin/sh\nexec /bin/sleep 60")
     (no_java / "java").chmod(0o755)
     monkeypatch.setattr(coco, "LIMIT_S", 0.3)

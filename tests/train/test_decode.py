@@ -125,7 +125,7 @@ def test_pad_and_bos_are_never_written():
         assert caption.tolist() == [[IDS.bos, word, word, word]]
 
 
-def test_the_search_of_003_goes_on_after_eos_until_all_end_at_once():
+def test_search_of_003_continues_after_eos_until_all_end_at_once():
     """Captions A EOS B EOS B ... and C A EOS B EOS ... give EOS in turns, never together: words pile up.
 
     Alone, the first ends at its first EOS, as captions should.

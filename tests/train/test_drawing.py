@@ -74,7 +74,7 @@ def test_of_a_real_set_each_seed_draws_the_subset_and_the_split():
     assert resampled.for_seed(0).for_seed(1) == resampled.for_seed(0)
 
 
-def test_a_run_that_is_left_goes_on_with_the_data_that_its_seed_drew_and_its_weights_answer_them(tmp_path):
+def test_drained_run_resumes_with_the_data_of_its_seed(tmp_path):
     finished, left = trial(tmp_path / "a", 1, "per seed"), trial(tmp_path / "b", 1, "per seed")
 
     assert run_trial(left, lambda line: None, leave=lambda: True)["status"] == "drained"

@@ -40,7 +40,7 @@ def output(halt: list[float], proceed: list[float] | None = None) -> Output:
     )
 
 
-def test_only_slots_that_halted_take_the_new_sample_and_start_anew():
+def test_only_halted_slots_take_a_new_sample_and_restart():
     """Three slots after some steps; the middle one has halted: it takes sample 20 and state 0, and counts
     from 0.
     """

@@ -207,7 +207,7 @@ def test_a_result_keeps_its_own_value(results, monkeypatch):
     assert not folders(results)[0].measured.exists()
 
 
-def test_a_metric_that_is_not_there_or_for_other_data_says_so(results):
+def test_missing_metric_or_one_for_other_data_is_reported(results):
     with pytest.raises(
         ConfigError, match=r"no metric 'birer': .* One of your own is found once the study knows its module"
     ):
@@ -283,7 +283,7 @@ def test_runs_on_an_object_store_are_evaluated_there(results, brier, tmp_path, m
     assert all(folder.answers.exists() for folder in folders(results))
 
 
-def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_and_computed(tmp_path):
+def test_raising_metric_fails_the_command_until_it_is_fixed(tmp_path):
     with gathering():
         METRICS.add("brier")(metric("Brier score")(lambda answers: 1 / 0))
         results = trained(tmp_path / "results", RUN)

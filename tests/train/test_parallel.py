@@ -154,7 +154,7 @@ def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
     }
 
 
-def test_two_workers_take_the_steps_of_one_and_one_goes_on_with_their_samples_in_work(tmp_path):
+def test_two_workers_train_like_one_and_one_resumes_their_samples(tmp_path):
     """Two that are never stopped, and two that stop after an epoch with one that resumes: both give the run
     of one.
     """
@@ -182,7 +182,7 @@ def attempt_of_two(folder: Path, attempt: int) -> str:
     return run_trial(work, lambda line: None, leave=lambda: attempt == 0 and dist.get_rank() == 1)["status"]
 
 
-def test_a_group_leaves_together_when_one_node_is_drained_and_goes_on(tmp_path):
+def test_group_leaves_together_when_one_node_is_drained_and_resumes(tmp_path):
     folder = RunFolder(tmp_path / "run")
     for attempt, status in enumerate(["drained", "done"]):
         assert together(attempt_of_two, tmp_path, attempt) == [status, status]

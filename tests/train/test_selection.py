@@ -70,7 +70,7 @@ def test_patience_waits_for_the_score():
     assert training.state.best.epoch == likelihoods.index(min(likelihoods)) == len(lines) - 3
 
 
-def test_a_score_of_ones_own_may_be_missing_in_an_epoch():
+def test_user_score_may_be_missing_in_an_epoch():
     """Undefined, then worse than before: the epoch between them is selected."""
     scores = iter([math.nan, 1.0, 2.0])
 

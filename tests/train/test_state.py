@@ -47,7 +47,7 @@ def test_two_checkpoints_are_kept_and_a_damaged_one_is_skipped_for_the_one_befor
     assert run.state.epoch == 2
 
 
-def test_without_a_good_checkpoint_a_warning_names_it_and_the_run_begins_anew(tmp_path, caplog):
+def test_run_without_a_good_checkpoint_warns_and_restarts(tmp_path, caplog):
     run = make_training(RUN)
     (tmp_path / "checkpoint-000001.pt").write_bytes(b"")
 
@@ -138,7 +138,7 @@ def test_a_checkpoint_refuses_captions_cut_by_another_tokenizer(films, tmp_path,
     assert load_checkpoint(run, tmp_path)
 
 
-def test_other_captions_of_the_same_words_go_on(films, tmp_path):
+def test_checkpoint_accepts_other_captions_of_the_same_words(films, tmp_path):
     """Bytes stand for the same letters whatever the captions are."""
     run = captioner(films, "byte")
     next(run.epochs())
@@ -194,7 +194,7 @@ def test_a_checkpoint_that_names_no_tokenizers_is_used(films, tmp_path, monkeypa
     assert load_checkpoint(run, tmp_path)
 
 
-def test_a_checkpoint_of_another_network_is_named_with_the_way_out(tmp_path):
+def test_checkpoint_of_another_network_is_named_with_the_fix(tmp_path):
     """The network's code was changed between a kill and the command that goes on."""
     trained(2, tmp_path)
     other_network = make_training(RUN)

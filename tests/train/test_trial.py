@@ -151,9 +151,7 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
     assert run_trial(work, lambda line: None)["status"] == "done"
 
 
-def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart_by_then(
-    tmp_path, monkeypatch
-):
+def test_group_that_loses_a_worker_is_restarted_even_if_already_dissolved(tmp_path, monkeypatch):
     """Train ends the process group while its first worker still writes down why it failed: no outcome of the
     run.
     """
@@ -170,7 +168,7 @@ def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart
         run_trial(trial(tmp_path), print)
 
 
-def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_path):
+def test_drained_run_resumes_elsewhere_as_if_uninterrupted(tmp_path):
     undisturbed, interrupted = trial(tmp_path / "undisturbed"), trial(tmp_path / "asked")
     run_trial(undisturbed, lambda line: None)
     reported = []
@@ -189,7 +187,7 @@ def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_p
     assert len(read_lines(folder.attempts)) == 3
 
 
-def test_a_run_that_goes_on_without_its_early_epochs_says_so(tmp_path, caplog):
+def test_run_resumed_without_its_early_epochs_is_marked(tmp_path, caplog):
     """As a crash may leave a file: as long as it was, and of zeros."""
     work = trial(tmp_path, resources__checkpoint_seconds=0)
     folder, reported = RunFolder(Path(work.folder)), []

@@ -48,7 +48,7 @@ def test_a_process_that_hangs_ends_and_leaves_its_stack(tmp_path, body):
     ],
     ids=["at work", "waiting for others", "after the block"],
 )
-def test_a_process_that_shows_signs_or_waits_for_others_goes_on(tmp_path, body, silence, epilogue):
+def test_process_with_heartbeats_or_paused_watchdog_continues(tmp_path, body, silence, epilogue):
     """Longer in all than the silence that ends it; no machine is so busy that a tenth of a second becomes
     two.
     """
