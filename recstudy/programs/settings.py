@@ -257,7 +257,8 @@ def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def current_paths(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by path, with fields of version 0.1 under their current names."""
-    return {EARLIER_PATHS.get(path, path): value for path, value in changes.items()}
+    # A change may also replace a whole part, such as `data`, whose fields are then nested.
+    return current_names({EARLIER_PATHS.get(path, path): value for path, value in changes.items()})
 
 
 class Resources(Config):

@@ -33,9 +33,11 @@ from recstudy.records.study_schema import (
     PlannedRun,
     PlanRecord,
     RangeRecord,
+    Reference,
     SearchRecord,
     TrialLine,
     TrialRecord,
+    VariantRecord,
 )
 
 ENDED = ("result.json", "failure.json", "stopped.json")  # one of them is there once a run has ended
@@ -52,11 +54,24 @@ def read_plan(folder: Path) -> PlanRecord | None:
     """
     plan = read_record(folder / "plan.json", PlanRecord)
     if plan is not None and "place" in plan.base:  # written by version 0.1
-        variants = tuple(replace(it, changes=current_paths(it.changes)) for it in plan.variants)
-        plan = replace(plan, base=current_names(plan.base), variants=variants)
+        plan = replace(
+            plan,
+            base=current_names(plan.base),
+            variants=_with_current_paths(plan.variants),
+            reference=plan.reference and _with_current_names(plan.reference),
+        )
     if plan is not None and plan.search is not None:
         plan = _with_trials(folder, plan, plan.search)
     return plan
+
+
+def _with_current_names(reference: Reference) -> Reference:
+    variants = None if reference.variants is None else _with_current_paths(reference.variants)
+    return replace(reference, base=current_names(reference.base), variants=variants)
+
+
+def _with_current_paths(variants: Iterable[VariantRecord]) -> tuple[VariantRecord, ...]:
+    return tuple(replace(variant, changes=current_paths(variant.changes)) for variant in variants)
 
 
 def read_imported(folder: Path) -> Imported:

@@ -82,7 +82,7 @@ RECORDED = {
     "a published value": (PLAN, r'("value": 61\.)(9)(,)', "report/"),
     "a claim's margin": (
         PLAN,
-        r'("by": 0\.)(\d)()',
+        r'("margin": 0\.)(\d)()',
         f"{PLAN}: the claim 'two latent steps help' is not as it was dated",
     ),
 }
