@@ -1,6 +1,7 @@
-"""A table between a part and a writer: heads and lines of typed entries, with notes.
+"""Printed tables: heads and lines of typed entries, with notes.
 
-A number stays a number until a writer of `recstudy.report.writers` formats it.
+`tables.render` makes a `PrintedTable` of a part's cells, and `recstudy.report.writers` formats it. Numbers
+stay numbers until then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from recstudy.report.names import DASH
 
-PUBLISHED = "published"  # the head of a column, or the label of a line, of published values
+PUBLISHED = "published"  # the head of a column of published values, or the label of a line of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval, in the format of its number."""
+    """An interval with the format of its bounds."""
 
     low: float
     high: float
@@ -42,15 +43,15 @@ Piece = str | Number | Interval
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """The content of one place in a table.
+    """One entry of a table.
 
     Args:
         content: Words, a number, an interval, or several of these.
-        bold: Whether nothing is significantly better.
-        hint: What a tooltip adds.
-        origin: The runs behind a number, in words.
-        runs: Their ids.
-        underlined: Whether it is the second best.
+        bold: Whether no other entry is significantly better.
+        hint: The text of the tooltip.
+        origin: The runs behind the number, in words.
+        runs: The ids of these runs.
+        underlined: Whether the entry is the second best.
     """
 
     content: Piece | tuple[Piece, ...]
@@ -75,20 +76,19 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table as all writers take it. A line with one entry is the heading of the lines below it.
+    """A table that all writers accept. A line with one entry is the heading of the lines below it.
 
     Args:
-        name: Of the part, and of its files.
-        title: Stands over the table.
-        heads: Of the columns; the first column has the labels.
+        name: The name of the part and of its files.
+        title: The title.
+        heads: The column heads. The first column has the labels.
         lines: The entries of each line.
-        caption: What the numbers of this table are.
-        study_notes: Facts of the study that the caption needs where the table stands alone. A page states
-            them once.
-        warnings: What a reader must know before the numbers.
-        notes: What stands under the table.
-        prose: Columns that hold sentences.
-        settings: How many columns of words follow the labels.
+        caption: The kind of numbers in the table.
+        study_notes: Facts of the study that the caption needs outside of the page, which states them once.
+        warnings: Warnings about the numbers.
+        notes: The notes below the table.
+        prose: The indices of columns with sentences.
+        settings: The number of columns with settings after the labels.
     """
 
     name: str
@@ -104,7 +104,7 @@ class PrintedTable:
 
     @property
     def whole_caption(self) -> str:
-        """The caption of the table where it stands alone."""
+        """The caption outside of the page, with the facts of the study."""
         return "; ".join(filter(None, [*self.study_notes, self.caption]))
 
     @property
@@ -114,27 +114,25 @@ class PrintedTable:
 
     @property
     def rows(self) -> list[Sequence[TableEntry]]:
-        """The lines that are no headings."""
+        """The lines without the headings."""
         return [line for line in self.lines if len(line) > 1]
 
     def texts(self, column: int) -> list[str]:
         return [row[column].text for row in self.rows]
 
     def is_text(self, column: int) -> bool:
-        """Return whether a column is set from the left."""
+        """Return whether a column has words and is aligned on the left."""
         return column <= self.settings or column in self.prose
 
     def widths(self) -> list[int]:
-        """Return the characters of each column: of its longest entry, or of the longest word of its head."""
+        """Return the width of each column in characters: its longest entry or word of its head."""
         return [
             max(map(len, [*head.split(), *self.texts(column)]), default=0)
             for column, head in enumerate(self.heads)
         ]
 
     def select(self, columns: Sequence[int]) -> PrintedTable:
-        """Return the table with these columns. Lines of published values that are empty in them are left
-        out.
-        """
+        """Return the table with these columns, without lines of published values that are then empty."""
         lines = []
         for line in self.lines:
             entries = line if len(line) == 1 else [line[column] for column in columns]
@@ -155,8 +153,9 @@ class PrintedTable:
         )
 
     def drop_columns(self, patterns: Sequence[str]) -> PrintedTable:
-        """Return the table without empty columns and those whose head a pattern matches, each with its
-        published values.
+        """Return the table without empty columns and columns whose head matches a pattern.
+
+        Columns of published values are removed with their column.
         """
         columns = [0]
         for column, head in enumerate(self.heads[1:], 1):
@@ -166,7 +165,7 @@ class PrintedTable:
         return self.select(columns)
 
     def drop_constants(self) -> PrintedTable:
-        """Return the table without columns of one setting or one number; the caption states their values."""
+        """Return the table without columns of a single value; the caption states these values."""
         columns, facts = [0], [self.caption] if self.caption else []
         for column, head in enumerate(self.heads[1:], 1):
             texts = self.texts(column)
@@ -184,8 +183,13 @@ class PrintedTable:
         return replace(self.select(columns), caption="; ".join(facts)) if len(columns) > 1 else self
 
     def blocks(self, widths: Sequence[int], room: int) -> list[list[int]]:
-        """Return the columns in as few blocks as have room, each with the labels; published values stay with
-        their column.
+        """Return the columns in as few blocks as possible.
+
+        Each block begins with the labels. Published values stay in the block of their column.
+
+        Args:
+            widths: The width of each column.
+            room: The width of a block.
         """
         blocks: list[list[int]] = []
         used_width = room
@@ -204,5 +208,5 @@ class PrintedTable:
 
 
 def matches(head: str, patterns: Sequence[str]) -> bool:
-    """Return whether one of these globs is the head of a column."""
+    """Return whether the head of a column matches one of these globs, in any case of letters."""
     return any(fnmatchcase(head.lower(), pattern.lower()) for pattern in patterns)

@@ -1,15 +1,17 @@
-"""Published numbers beside our own: which variant a target belongs to, and what may be said about the two.
+"""Matches published values (targets) with variants, and decides whether the two are comparable.
 
-A target belongs to a variant when every setting that the study varies is as the target states it. If several
-variants match, the preset's value counts for each setting that the target does not state, because the preset
-has the paper's defaults. If no variant matches, as in a preset of shorter training, the target belongs to the
-variants that have the names of its own in the `paper` preset, and is not comparable. A target of another data
-set or model is never shown. A target is comparable if everything else that it states (protocol, epochs, ...)
-agrees too, and so does what its paper or the authors' code states besides (`papers/settings.yaml`), or the
-study says why not (`deviations`). What no source states is an assumption there, with its value, and the
-verdict names it. A setting that is in none of these lists makes a value of recstudy's tables not comparable,
-so that a wrong `paper` preset cannot certify itself. Beside a table of a user's own, such a setting must be
-as the study's `paper` preset has it for the same target.
+Matching: a target belongs to the variants that have its value of every setting that the study varies. If
+several variants match, those with the preset's values of unstated settings are kept, because the preset has
+the paper's defaults. If no variant matches, for example in a preset with shorter training, the target belongs
+to the variants with the same label as in the `paper` preset, and it is not comparable. A target of another
+data set or model is never shown.
+
+Comparability: three sources must agree with the variant's settings. These are the target itself (protocol,
+epochs, ...), its paper and the authors' code (`papers/settings.yaml`), unless the study explains a
+deviation (`deviations`). Settings that no source states are listed as assumptions with their values, and the
+verdict names them. Any other setting makes a value of recstudy's tables not comparable, so that a wrong
+`paper` preset cannot certify itself. For a table of a user's own, such a setting must equal the value in the
+study's `paper` preset.
 """
 
 from collections import Counter
@@ -29,20 +31,20 @@ from recstudy.report.names import in_own_unit, metric, number, plural, same_valu
 from recstudy.report.registration import post_hoc
 from recstudy.report.study_records import StudyRecords
 
-SHOWN_ASSUMPTIONS = 2  # assumptions that a verdict names
-UNKNOWN = "planned before the paper's settings were kept: run its command again"
-NO_SETTINGS = "nothing here says that the settings are the paper's"
-# without which no training is said
+SHOWN_ASSUMPTIONS = 2  # a verdict names at most so many assumptions, and counts more
+UNKNOWN = "the plan is too old to have the paper's settings: run the study's command again"
+NO_SETTINGS = "the paper's training settings are not known"
+# A source that does not state these settings does not describe a training.
 TRAINING = ("train.optimizer", "train.learning_rate", "train.batch_size", "train.epochs")
-PAPER = "paper"  # the preset that is as a paper has it
-SHARDS = "batch norm by the statistics of each worker's share of a batch"
-SHORT = 12  # characters of a checksum that tell it apart
-SHOWN_SETTINGS = 6  # settings that a reason gives with their values
-# one has words of its own, the other scores the test set at more depths
+PAPER = "paper"  # the preset with the settings of the paper
+SHARDS = "batch norm uses the statistics of each worker's share of a batch"
+SHORT = 12  # characters of a checksum in a reason
+SHOWN_SETTINGS = 6  # a reason gives the values of at most so many settings
+# A limit of the data has a reason of its own, and evaluation depths only add scores of the test set.
 OWN_CHECKS = ("data.limit", "train.evaluation_depths")
-DATA_SET = {"data.name", "data.version"}  # which data set a published value is of
-TRAINED = ("model.weights", "model.tuned")  # how a model was trained, and not which one it is
-AT_TEST = (  # what `train.at_test` decides, and nothing else
+DATA_SET = {"data.name", "data.version"}  # fields that identify the data set
+TRAINED = ("model.weights", "model.tuned")  # fields on a model's training, which do not identify it
+AT_TEST = (  # metrics that depend on `train.at_test`; no other metric does
     "noisy_exact_accuracy",
     "any_exact_accuracy",
     "pass_at",
@@ -54,12 +56,12 @@ AT_TEST = (  # what `train.at_test` decides, and nothing else
 
 @dataclass(frozen=True)
 class MatchedTarget:
-    """A published value beside a variant of the study.
+    """A published value that belongs to a variant of the study.
 
     Args:
         target: The published value.
-        reasons: Why it is not comparable; empty if it is.
-        deviations: Of ours from the paper's settings, as the study states them.
+        reasons: Why the value is not comparable; empty if it is.
+        deviations: Stated deviations of our settings from the paper's.
         late: Whether its margin was first stated after a run that it judges had finished.
     """
 
@@ -70,9 +72,7 @@ class MatchedTarget:
 
     @property
     def assumed(self) -> str:
-        """What a verdict assumes: `if N_sup was 16, which the paper does not say`; empty if it assumes
-        nothing.
-        """
+        """The assumptions of a verdict: `if N_sup was 16, which the paper does not say`, or nothing."""
         blank = [
             f"{_subject(deviation)} was {value_text(deviation.ours)}"
             for deviation in self.deviations
@@ -93,12 +93,10 @@ class MatchedTarget:
 
     @property
     def margin(self) -> float:
-        """The margin in the unit of our own records; 0 if the study gives no reason for one.
-
-        A computed count must round to the published digits, whatever margin is asked.
-        """
+        """The margin in the unit of our own records; 0 if the study gives no reason for one."""
         margin = self.target.margin if self.target.margin_reason else 0.0
         if metric(self.target.metric).computed:
+            # A computed count must round to the published digits, whatever the stated margin.
             margin = 0.5 * 10**-self.decimals
         return in_own_unit(self.target.metric, margin, self.target.unit)
 
@@ -124,9 +122,7 @@ class MatchedTarget:
 
 
 def deviation_notes(matches: Iterable[MatchedTarget]) -> tuple[str, ...]:
-    """Return how the settings of compared values differ from the paper: the counts, and each difference in
-    words.
-    """
+    """Return the deviations and assumptions of the compared values: their counts, then each in words."""
     assumed = {
         deviation_text(deviation): deviation.paper is None
         for value in matches
@@ -153,21 +149,21 @@ def _subject(deviation: Deviation) -> str:
 
 
 def nearest_matches(matches: Sequence[MatchedTarget]) -> tuple[MatchedTarget, ...]:
-    """Return the values with the fewest reasons against them, so comparable values before others."""
+    """Return the values with the fewest reasons against a comparison. Comparable values have none."""
     fewest_reasons = min((len(value.reasons) for value in matches), default=0)
     return tuple(value for value in matches if len(value.reasons) == fewest_reasons)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Published values by (variant, metric), and those that belong to no variant, each with the reason."""
+    """The result of matching: values by (variant, metric), and unmatched values with the reason."""
 
     matches: dict[tuple[int, str], list[MatchedTarget]]
     unmatched_targets: tuple[tuple[Target, str], ...]
 
 
 def unmatched_notes(placement: Placement) -> list[str]:
-    """Return how many published values are not shown, by source and reason."""
+    """Return the number of published values that are not shown, by source and reason."""
     counts = Counter(
         (target.cited.partition(" (")[0], reason) for target, reason in placement.unmatched_targets
     )
@@ -180,8 +176,13 @@ def unmatched_notes(placement: Placement) -> list[str]:
 def match_targets(
     records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]
 ) -> Placement:
-    """Match published values with variants of the same data set and model; a count must be of the same
-    network.
+    """Match published values with variants of the same data set and model.
+
+    Args:
+        records: The study's records.
+        targets: The published values.
+        variants: The variants that the part shows.
+        metrics: The metrics that the part shows.
     """
     by_cell: dict[tuple[int, str], list[MatchedTarget]] = {}
     unmatched: list[tuple[Target, str]] = []
@@ -216,6 +217,7 @@ def match_targets(
                 *map(by_name, target.against),
                 *_reasons(records, index, target, stated_settings, sourced, deviations, references),
             )
+            # A count of another network (parameters, FLOPs) says nothing about this one, so it is not shown.
             if reasons and metric(target.metric).computed:
                 problem = f"a count of other settings: {'; '.join(reasons)}"
                 continue
@@ -233,8 +235,11 @@ def match_targets(
 
 
 def _homes(records: StudyRecords, stated_settings: Json, name: str) -> tuple[list[int], list[Json] | None]:
-    """Return the variants with these settings, or else the namesakes of those in the `paper` preset; and the
-    settings of the latter, None if the study runs that preset."""
+    """Return the variants with these settings, and the settings of the matches in the `paper` preset.
+
+    If no variant has the settings, variants with the same labels as in the `paper` preset are returned. The
+    second value is None if the study runs the `paper` preset itself.
+    """
     decides = partial(_decides, name)
     homes, reference = records.design.homes(stated_settings, decides), records.reference
     if reference is None or reference is records.design:
@@ -247,9 +252,8 @@ def _homes(records: StudyRecords, stated_settings: Json, name: str) -> tuple[lis
 
 
 def _other_identity(records: StudyRecords, index: int, stated_settings: Json) -> str:
-    """Return `data set` or `model` if a published value is of another than this variant. A user's own program
-    may lack both.
-    """
+    """Return `data set` or `model` if the published value has another one than the variant; else empty."""
+    # A user's own program may lack the fields of both.
     unknown = (
         [path for path in stated_settings if path not in records.configs[index]] if records.is_own else []
     )
@@ -265,9 +269,7 @@ def _other_identity(records: StudyRecords, index: int, stated_settings: Json) ->
 
 
 def _decides(name: str, path: str) -> bool:
-    """Return whether a setting decides this metric: a parameter count does not depend on how the training
-    began and went.
-    """
+    """Return whether a metric depends on a setting. A parameter count does not depend on the training."""
     irrelevant_prefixes = (
         ("resources",) if name.partition(".")[0] in AT_TEST else ("resources", "train.at_test")
     )
@@ -291,9 +293,20 @@ def _reasons(
     deviations: Sequence[Deviation],
     references: Sequence[Json] | None,
 ) -> list[str]:
-    """Return why the two cannot be compared: each setting that is not as the target states it, as its paper
-    or code has it (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has
-    it; and, if that is none, settings that no source of a table of recstudy states.
+    """Return why a variant and a published value are not comparable.
+
+    Args:
+        records: The study's records.
+        index: The variant.
+        target: The published value.
+        stated_settings: The settings that the target states and that decide its metric.
+        sourced: The settings that its paper or code states.
+        deviations: The deviations and assumptions of the study.
+        references: The settings of the matches in the `paper` preset, as `_homes` returns them.
+
+    Returns:
+        Settings that differ from the target, its sources, the deviations or the `paper` preset. If there are
+        none, settings that no source states.
     """
     design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
     config = design.configs[index]
@@ -307,7 +320,7 @@ def _reasons(
     ]
     deviating = {deviation.field for deviation in deviations if _excuses(deviation, config, sourced)}
     sourced = dict(sourced)
-    # so that another value than the one stated is a reason, in the `paper` preset as well
+    # A value that differs from the stated deviation is a reason too, even in the `paper` preset.
     for deviation in deviations:
         if deviation.field not in stated_settings:
             sourced.setdefault(
@@ -315,7 +328,7 @@ def _reasons(
             )
     compared = _settings(config, name)
     unlike = {}
-    followed = {}  # where text and code differ: which of them the setting is from
+    followed = {}  # setting -> its source (text or code), if the two differ
     for path, value in sourced.items():
         if path not in compared or path in deviating:
             continue
@@ -361,11 +374,10 @@ def _reasons(
 
 
 def _excuses(deviation: Deviation, config: Json, sourced: Json) -> bool:
-    """Return whether a deviation says why a setting is not as sourced: it may be of another number of the
-    table.
-    """
+    """Return whether a deviation explains why a setting differs from the target's source."""
     if deviation.field not in config or not same_value(config[deviation.field], deviation.ours):
         return False
+    # The paper's value in the deviation may belong to another number of the table than this target.
     value = sourced.get(deviation.field, deviation.paper)
     alternatives = value.values() if isinstance(value, dict) else (value,)
     return deviation.paper is None or any(
@@ -380,14 +392,12 @@ def _as_sourced(value: Any, sourced: Any) -> bool:
 
 
 def _settings(config: Json, name: str) -> Json:
-    """Return the compared settings."""
+    """Return the settings that are compared for a metric."""
     return {path: value for path, value in config.items() if _compared(name, path)}
 
 
 def _applies(deviation: Deviation, config: Json, name: str, sourced: Json) -> bool:
-    """Return whether a deviation is one of this config and matters for this metric; not if the paper has our
-    value.
-    """
+    """Return whether a deviation applies to this config and matters for this metric."""
     if not deviation.of_config:
         return not metric(name).computed
     if not _excuses(deviation, config, sourced) or (
@@ -400,8 +410,14 @@ def _applies(deviation: Deviation, config: Json, name: str, sourced: Json) -> bo
 def _unlike(
     ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]
 ) -> list[str]:
-    """Return the settings that are `unlike` what the paper or its code states, and those of which neither
-    says anything and that differ from the nearest reference, many at their end in short.
+    """Return the differing settings in words; after the first `SHOWN_SETTINGS`, only their names.
+
+    Args:
+        ours: The variant's settings.
+        known_paths: The settings that the target or its sources state.
+        references: The settings of the matches in the `paper` preset. Unstated settings are compared with the
+            nearest of them.
+        unlike: Setting -> how it differs from the paper or its code.
     """
     if references:
         theirs = min(references, key=lambda fields: len(_differing_fields(ours, fields)))
@@ -429,5 +445,5 @@ def _differing_fields(ours: Json, theirs: Json) -> list[str]:
 
 
 def _short(path: str) -> str:
-    """Shorten `train.epochs` -> `epochs`, `data.name` -> `data`."""
+    """Return the last part of a path: `epochs` for `train.epochs`, but `data` for `data.name`."""
     return "data" if path == "data.name" else path.rpartition(".")[2]

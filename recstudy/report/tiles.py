@@ -1,6 +1,6 @@
-"""Images in figures, as tiles with words under each, and in pages.
+"""Images as labelled tiles in figures, and as elements of pages.
 
-`Mistakes` shows the test images that a model gets wrong, as in Figures 2 and 4 of 004.
+`Mistakes` shows misclassified test images, as in Figures 2 and 4 of 004.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIDE = 128  # pixels of a tile's image
-WIDTH = 460  # pixels of all tiles in a row; page.js makes a figure lower where the page has less
-# parts of the width: a panel's title, a line of words; and an image's part of its tile
+WIDTH = 460  # pixels of a row of tiles; page.js scales a figure down on narrower pages
+# The height of a panel's title and of a line of words, as shares of the width; an image's share of its tile.
 TITLE, LINE, FILLED = 0.11, 0.039, 0.92
-LETTERS = 34  # of a line of a title
-SMALL, LARGEST = 64, 256  # pixels: up to here an image is a PNG, which is exact; and of an image in a page
+LETTERS = 34  # characters of a line of a title
+# Images of at most SMALL pixels are written as PNG, which is lossless. A page shows at most LARGEST pixels.
+SMALL, LARGEST = 64, 256
 PICTURE = Markup('<img{} src="{}" width="{}" height="{}" alt="{}" loading="lazy">')
 
 
 class Tiles(NamedTuple):
-    """A panel of images, with markup above all, under each, and under the pointer."""
+    """A panel of images with a title, words below each image, and tooltips."""
 
     title: str
     images: Sequence[Image]
@@ -46,7 +47,7 @@ class Tiles(NamedTuple):
 
 
 def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
-    """Return a figure of panels under each other. The width of a row is the unit of both axes."""
+    """Return a figure of panels below each other. The unit of both axes is the width of a row."""
     figure, y = go.Figure(layout={"margin": dict.fromkeys("tlrb", 10), "meta": {"width": WIDTH}}), 0.0
     for panel in panels:
         y += TITLE
@@ -79,7 +80,7 @@ def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
 
 
 def tile(image: Image) -> Image:
-    """Return an image for a tile; each pixel of a small one is a square."""
+    """Return an image in the size of a tile. The pixels of a small image become squares."""
     from PIL import Image
 
     times = max(1, SIDE // max(image.size))
@@ -89,38 +90,36 @@ def tile(image: Image) -> Image:
 
 
 def picture_uri(image: Image) -> str:
-    """Return an image as text for a page: a small one as PNG, another as WebP."""
+    """Return an image as a data URI: PNG for a small image, else WebP."""
     kind, file = "png" if max(image.size) <= SMALL else "webp", io.BytesIO()
     image.save(file, format=kind, quality=90)
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
 def picture(image: Image | None, words: str) -> Markup:
-    """Return an image of a page, or a line that says there is none."""
+    """Return an image element for a page, or a note that no image was saved."""
     if image is None:
-        return Markup('<p class="note">no image kept</p>')
+        return Markup('<p class="note">no image was saved</p>')
     sharp, small = Markup(' class="sharp"' if max(image.size) <= SMALL else ""), image.copy()
     small.thumbnail((LARGEST, LARGEST))
     return PICTURE.format(sharp, picture_uri(small), *image.size, words)
 
 
 MISTAKES = ["variant", "label", "seed", "row", "true", "predicted", "synthetic", "_image"]
-CLASS_LETTERS = 10  # of a class under a tile
-SHORT = 3  # letters of classes of which ten have room side by side
+CLASS_LETTERS = 10  # characters of a class name below a tile
+SHORT = 3  # if all class names are this short, a row has ten tiles
 
 
 @PARTS.add("mistakes")
 class Mistakes(FigurePart, OfVariants):
-    """Test images that a model misclassified, with their true and their predicted class: one seed of a
-    variant.
-    """
+    """Misclassified test images of one seed per variant, with the true and the predicted class."""
 
     name: str = "mistakes"
-    most: int = Field(default=25, ge=1)  # images of a variant; a run keeps 36
+    most: int = Field(default=25, ge=1)  # images of a variant; a run saves 36
     default_title = "Misclassified test images"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per image, of the first finished seed of each of the best variants."""
+        """Return a row per image of the best variants' first finished seeds."""
         data, notes = read_examples(records, self.where, "mistakes.npz", self._read)
         data = data.reindex(columns=MISTAKES)
         data.attrs["notes"] = notes
@@ -142,14 +141,8 @@ class Mistakes(FigurePart, OfVariants):
         classes = data[["true", "predicted"]]
         short = classes.map(lambda name: clipped(name.replace("_", " "), CLASS_LETTERS))
         words = "T " + short["true"] + "<br>P " + short["predicted"]
-        hover = (
-            "test image "
-            + data["row"].astype(str)
-            + ": true "
-            + data["true"]
-            + ", predicted "
-            + data["predicted"]
-        )
+        answers = "true " + data["true"] + ", predicted " + data["predicted"]
+        hover = "test image " + data["row"].astype(str) + ": " + answers
         columns = 10 if bool(classes.map(len).le(SHORT).all(axis=None)) else 5
         tiles = pd.DataFrame({"image": data["_image"].map(tile), "words": words, "hover": hover})
         groups = tiles.groupby([data["variant"], data["label"]], sort=False)

@@ -1,4 +1,4 @@
-"""The trials of a search as a table, the best of them over fresh seeds, and their Pareto front."""
+"""The trials of a search: their table, their Pareto front, and the best trials over fresh seeds."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HIGHER_IS_BETTER = ("images_per_second",)  # the only cost of which more is bett
 
 
 def search_of(records: StudyRecords, part: str) -> SearchRecord:
-    """Return the plan's search, for the part of a report of this name.
+    """Return the plan's search for a part of the report.
 
     Raises:
         ConfigError: The study is no search.
     """
     if records.plan.search is None:
         raise ConfigError(
-            f"{part!r} shows a search, but {records.plan.study} is a study of given variants. Take it out of"
+            f"{part!r} shows a search, but {records.plan.study} is a study of given variants. Remove it from"
             " `report`, or make the study a Search."
         )
     return records.plan.search
@@ -43,7 +43,7 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
     """
     rows = []
     for trial in search.trials:
-        # the search's own run; runs with fresh seeds come after it
+        # The first run is the search's own. Runs with fresh seeds follow it.
         run = records.by_variant[trial.variant][0]
         facts = [trial.number, run.label, trial.params.get(FAMILY, ""), run.status, run.seed, run.id]
         reached = run.stopped.score if run.stopped else None
@@ -54,10 +54,9 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
 
 
 def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
-    """Sort the finished trials by the first objective, the best first; if there are several, the Pareto front
-    comes first.
+    """Return the finished trials by the first objective, the best first.
 
-    Of trials with the same settings only the first is kept.
+    If there are several objectives, the Pareto front comes first. Trials with equal settings are listed once.
     """
     names = list(objectives)
     finished = table.dropna(subset=names).drop_duplicates("id")
@@ -71,7 +70,7 @@ def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
 def front(points: np.ndarray, directions: Iterable[str]) -> np.ndarray:
     """Return which points (N, objectives) are on the Pareto front.
 
-    These are the points that no other point equals or beats in every objective and beats in one.
+    No other point is at least as good in all objectives and better in one.
     """
     costs = points * [-1.0 if direction == "max" else 1.0 for direction in directions]
     is_beaten = [((costs <= point).all(axis=1) & (costs < point).any(axis=1)).any() for point in costs]
@@ -86,19 +85,18 @@ def direction_of(name: str, objectives: Mapping[str, str]) -> str:
 
 
 LUCKY = (
-    "Scores of fresh seeds leave out the seed that the search used: the best of many trials is also the"
-    " luckiest of them (winner's curse). Of several fresh means the best is again a little lucky, so none is"
-    " marked"
+    "Scores over fresh seeds exclude the seed of the search, because the best of many trials is also the"
+    " luckiest (winner's curse). The best of several fresh means is again slightly lucky, so none is marked"
 )
-PARETO = "Rows are ordered by the first objective, those on the Pareto front before all others"
+PARETO = "Rows are ordered by the first objective, with the Pareto front first"
 
 
 @PARTS.add("best")
 class Best(TablePart):
-    """The best trials of a search, each metric over fresh seeds, which the search did not choose by.
+    """The best trials of a search, with each metric over fresh seeds that the search has not seen.
 
-    Trials are ordered by the first objective; if there are several, the Pareto front comes first. `score` is
-    the families' own.
+    Trials are ordered by the first objective. If there are several objectives, the Pareto front comes first.
+    `score` is the metric by which families are compared.
     """
 
     name: str = "best"
@@ -111,8 +109,7 @@ class Best(TablePart):
         return replace(self, metrics=tuple(score if name == "score" else name for name in self.metrics))
 
     def cells(self, records: StudyRecords) -> TableData:
-        """Return a row per trial, the best first: each objective as the search saw it, then the metrics over
-        the fresh seeds.
+        """Return a row per trial, the best first, with its objectives and its metrics over fresh seeds.
 
         Raises:
             ConfigError: The study is no search.
@@ -129,7 +126,8 @@ class Best(TablePart):
                 cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})])
                 for name in objectives
             ]
-            for name in self.metrics:  # a count follows from the settings, without a fresh seed
+            for name in self.metrics:
+                # A computed count, such as parameters, needs no fresh seed.
                 number = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
                 cells.append(
                     number if metric(name).computed else replace(number, more_planned=max(0, missing_seeds))
@@ -141,12 +139,16 @@ class Best(TablePart):
         ]
         seeds = ", ".join(map(str, search.confirm.seeds))
         luck = (
-            f"{LUCKY}. The best {search.confirm.best} are run again with"
+            f"{LUCKY}. The best {search.confirm.best} trials are rerun with"
             f" {'seeds' if ',' in seeds else 'seed'} {seeds}"
         )
         notes = [*text_notes(records, variants, self.metrics), *spread_notes(records, variants, self.metrics)]
         notes += [PARETO] if len(search.objectives) > 1 else []
-        notes += [luck if seeds else "No fresh seeds are planned, so no score here is free of luck"]
+        notes += [
+            luck
+            if seeds
+            else "No fresh seeds are planned, so every score is that of the selected seed and too optimistic"
+        ]
         warnings = () if rows else ("no trial has finished yet",)
         return TableData(
             self.name,

@@ -1,21 +1,29 @@
-"""The pages of venues: how wide a figure or a table may be there, and what `--venue` and `--width` choose."""
+"""Page sizes of venues, which limit the width of figures and tables.
+
+The options `--venue` and `--width` choose a page by `paper_of`.
+"""
 
 import re
 from dataclasses import dataclass, replace
 
 from recstudy.errors import ConfigError, choices, nearest
 
-POINTS = 72.27  # of TeX, an inch
+POINTS = 72.27  # points of TeX per inch
 INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / POINTS}
 NARROWEST, WIDEST = 2.5, 20.0
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A page: widths of a column and of the text, and the text's height, in inches; the size of its letters
-    in points.
+    """A page.
 
-    `hidden_columns`: columns that its tables leave out, by head or a glob of it.
+    Args:
+        column: The width of a column in inches.
+        text: The width of the text in inches.
+        height: The height of the text in inches.
+        letters: The font size in points.
+        paper: The paper size in LaTeX, without `paper`.
+        hidden_columns: Heads of table columns that are left out, or globs of them.
     """
 
     column: float
@@ -44,19 +52,23 @@ ARTICLE = VENUES["article"]
 
 
 def paper_of(venue: str = "", width: str = "", hidden_columns: tuple[str, ...] = ()) -> Paper:
-    """Return the page of a venue, or one whose only column is so wide; LaTeX's article where neither is
-    given.
+    """Return the page of a venue or of a width; by default that of LaTeX's article.
+
+    Args:
+        venue: A name in `VENUES`.
+        width: The width of a page with one column, such as `3.25in`.
+        hidden_columns: Heads of table columns that are left out, or globs of them.
 
     Raises:
-        ConfigError: no such venue, no width, or both.
+        ConfigError: The venue is unknown, the width is invalid, or both are given.
     """
     if venue and width:
         raise ConfigError(
-            f"a paper has the widths of a venue or one of its own, but got --venue {venue} and --width"
-            f" {width}"
+            f"--venue and --width exclude each other, but got --venue {venue} and --width {width}. Give one"
+            " of them."
         )
     if venue and venue not in VENUES:
-        raise ConfigError(f"no venue {venue!r}: there are {choices(VENUES)}.{nearest(venue, VENUES)}")
+        raise ConfigError(f"unknown venue {venue!r}: there are {choices(VENUES)}.{nearest(venue, VENUES)}")
     page = VENUES[venue or "article"]
     if width:
         page = Paper(inches(width), inches(width))
@@ -64,11 +76,11 @@ def paper_of(venue: str = "", width: str = "", hidden_columns: tuple[str, ...] =
 
 
 def inches(width: str) -> float:
-    """Read `3.25in`, `8.5cm`, `85mm` or `240pt`."""
+    """Return the inches of a width such as `3.25in`, `8.5cm`, `85mm` or `240pt`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(in|cm|mm|pt)", width.strip())
     size = float(match[1]) * INCHES[match[2]] if match else 0.0
     if not NARROWEST <= size <= WIDEST:
         raise ConfigError(
-            f"a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got {width!r}"
+            f"--width must be from 2.5in to 20in, in in, cm, mm or pt, such as 3.25in, but got {width!r}"
         )
     return size

@@ -1,5 +1,6 @@
-"""Writers of a table: HTML, Markdown, LaTeX and the terminal. Each escapes words and formats numbers in its
-own way.
+"""Writers of tables as HTML, Markdown, LaTeX and for the terminal.
+
+Each writer takes a `PrintedTable`, escapes its words and formats its numbers. `RenderedPart` calls them.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 PACKAGES = "array,booktabs,graphicx,siunitx"
-BETWEEN_COLUMNS = 2  # characters of LaTeX's gap, with \tabcolsep of 4 points
-LETTER = 0.53  # the mean width of a letter by its size, in LaTeX
-PROSE_WIDTH = 24  # characters of a column of words in LaTeX; longer ones are broken into lines
-NARROWEST_HEAD = 8  # characters of a head that are never broken
+BETWEEN_COLUMNS = 2  # width of the gap between columns in characters, for a \tabcolsep of 4 points
+LETTER = 0.53  # mean width of a letter in LaTeX, as a share of the font size
+PROSE_WIDTH = 24  # maximum characters of a line in a column of words, in LaTeX
+NARROWEST_HEAD = 8  # heads are not wrapped below this number of characters
 LINE_BREAK = r"\\"
-PAGE_SHARE = 0.7  # of a page's height, that the lines of one float take at most
-NUMBERED = re.compile(r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE)  # another paper's number
+PAGE_SHARE = 0.7  # maximum share of a page's height for the lines of one float
+NUMBERED = re.compile(
+    r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE
+)  # the number of a table in another paper
 BREAKABLE = re.compile(r"((?:\\_|\\textgreater\{\}|[=/@]|,(?!\d))(?=[^\s{}]))")
 TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -76,7 +79,7 @@ def md(words: object) -> str:
 
 
 class TerminalTable:
-    """A table for `rich.print`. Columns without room stand in a block below, with the labels again."""
+    """A table for `rich.print`. On a narrow terminal it has several blocks, each with the labels."""
 
     WIDEST = 30  # characters of a column of words
     FRAME = 3  # characters around a column
@@ -119,8 +122,14 @@ class TerminalTable:
 
 
 def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str:
-    """Return the table as LaTeX floats, in parts where a page has no room. Comments name the runs behind each
-    number.
+    """Return the table as LaTeX floats, with comments that name the runs behind each number.
+
+    A table that is too large for a page is split into parts.
+
+    Args:
+        table: The table.
+        paper: The page.
+        finding: The main result in a few words, for the caption.
     """
     table = table.drop_columns(paper.hidden_columns)
     letters = paper.letters - 1
@@ -147,9 +156,7 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
 
 
 def sentence(title: str, finding: str = "") -> str:
-    """Return the caption of a float: a title, without the number of another paper's table, and what was
-    found.
-    """
+    """Return the caption of a float: the title, without a table number of another paper, and the finding."""
     name = NUMBERED.sub("", title.strip()).rstrip(". ") or finding or title
     name = name[:1].upper() + name[1:]
     finding = "" if name[1:] == finding[1:] else finding
@@ -159,13 +166,13 @@ def sentence(title: str, finding: str = "") -> str:
 
 
 def note_lines(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:
-    """Return the small print under a float as LaTeX, the warnings first and in bold."""
+    """Return the small print below a float as LaTeX, with the warnings first and in bold."""
     lines = [rf"\textbf{{{breakable(_finished_sentence(warning))}}}" for warning in warnings]
     return lines + [breakable(_finished_sentence(note)) for note in notes if note]
 
 
 def tex(text: str) -> str:
-    """Return LaTeX that shows the text as it is."""
+    """Return LaTeX that prints the text literally."""
     text = re.sub(r'(^|[\s(\[])"', "\\1\N{LEFT DOUBLE QUOTATION MARK}", text).replace(
         '"', "\N{RIGHT DOUBLE QUOTATION MARK}"
     )
@@ -174,9 +181,7 @@ def tex(text: str) -> str:
 
 
 def breakable(text: str, longest: int = 20) -> str:
-    """Return LaTeX in which words of more than `longest` characters, such as `model.latent_steps=3`, may be
-    broken.
-    """
+    """Return LaTeX that may break words of more than `longest` characters, such as `model.latent_steps=3`."""
     return " ".join(
         BREAKABLE.sub(r"\1\\penalty500 ", word) if len(word) > longest else word
         for word in tex(text).split(" ")
@@ -194,16 +199,14 @@ def _finished_sentence(note: str) -> str:
 
 
 def _number(piece: Piece) -> str:
-    """Return a number as siunitx reads it; empty for all else, and for a number without digits to align."""
+    """Return a number for siunitx; empty for other pieces, and for numbers without digits to align."""
     text = str(piece).replace(",", "")
     return text if isinstance(piece, Number) and isfinite(piece.value) and "e" not in text else ""
 
 
 def _tabular(table: PrintedTable) -> str:
-    """Return the `tabular` of a table. A column of numbers becomes two where words or an interval follow some
-    of them.
-    """
-    columns: dict[tuple[int, int], list[str]] = {}  # (column of the table, column beside it) -> cells
+    """Return the `tabular` of a table."""
+    columns: dict[tuple[int, int], list[str]] = {}  # (column of the table, 0 or 1) -> cells
     formats, widths = [], [min(PROSE_WIDTH, width) for width in table.widths()]
     for column in range(len(table.heads)):
         entries = [line[column] if column < len(line) else TableEntry("") for line in table.lines]
@@ -225,6 +228,7 @@ def _tabular(table: PrintedTable) -> str:
                 "".join(map(str, entry.pieces[1:] if number else entry.pieces)).strip()
                 for entry, number in pairs
             ]
+            # siunitx aligns only bare numbers, so words and intervals after them get a column of their own.
             if any(side_words):
                 columns[column, 1] = [breakable(words, 0) for words in side_words]
                 formats.append("@{~}" + _text_format(side_words, "l"))
@@ -246,7 +250,7 @@ def _tabular(table: PrintedTable) -> str:
 
 
 def _text_format(words: Sequence[str], side: str) -> str:
-    """Return the format of a column of words, which breaks long ones into lines."""
+    """Return the format of a column of words. Long words are set in lines of a fixed width."""
     if max(map(len, words), default=0) <= PROSE_WIDTH:
         return side
     return rf">{{\raggedright\arraybackslash}}p{{{PROSE_WIDTH * 0.5:.1f}em}}"
@@ -258,7 +262,7 @@ def _head(head: str, width: int) -> str:
 
 
 def _origins(table: PrintedTable) -> list[str]:
-    """Return a comment for each line and its runs."""
+    """Return a LaTeX comment for each line of the table, with its runs."""
     comments: dict[tuple[str, str], list[str]] = {}
     for line in table.rows:
         for head, entry in zip(table.heads, line, strict=True):

@@ -1,7 +1,7 @@
-"""A study's report: tables and figures as files, one page that holds them all and opens anywhere, and a LaTeX
-document of them.
+"""Write a study's report: tables and figures as files, one HTML page with all of them, and a LaTeX document.
 
-The page is written last and whole, so that it never speaks of files that are not there yet.
+`recstudy report` and the end of a study's run call `show_report`. The page is written last, so that its links
+never lead to missing files.
 """
 
 import gc
@@ -58,21 +58,21 @@ def show_report(
     trust: bool = False,
     price: Price | None = None,
 ) -> Path:
-    """Write a study's report, print its findings and tables, and return the page.
+    """Write a study's report, print its findings and tables, and return the path of the page.
 
-    The report is `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` below `report/`, of a
-    finished study or not.
+    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` in `report/`. The
+    study need not be finished.
 
     Args:
         results: The results folder.
-        name: Of the study.
+        name: The name of the study.
         preset: Its preset.
-        export: Also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a
-            warning.
+        export: Further formats of each figure: `pdf`, `svg`, `png`. If there is no browser, a warning is
+            logged instead.
         out: The terminal.
-        paper: Gives LaTeX's tables and exported figures their widths, of `VENUES` or `paper_of`.
+        paper: The page of `VENUES` or `paper_of`, which sets the widths of LaTeX tables and exported figures.
         trust: Import the study's own modules as they are now.
-        price: Of a GPU hour; the page then says what the GPUs cost.
+        price: The price of a GPU hour. The page then states the cost of the GPUs.
 
     Raises:
         ConfigError: There is no such study, preset or export format.
@@ -82,8 +82,8 @@ def show_report(
         console.print(Text(line), soft_wrap=True)
 
     records = load_study(results, name, preset, trust)
-    # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of
-    # the time
+    # With 10,000 runs, garbage collection of these records takes a tenth of the time, and the command ends
+    # after the report anyway.
     gc.freeze()
     with records.study_modules():
         page = write_files(records, results.study(name, preset), export, paper, say, price)
@@ -103,23 +103,23 @@ def show_report(
 
 
 def check_drawable(plan: PlanRecord) -> list[str]:
-    """Refuse a report with a part that could never be drawn, whatever its runs give: each is drawn of none,
-    in memory.
+    """Refuse a report with a part that could never be drawn, before any run starts.
+
+    Each part is drawn in memory without runs.
 
     Returns:
-        A line for each part of a user's own kind that raises something then, as it may well need runs.
+        A line for each part of a user's own kind that raises an error. Such a part may need runs.
 
     Raises:
-        ConfigError: such as a field that the study does not have, or a base that no variant is.
-        Exception: what a part of recstudy's own raises is a fault of ours, better known before any run than
-            after.
+        ConfigError: A part is invalid. For example, the study lacks a field, or no variant is the base.
+        Exception: A part of recstudy raises an error, which is a bug of recstudy.
     """
     records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
     warning_lines = []
     for part in records.parts:
         try:
             if isinstance(part, OfVariants) and not records.chosen(part.where):
-                raise ConfigError(f"no variant is at {part.where}")
+                raise ConfigError(f"no variant matches {part.where}")
             render_part(records, part)
         except NotYetError:
             continue
@@ -127,12 +127,12 @@ def check_drawable(plan: PlanRecord) -> list[str]:
             raise ConfigError(f"the part {part.name!r} of the report can never be drawn: {error}") from None
         except Exception as error:
             if type(part).__module__.startswith("recstudy."):
-                error.add_note(f"in the part {part.name!r} of the report, which was drawn without a run")
+                error.add_note(f"in the part {part.name!r} of the report, which was drawn without runs")
                 raise
             problem = f"{type(error).__name__}: {error}".partition("\n")[0]
             warning_lines.append(
                 f"The part {part.name!r} of the report cannot be drawn without a run: {problem}. It is tried"
-                " again with runs."
+                " again when runs have finished."
             )
     return warning_lines
 
@@ -145,9 +145,15 @@ def write_files(
     tell: Callable[[str], object] = lambda line: None,
     price: Price | None = None,
 ) -> Path:
-    """Write everything into the folder `report` of a study's, the page last.
+    """Write all files of a report into the folder `report` of a study, and return the path of the page.
 
-    `tell` gets a line before each figure that is exported, which takes seconds.
+    Args:
+        records: The study's records.
+        study: The study's folder.
+        export: Further formats of each figure: `pdf`, `svg`, `png`.
+        paper: The page that sets the widths of LaTeX tables and exported figures.
+        tell: Gets a line before each figure is exported, which takes seconds.
+        price: The price of a GPU hour.
     """
     check_export(export)
     folder = study / "report"
@@ -194,15 +200,15 @@ def page_content(
     """Return the page of a study.
 
     Args:
-        records: Of the study.
+        records: The study's records.
         sections: The parts of its report, as `section` returns them.
-        price: Of a GPU hour.
+        price: The price of a GPU hour.
     """
     figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
     figures = [index for index in figure_sections if isinstance(records.parts[index], FigurePart)]
     picture = next(
         iter([*figures, *figure_sections]), None
-    )  # a figure, else the first table that has one over it
+    )  # the first figure, else the first table with a figure above it
     last = {
         "Published values": published_html(records),
         "Failed runs": failures(records),
@@ -222,11 +228,11 @@ def section(
     write: Callable[[RenderedPart], str] = lambda rendered: "",
     link: Callable[[Sequence[str]], str] | None = None,
 ) -> Section:
-    """Return one part of a page. If it cannot be drawn, the section says why, and the other parts are drawn.
+    """Return the section of one part. If the part cannot be drawn, the section states the reason.
 
     Args:
-        records: Of the study.
-        part: Of the report.
+        records: The study's records.
+        part: The part of the report.
         write: Writes the files of the part and returns HTML that links to them.
         link: Returns the address of the page of some runs.
 
@@ -245,8 +251,9 @@ def section(
 
 
 def no_figure(records: StudyRecords, part: Part) -> RenderedPart | None:
-    """Make a part that is no figure; None where it is one or cannot be made, which the page and the log
-    say.
+    """Return a rendered part; None for a figure and for a part that cannot be rendered.
+
+    The page and the log state why it cannot be rendered.
     """
     try:
         return None if isinstance(part, FigurePart) else render_part(records, part)
@@ -255,9 +262,7 @@ def no_figure(records: StudyRecords, part: Part) -> RenderedPart | None:
 
 
 def _latex(records: StudyRecords, written_files: Collection[str], files: Sequence[str], paper: Paper) -> str:
-    """Return question and findings, then what was written in LaTeX of these parts: tables, and figures
-    exported as PDF.
-    """
+    """Return the LaTeX document: question, findings, tables, and figures that were exported as PDF."""
     plan = records.plan
     return render(
         "paper.tex.jinja",

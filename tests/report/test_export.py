@@ -62,19 +62,19 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
     for flags, message in (
         (
             ["--venue", "iclm"],
-            "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?",
+            "unknown venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?",
         ),
         (
             ["--width", "3"],
-            "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '3'",
+            "--width must be from 2.5in to 20in, in in, cm, mm or pt, such as 3.25in, but got '3'",
         ),
         (
             ["--width", "30in"],
-            "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '30in'",
+            "--width must be from 2.5in to 20in, in in, cm, mm or pt, such as 3.25in, but got '30in'",
         ),
         (
             ["--venue", "acl", "--width", "3in"],
-            "a venue or one of its own, but got --venue acl and --width 3in",
+            "--venue and --width exclude each other, but got --venue acl and --width 3in",
         ),
     ):
         with pytest.raises(SystemExit, match="2"):

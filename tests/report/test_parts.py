@@ -200,7 +200,7 @@ def test_damage_of_one_run_leaves_the_others(results):
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        (Best(), "'best' shows a search, but made_up is a study of given variants. Take it out"),
+        (Best(), "'best' shows a search, but made_up is a study of given variants. Remove it"),
         (Pareto(), "'pareto' needs y, .*, and made_up is not a search"),
         (
             HeatMap("h", x="batch_sise", y="model"),

@@ -111,7 +111,7 @@ def test_a_search_has_what_it_searches():
         (Differences(base="full"), "'differences' of the report can never be drawn: no variant 'full'"),
         (
             Table("t", where={"latent_steps": 7}),
-            r"'t' of the report can never be drawn: no variant is at \{'latent_steps': 7\}",
+            r"'t' of the report can never be drawn: no variant matches \{'latent_steps': 7\}",
         ),
         (Interactions(), "'interactions' of the report can never be drawn: .* needs two axes"),
         (History(), "'history' of the report can never be drawn: 'history' shows a search"),
@@ -138,7 +138,7 @@ def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
     with pytest.raises(ZeroDivisionError, match="division by zero") as fault:
         check_drawable(plan_record(make_plan(study(Table("t")))))
 
-    assert fault.value.__notes__ == ["in the part 't' of the report, which was drawn without a run"]
+    assert fault.value.__notes__ == ["in the part 't' of the report, which was drawn without runs"]
 
 
 def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
@@ -151,5 +151,5 @@ def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
         problems = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
 
     assert problems == [
-        "The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again with runs."
+        "The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again when runs have finished."
     ]
