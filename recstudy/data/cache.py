@@ -294,6 +294,7 @@ def entry_folder(reader: Reader, folder: Path) -> Path:
             " and version of the generating program in `program`."
         )
     fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
+    # Size and time of a file are cheaper than its content, which may be many gigabytes.
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
     place = [str(folder.resolve()), stats] if files else []
     decides = [

@@ -1,14 +1,14 @@
-"""Generated boards on which each further step of reasoning answers harder images, for quick presets,
+"""Generated boards of dominoes whose difficulty is the number of reasoning steps. They are for quick presets,
 demonstrations and tests.
 
-    domino 0 and 1       end in a colour each; the marked chain leads to 0
-    domino 2 to 1 + k    the marked chain, each leads to the one before it: k steps from the mark to the colour
+    domino 0 and 1       end in one colour each; the marked chain leads to 0
+    domino 2 to 1 + k    the marked chain; each leads to the domino before it: k steps to the colour
     domino 2 + k         leads to 1
-    all others           lead to any domino before them
+    all others           lead to a random domino before them
 
-Then signs, places and colours are dealt. Everything but noise is drawn in integers.
+Then signs, positions and colours are assigned at random. Everything except for the noise uses integers.
 
-Shapes: N images, M dominoes of a board, P pixels a side of a domino.
+Shapes: N images, M dominoes of a board, P pixels per side of a domino.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from recstudy.config import DATASETS, DataConfig, Shape
 from recstudy.data.reader import Arrays, DrawingReader, Labels, Mask, Pixels, np
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
-END_COUNT = len(COLOURS)
-DOMINO = 6  # pixels a side
+END_COUNT = len(COLOURS)  # dominoes that end a chain, one per colour
+DOMINO = 6  # pixels per side
 SEED = 9
 TRAIN_IMAGES, TEST_IMAGES = 10_000, 2000
-HALF = DOMINO * DOMINO // 2  # pixels of half a domino, which the signs share
+HALF = DOMINO * DOMINO // 2  # pixels of half a domino, divided among the signs
 
 
 @DATASETS.add("dominoes")
 class Dominoes(DataConfig):
-    """10,000 + 2,000 generated boards: which colour ends the chain that begins at the marked domino?
-    Synthetic.
+    """10,000 + 2,000 synthetic boards: which colour ends the chain that begins at the marked domino?
 
-    A domino has a sign of its own in its upper half, and in its lower half the sign of the domino that comes
-    next, or, where a chain ends, one of two colours. All chains end in a colour, and each of the two has one.
-    From the mark it is `least_steps` to `most_steps` steps, each number equally often: the level of an image.
-    Every step is by the same rule, which a weight-tied recursion can repeat.
+    The upper half of a domino has its own sign. The lower half has the sign of the next domino or, at the end
+    of a chain, one of two colours. Every chain ends in a colour, and each colour ends one chain. The level of
+    an image is the number of steps from the mark to the colour, from `least_steps` to `most_steps`. All
+    levels are equally frequent. Every step follows the same rule, which a weight-tied recursion can repeat.
     """
 
     synthetic: ClassVar[bool] = True
@@ -47,22 +46,25 @@ class Dominoes(DataConfig):
 
     name: Literal["dominoes"] = "dominoes"
     columns: int = Field(
-        3, ge=3, le=9, description="of the board, which has two rows; a domino is 6x6 pixels, for one patch"
+        3, ge=3, le=9, description="columns of the board, which has two rows; a domino is a 6x6 patch"
     )
-    least_steps: int = Field(0, ge=0, description="from the marked domino to the colour")
-    most_steps: int = Field(3, ge=0)
+    least_steps: int = Field(
+        0, ge=0, description="minimum number of steps from the marked domino to the colour"
+    )
+    most_steps: int = Field(3, ge=0, description="maximum number of steps")
     noise: float = Field(
-        0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, so that signs are misread"
+        0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, which makes signs ambiguous"
     )
-    drawing_seed: int = Field(0, ge=0, description="draws the boards")
+    drawing_seed: int = Field(0, ge=0, description="random seed of the boards")
 
     @model_validator(mode="after")
     def _chains_fit(self) -> Self:
-        max_steps = 2 * self.columns - len(COLOURS) - 1  # one more leads to the other colour
+        # All dominoes but the two ends and the one that leads to the other colour can be in the chain.
+        max_steps = 2 * self.columns - len(COLOURS) - 1
         if not self.least_steps <= self.most_steps <= max_steps:
             raise ValueError(
-                f"least_steps <= most_steps <= {max_steps} must hold on {2 * self.columns} dominoes, but got"
-                f" {self.least_steps} and {self.most_steps}"
+                f"least_steps and most_steps must satisfy least_steps <= most_steps <= {max_steps} with"
+                f" {2 * self.columns} dominoes, but are {self.least_steps} and {self.most_steps}"
             )
         return self
 
@@ -71,6 +73,7 @@ class Dominoes(DataConfig):
         return (3, 2 * DOMINO, self.columns * DOMINO)
 
     def levels(self, rows: Labels) -> Labels:
+        """Return the number of steps of the images in these rows of a split."""
         return self.least_steps + rows % (self.most_steps - self.least_steps + 1)
 
     def reader(self) -> DrawingReader:
@@ -78,8 +81,9 @@ class Dominoes(DataConfig):
 
 
 def draw_set(config: Dominoes) -> Arrays:
-    """Draw a set in which no two images are the same."""
-    extra_seed = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
+    """Generate both splits, without duplicate images."""
+    # Seed 0 adds no entry, so it gives the same boards as before the setting existed.
+    extra_seed = filter(None, [config.drawing_seed])
     random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *extra_seed])
     steps = config.levels(np.concatenate([np.arange(TRAIN_IMAGES), np.arange(TEST_IMAGES)]))
     images, labels = draw(2 * config.columns, steps, random)
@@ -92,32 +96,38 @@ def draw_set(config: Dominoes) -> Arrays:
 
 
 def repeated(images: Pixels) -> Labels:
-    """Return the rows of images that came before."""
+    """Return the rows of images that equal an earlier image."""
     _, first = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)
     return np.delete(np.arange(len(images)), first)
 
 
 def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pixels, Labels]:
-    """Draw images of so many steps each, and the colours that their marked chains end in."""
+    """Draw images and the colours of their marked chains.
+
+    Args:
+        dominoes: M.
+        steps: (N,) steps of the marked chain.
+        random: Source of the random numbers.
+    """
     count = len(steps)
     leads = chains(dominoes, steps, random)
     decks = (np.tile(np.arange(cards), (count, 1)) for cards in (dominoes, dominoes, END_COUNT))
-    # dealt in another order for each image
+    # Signs, positions and colours are shuffled for each image.
     signs, order, colours = (random.permuted(deck, axis=1) for deck in decks)
     following = np.take_along_axis(signs, leads, 1)
     following[:, :END_COUNT] = -1 - colours
-    # `order`: the domino of each place
+    # `order` has the domino at each position of the board.
     signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))
     marked = order == np.where(steps > 0, END_COUNT - 1 + steps, 0)[:, None]
     return picture(signs, following, marked), colours[:, 0]
 
 
 def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
-    """Return which domino comes next, (N, M)."""
+    """Return the next domino of each domino, (N, M). See the table at the top of this module."""
     leads = np.zeros((len(steps), dominoes), np.int64)
     for domino in range(END_COUNT, dominoes):
         next_in_chain = 0 if domino == END_COUNT else domino - 1
-        position = domino - END_COUNT - steps  # below 0: of the marked chain
+        position = domino - END_COUNT - steps  # below 0: in the marked chain
         leads[:, domino] = np.select(
             [position < 0, position == 0], [next_in_chain, 1], random.integers(0, domino, len(steps))
         )
@@ -125,13 +135,17 @@ def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
 
 
 def picture(signs: Labels, following: Labels, marked: Mask) -> Pixels:
-    """Draw (N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark a
-    negative upper half.
+    """Render boards. A sign is a dash whose position identifies it, a colour fills its half of the domino.
+
+    The marked domino has an inverted upper half.
 
     Args:
-        signs: (N, M) of the upper halves, in the order of the places.
-        following: (N, M) of the lower halves: the sign of the next domino, or -1 - COLOUR.
-        marked: (N, M) where the chain begins.
+        signs: (N, M) signs of the upper halves, by position.
+        following: (N, M) content of the lower halves: the sign of the next domino, or -1 - colour.
+        marked: (N, M) true where the chain begins.
+
+    Returns:
+        (N, 3, 2 P, M P / 2) pixels.
     """
     count, dominoes = signs.shape
     halves_signs = np.stack([signs, following], 2)

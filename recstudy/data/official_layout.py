@@ -1,11 +1,11 @@
-"""The layout in which the authors of HRM and TRM keep puzzles: read-only.
+"""Reader of the layout in which the authors of HRM and TRM store puzzles.
 
     DIR/{train,test}/dataset.json                           a `SplitDescription`
     DIR/{train,test}/SET__inputs.npy, SET__labels.npy       (N, S) tokens, for each of its sets
-                     SET__puzzle_identifiers.npy            (P,) a row of the table of embeddings, 0 for none
+                     SET__puzzle_identifiers.npy            (P,) row of the table of embeddings, 0 for none
                      SET__puzzle_indices.npy                (P + 1,) examples of puzzle i are [p[i], p[i + 1])
-                     SET__group_indices.npy                 (G + 1,) puzzles of group g are [g[i], g[i + 1])
-    DIR/identifiers.json                                    what each row of the table stands for
+                     SET__group_indices.npy                 (G + 1,) puzzles of group i are [g[i], g[i + 1])
+    DIR/identifiers.json                                    name of each row of the table
 
 Shapes: N examples, S cells, P puzzles, G groups.
 """
@@ -30,37 +30,37 @@ if TYPE_CHECKING:
 
 PARTS = ("train", "test")
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
-FIX = "Make the folder anew with what built it."
-PIECE = 2**16  # rows that are looked at together: more would be read whole
+FIX = "Build the folder again with its build script."
+PIECE = 2**16  # rows that are checked at a time, so that a memory map is not read as a whole
 
 
 class SplitDescription(BaseModel):
     """The `dataset.json` of one split."""
 
     pad_id: int
-    ignore_label_id: int | None  # of cells that are not asked for
+    ignore_label_id: int | None  # label of cells that are not scored
     blank_identifier_id: int
     vocab_size: int
     seq_len: int
     num_puzzle_identifiers: int
     total_groups: int
     mean_puzzle_examples: float
-    total_puzzles: int | None = None  # of TRM's files, and not of HRM's: its builders count groups here
+    total_puzzles: int | None = None  # only in TRM's files, whose build scripts count groups here
     sets: list[str]
 
 
 class PuzzleSet(NamedTuple):
-    """One split, or one of its sets; puzzles and groups are numbered from 0."""
+    """One split, or one of its sets. Puzzles and groups are numbered from 0."""
 
     inputs: Pixels  # (N, S)
-    labels: Pixels  # (N, S), 0 where a cell is not asked for
+    labels: Pixels  # (N, S), 0 in cells that are not scored
     ids: Labels  # (N,)
     puzzles: Labels  # (N,)
     groups: Labels  # (N,)
 
 
 def read_description(folder: Path) -> SplitDescription:
-    """Read the description of the split in `folder`."""
+    """Read and validate the `dataset.json` in `folder`."""
     file = folder / "dataset.json"
     try:
         return SplitDescription.model_validate_json(utf8(file))
@@ -69,20 +69,20 @@ def read_description(folder: Path) -> SplitDescription:
             str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]
         ]:
             raise DataError(
-                f"{file} is in another layout than that of HRM's and TRM's authors, perhaps nano-trm's: it"
-                f" lacks {', '.join(missing_fields)}. Build the folder with the authors' code"
+                f"{file} is not in the layout of HRM's and TRM's authors, but perhaps in nano-trm's: it lacks"
+                f" {', '.join(missing_fields)}. Build the folder with the authors' code"
                 " (dataset/build_*_dataset.py)."
             ) from None
         raise DataError(f"{file} is damaged: {fault(error)}. {FIX}") from None
 
 
 def is_layout(folder: Path) -> bool:
-    """Return whether `folder` is in this layout, as far as one sees without reading."""
+    """Return whether `folder` seems to be in this layout. No file is read."""
     return (folder / "train").is_dir()
 
 
 def files(folder: Path) -> Iterator[str]:
-    """Yield what a folder in this layout must have, by path below it, as far as what is there tells."""
+    """Yield the paths, relative to `folder`, of all required files that are known without the arrays."""
     for part in PARTS:
         yield f"{part}/dataset.json"
         if (folder / part / "dataset.json").exists():
@@ -94,23 +94,22 @@ def files(folder: Path) -> Iterator[str]:
 
 
 def read(folder: Path, config: Puzzles) -> Arrays:
-    """Read both splits. Tokens stay maps of their files wherever these hold what is wanted.
+    """Read both splits. Tokens stay memory maps of their files if they need no conversion.
 
     Raises:
-        DataError: a file is missing or damaged, contradicts another one, or holds other puzzles than the
+        DataError: If a file is missing or damaged, contradicts another file, or has other puzzles than the
             config says.
     """
     train, test = (_part(folder / part, config) for part in PARTS)
-    single_examples = all(
-        part.groups.max() + 1 == len(part.groups) for part in (train, test)
-    )  # of one example each
+    # Without several examples per group, the numbers of the puzzles are not needed.
+    single_examples = all(part.groups.max() + 1 == len(part.groups) for part in (train, test))
     return Arrays(
         train.inputs.reshape(-1, *config.shape),
         train.labels,
         test.inputs.reshape(-1, *config.shape),
         test.labels,
         train_groups=train.groups,
-        test_groups=test.groups + 1 + train.groups.max(),  # each split numbers its own
+        test_groups=test.groups + 1 + train.groups.max(),  # each split numbers its groups from 0
         train_puzzles=None if single_examples else train.puzzles,
         test_puzzles=None if single_examples else test.puzzles,
         train_ids=train.ids,
@@ -119,9 +118,11 @@ def read(folder: Path, config: Puzzles) -> Arrays:
 
 
 def _part(folder: Path, config: Puzzles) -> PuzzleSet:
+    """Read one split and join its sets."""
     about = read_description(folder)
     _check(about, folder / "dataset.json", config)
-    sets, puzzle_count, group_count = [], 0, 0  # one after another, their puzzles and groups numbered on
+    # The numbers of puzzles and groups continue from set to set.
+    sets, puzzle_count, group_count = [], 0, 0
     for name in about.sets:
         part = _set(folder, name, about)
         sets.append(part._replace(puzzles=part.puzzles + puzzle_count, groups=part.groups + group_count))
@@ -135,12 +136,13 @@ def _part(folder: Path, config: Puzzles) -> PuzzleSet:
 
 
 def _check(about: SplitDescription, file: Path, config: Puzzles) -> None:
+    """Check that the description agrees with the config."""
     rows, columns = config.shape[1:]
     if about.vocab_size != config.classes:
         fix = (
             f"Set it to {about.vocab_size}."
             if "vocabulary" in type(config).model_fields
-            else "These are other puzzles."
+            else "The folder has other puzzles."
         )
         raise DataError(
             f"{file} has a vocab_size of {about.vocab_size}, but data.vocabulary is {config.classes}. {fix}"
@@ -148,7 +150,7 @@ def _check(about: SplitDescription, file: Path, config: Puzzles) -> None:
     if about.seq_len != config.cells:
         raise DataError(
             f"{file} has a seq_len of {about.seq_len}, but grids of {rows} rows and {columns} columns have"
-            f" {config.cells} cells. Set data.rows and data.columns to those of its grids."
+            f" {config.cells} cells. Set data.rows and data.columns to the size of its grids."
         )
     if about.pad_id != 0:
         raise DataError(f"{file} has a pad_id of {about.pad_id}, but it must be 0. {FIX}")
@@ -157,6 +159,7 @@ def _check(about: SplitDescription, file: Path, config: Puzzles) -> None:
 
 
 def _set(folder: Path, name: str, about: SplitDescription) -> PuzzleSet:
+    """Read and check one set of a split."""
     paths = {array: folder / f"{name}__{array}.npy" for array in ARRAYS}
     maps = {array: open_array(path) for array, path in paths.items()}
     count = len(maps["inputs"])
@@ -187,19 +190,28 @@ def _set(folder: Path, name: str, about: SplitDescription) -> PuzzleSet:
 
 
 def open_array(path: Path) -> npt.NDArray[Any]:
+    """Open a file of integers as a memory map."""
     refuse_stand_in(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
         raise DataError(f"{path} is damaged or missing ({' '.join(str(error).split())}). {FIX}") from None
     if array.dtype.kind not in "iu":
-        raise DataError(f"{path} must hold whole numbers, but holds {array.dtype}. {FIX}")
+        raise DataError(f"{path} must have integers, but has {array.dtype}. {FIX}")
     return np.asarray(array)
 
 
 def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labels:
-    """Return (count,) which of the parts that `bounds` cut each row is in."""
+    """Return the number of the part that each row is in, (count,).
+
+    Args:
+        path: File of the bounds, for messages.
+        bounds: (parts + 1,). Part i has the rows [bounds[i], bounds[i + 1]).
+        count: Number of rows.
+        of: File of the rows, for messages.
+    """
     bounds = bounds.astype(np.int64)
+    # Bounds must begin with 0, rise strictly and end with the number of rows.
     is_wrong = np.diff(bounds, prepend=-1) <= 0
     is_wrong[:1] |= bounds[:1] != 0
     is_wrong[-1:] |= bounds[-1:] != count
@@ -215,7 +227,10 @@ def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labe
 def _tokens(
     path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, is_answer: bool = False
 ) -> Pixels:
-    """Return (N, S) uint8, with 0 for what is `ignored`; the map itself where it is that already."""
+    """Check tokens and convert them to uint8 (N, S), with 0 for the `ignored` token.
+
+    The memory map itself is returned if it needs no conversion.
+    """
     is_stored_form = array.dtype == np.uint8 and ignored in (0, None)
     tokens = array if is_stored_form else np.empty(array.shape, np.uint8)
     minimum = 1 if is_answer and ignored != 0 else 0
@@ -226,7 +241,7 @@ def _tokens(
         if wrong.any():
             row, cell = np.argwhere(wrong)[0]
             raise DataError(
-                f"{path}, row {start + row}: the token {part[row, cell]} of cell {cell} must be from {minimum}"
+                f"{path}, row {start + row}: token {part[row, cell]} of cell {cell} must be from {minimum}"
                 f" to {vocabulary - 1}. {FIX}"
             )
         if not is_stored_form:

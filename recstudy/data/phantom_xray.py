@@ -1,15 +1,15 @@
-"""Generated chest X-rays of 7 findings, for tests, demonstrations and quick presets only.
+"""Generated chest X-rays with 7 findings, only for tests, demonstrations and quick presets.
 
-    patient   body, two lungs, ribs, spine, diaphragm and heart, all of the patient's own measures
-    image     position, exposure, lung markings, noise; each finding independently, with its probability in `SIGNS`
-    finding   one visible sign, of its own side, place, extent and strength
+    patient   body, two lungs, ribs, spine, diaphragm and heart, each with the patient's own measures
+    image     position, exposure, lung markings, noise, and the findings, which are independent and have the
+              probabilities in `SIGNS`
+    finding   one visible sign with its own side, position, extent and strength
 
-The random numbers, but for the noise, do not depend on the size of the images. No step calls a function whose
-last digit depends on the processor (exp, sin), so the images are the same bytes everywhere. Lengths are in
-half image sides: x from -1 (left) to 1, y from -1 (top) to 1. Brightness goes from 0 (air) to 1 (bone).
+Except for the noise, random numbers do not depend on the size of the images. No step calls a function whose
+last digit depends on the processor (exp, sin), so the images have the same bytes everywhere. Lengths are in
+half image sides: x from -1 (left) to 1, y from -1 (top) to 1. Brightness is from 0 (air) to 1 (bone).
 
-Shapes: N images, S pixels a side, F findings that are drawn; what is written Array here broadcasts to (N, S,
-S).
+Shapes: N images, S pixels per side, F generated findings. The type Array broadcasts to (N, S, S).
 """
 
 from __future__ import annotations
@@ -31,40 +31,39 @@ if TYPE_CHECKING:
 
 SEED = 14
 TRAIN_IMAGES, TEST_IMAGES = 1200, 400
-PIECE = 2**18  # pixels drawn at a time: 2 MiB an array
-GRID = 12  # points a side of the lung markings
+PIECE = 2**18  # pixels drawn at a time: 2 MiB per array
+GRID = 12  # points per side of the lung markings
 NOISE = 0.25  # width of the uniform noise of each pixel
 
-# A patient's measures, uniform between the two.
+# A patient's measures, uniform between two limits.
 MEASURES = {
     "body": (0.82, 0.95),  # half width
-    "apart": (0.38, 0.45),  # of the lungs' centres, off the middle
-    "width": (0.25, 0.31),  # of a lung, half
-    "height": (0.62, 0.75),  # of a lung, half
+    "apart": (0.38, 0.45),  # distance of a lung's centre from the midline
+    "width": (0.25, 0.31),  # half width of a lung
+    "height": (0.62, 0.75),  # half height of a lung
     "base": (0.42, 0.55),  # y of the diaphragm
     "heart": (0.22, 0.31),  # half width
-    "ribs": (5.0, 7.0),  # from top to bottom
+    "ribs": (5.0, 7.0),  # number of ribs from top to bottom
     "bone": (0.06, 0.14),  # brightness that a rib adds
-    "tissue": (0.5, 0.65),  # brightness of the soft tissue
+    "tissue": (0.5, 0.65),  # brightness of soft tissue
 }
 
 
 @DATASETS.add("phantom_xray")
 class PhantomXray(ChestFindings):
-    """1,200 + 400 drawn chest-like images of 7 findings, several an image; synthetic: no result on them is a
-    medical one.
+    """1,200 + 400 generated chest-like images of 7 findings. Synthetic: results have no medical meaning.
 
-    Body, lungs, ribs and heart are each patient's own; patients have one to three images and are in one split
-    only. The 11 findings that are not drawn are unknown. Which patient, image and label there is does not
-    depend on `size`.
+    Body, lungs, ribs and heart differ between patients. A patient has one to three images, all in the same
+    split. An image may have several findings. The other 11 findings are unknown. Patients, images and labels
+    do not depend on `size`.
     """
 
     synthetic: ClassVar[bool] = True
     title: ClassVar[str] = "Phantom chest X-rays (synthetic)"
 
     name: Literal["phantom_xray"] = "phantom_xray"
-    size: int = Field(32, ge=16, le=256, description="pixels a side")
-    drawing_seed: int = Field(0, ge=0, description="draws the patients and their images")
+    size: int = Field(32, ge=16, le=256, description="pixels per side")
+    drawing_seed: int = Field(0, ge=0, description="random seed of the patients and their images")
 
     @property
     def shape(self) -> Shape:
@@ -81,20 +80,20 @@ class PhantomXray(ChestFindings):
 
 
 class DrawnPatients(NamedTuple):
-    """The random numbers of all images but their noise; each row an image, numbers from 0 to 1."""
+    """The random numbers of all images except for their noise, one row per image. Numbers are from 0 to 1."""
 
-    groups: Labels  # (N,) patients
-    present: Mask  # (N, F)
-    anatomy: Array  # (N, measures), the same for all images of a patient
-    image: Array  # (N, 3): shift in x and y, exposure
-    signs: Array  # (N, F, 5): side, place in x and y, extent, strength
+    groups: Labels  # (N,) patient of each image
+    present: Mask  # (N, F) whether the image has the finding
+    anatomy: Array  # (N, measures), equal for all images of a patient
+    image: Array  # (N, 3) shift in x and y, exposure
+    signs: Array  # (N, F, 5) side, position in x and y, extent, strength
     markings: Array  # (N, GRID, GRID)
 
 
 def draw_set(config: PhantomXray) -> Arrays:
-    """Draw all images, or those with exactly one finding."""
+    """Generate both splits: all images, or only those with exactly one finding."""
     cases = draw_cases(config.drawing_seed)
-    # a finding that is not drawn is unknown
+    # The findings without a sign are unknown (-1).
     labels = np.full((len(cases.present), len(FINDINGS)), -1, np.int64)
     labels[:, [FINDINGS.index(name) for name in SIGNS]] = cases.present
     single = config.findings == "single"
@@ -107,8 +106,9 @@ def draw_set(config: PhantomXray) -> Arrays:
 
 
 def draw_cases(seed: int) -> DrawnPatients:
-    """Draw one to three images a patient; the first test image begins a new one."""
-    random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
+    """Draw the random numbers of all images. A patient has one to three images."""
+    # Seed 0 gives the numbers of SEED alone, as before the setting existed.
+    random = np.random.default_rng([SEED, *filter(None, [seed])])
     count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     return DrawnPatients(
         groups=groups,
@@ -121,13 +121,13 @@ def draw_cases(seed: int) -> DrawnPatients:
 
 
 def draw_groups(random: np.random.Generator, train: int, test: int) -> Labels:
-    """Draw one to three images (N,) a group; no group is in both splits."""
+    """Draw the group of each image (N,). A group has one to three images, all in the same split."""
     first, second = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (train, test))
     return np.concatenate([first, second + first[-1] + 1])
 
 
 def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
-    """Draw (N, 1, S, S), a piece at a time."""
+    """Render all images (N, 1, S, S), piece by piece."""
     random, step = np.random.default_rng([SEED, size, *filter(None, [seed])]), max(1, PIECE // size**2)
     parts = (
         DrawnPatients._make(part[row : row + step] for part in cases)
@@ -137,12 +137,12 @@ def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
 
 
 def with_noise(bright: Array, width: float, random: np.random.Generator) -> Pixels:
-    """Add uniform noise to brightness, and make pixels of it."""
+    """Add uniform noise of a given width to the brightness, and convert it to uint8."""
     return ((bright + width * (random.random(bright.shape) - 0.5)).clip(0, 1) * 255 + 0.5).astype(np.uint8)
 
 
 def draw(cases: DrawnPatients, size: int) -> Array:
-    """Draw brightness (N, S, S) without noise."""
+    """Render the brightness (N, S, S) of images without noise."""
     scene = chest(cases.anatomy, cases.image, cases.markings, size)
     bright = healthy(scene)
     for index, (_, draw_sign) in enumerate(SIGNS.values()):
@@ -153,27 +153,32 @@ def draw(cases: DrawnPatients, size: int) -> Array:
 
 
 class Chest(NamedTuple):
-    """A piece of the images while they are drawn."""
+    """The healthy anatomy of a piece of the images."""
 
-    x: Array
+    x: Array  # coordinates of the pixels
     y: Array
-    of: dict[str, Array]  # the measures
-    texture: Array  # 0 to 1, smooth
+    of: dict[str, Array]  # the measures by name
+    texture: Array  # smooth, 0 to 1
 
 
 class SignPlace(NamedTuple):
-    """Where and how a sign is drawn."""
+    """Position and strength of a sign."""
 
     side: Array  # -1 or 1
-    x: Array  # the other four: 0 to 1
+    x: Array  # 0 to 1, as are the next three
     y: Array
     extent: Array
     strength: Array
 
 
 def chest(anatomy: Array, image: Array, markings: Array, size: int) -> Chest:
-    """Make chests of numbers of 0 to 1: anatomy (N, measures), image (N, 3) of shift and exposure, markings
-    (N, GRID, GRID).
+    """Compute the anatomy of images from random numbers from 0 to 1.
+
+    Args:
+        anatomy: (N, measures).
+        image: (N, 3) shift and exposure.
+        markings: (N, GRID, GRID).
+        size: S.
     """
     points = (2 * np.arange(size) + 1) / size - 1
     shift_x, shift_y = (0.12 * image[:, axis, None, None] - 0.06 for axis in (0, 1))
@@ -201,7 +206,7 @@ def healthy(chest: Chest) -> Array:
 
 
 def _atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
-    """Draw a plate: a thin, slightly oblique line in the lower lung."""
+    """Draw a plate-like atelectasis: a thin, slightly oblique line in the lower lung."""
     x, y = _inside(chest, place, place.x, 0.55 + 0.4 * place.y)
     line_distance = chest.y - y - (0.5 * place.extent - 0.25) * (chest.x - x)
     plate = _ramp((0.08 - abs(line_distance)) / 0.05) * _ramp((0.26 - abs(chest.x - x)) / 0.06)
@@ -209,7 +214,7 @@ def _atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 
 def _consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
-    """Draw a bright, patchy blob without an edge."""
+    """Draw a bright, patchy area without an edge."""
     x, y = _inside(chest, place, place.x, 0.2 + 0.6 * place.y)
     blob = _ellipse(chest, x, y, 0.16 + 0.1 * place.extent, 0.2 + 0.12 * place.extent, soft=1.0)
     return bright + (0.25 + 0.3 * place.strength) * blob * (2 * chest.texture).clip(0, 1) * _lung(
@@ -218,7 +223,7 @@ def _consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 
 def _pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
-    """Draw a black apex without markings, and the edge of the lung below it."""
+    """Draw a dark apex without markings, and the edge of the lung below it."""
     edge_distance = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
     lung = _lung(chest, place.side)
     dark = _blend(bright, 0.3 * bright * (1 - place.strength / 2), lung * _ramp(-edge_distance / 0.05))
@@ -226,7 +231,7 @@ def _pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 
 def _effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
-    """Draw a bright base of one lung, whose upper edge rises towards the wall: the meniscus."""
+    """Draw fluid at the base of one lung. Its upper edge rises towards the chest wall (meniscus)."""
     outward = ((abs(chest.x) - chest.of["apart"]) / chest.of["width"]).clip(-1, 1)
     level = chest.of["base"] - (0.06 + 0.24 * place.extent) - 0.12 * (1 + outward) ** 2 / 2
     fluid = _lung(chest, place.side) * _ramp((chest.y - level) / 0.1)
@@ -234,7 +239,7 @@ def _effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 
 def _cardiomegaly(bright: Array, chest: Chest, place: SignPlace) -> Array:
-    """Draw a heart of 1.15 to 1.5 times its width."""
+    """Draw a heart of 1.15 to 1.5 times its normal width."""
     heart = _blend(bright, chest.of["tissue"] + 0.12, _heart(chest, 1.15 + 0.35 * place.strength))
     return np.maximum(bright, heart)
 
@@ -253,7 +258,7 @@ def _mass(bright: Array, chest: Chest, place: SignPlace) -> Array:
     return bright + (0.18 + 0.2 * place.strength) * _ellipse(chest, x, y, radius, radius, soft=0.4)
 
 
-# By finding: its probability in an image, and the function that draws it onto the brightness.
+# Finding -> probability in an image, and the function that draws the sign onto the brightness.
 SIGNS = {
     "Atelectasis": (0.2, _atelectasis),
     "Consolidation": (0.15, _consolidation),
@@ -266,7 +271,7 @@ SIGNS = {
 
 
 def _lung(chest: Chest, side: float | Array) -> Array:
-    """Draw the lung of one side, 0 to 1, cut by the dome of the diaphragm."""
+    """Return the mask of the lung on one side, 0 to 1, above the dome of the diaphragm."""
     x, of = chest.x * side, chest.of
     lung = _ellipse(
         chest, side * of["apart"], of["base"] - of["height"] * 0.9, of["width"], of["height"], soft=0.3
@@ -276,15 +281,21 @@ def _lung(chest: Chest, side: float | Array) -> Array:
 
 
 def _heart(chest: Chest, times: float | Array) -> Array:
-    """Draw the heart; two thirds of it lie to the right of the image, which is the patient's left."""
+    """Return the mask of a heart whose width is scaled by `times`."""
+    # Two thirds of the heart are on the right of the image, which is the patient's left.
     return _ellipse(
         chest, 0.35 * chest.of["heart"], chest.of["base"] - 0.22, chest.of["heart"] * times, 0.3, soft=0.3
     )
 
 
 def _inside(chest: Chest, place: SignPlace, x: Array, y: Array) -> tuple[Array, Array]:
-    """Return a point of the lung on the sign's side: x from edge to edge, y from the apex to the base, both 0
-    to 1.
+    """Return the image coordinates of a point in the lung on the sign's side.
+
+    Args:
+        chest: Anatomy.
+        place: Its side selects the lung.
+        x: 0 (inner edge) to 1 (outer edge).
+        y: 0 (apex) to 1 (base).
     """
     of = chest.of
     return place.side * (of["apart"] + of["width"] * (1.2 * x - 0.6)), of["base"] - of["height"] * (
@@ -295,7 +306,10 @@ def _inside(chest: Chest, place: SignPlace, x: Array, y: Array) -> tuple[Array, 
 def _ellipse(
     chest: Chest, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float
 ) -> Array:
-    """Draw 1 inside, 0 outside; `soft` is the share of the (squared) radius in which it falls."""
+    """Return the mask of an ellipse: 1 inside, 0 outside.
+
+    `soft` is the share of the squared radius over which the mask falls to 0.
+    """
     return _ramp((1 - ((chest.x - x) / half_width) ** 2 - ((chest.y - y) / half_height) ** 2) / soft)
 
 
@@ -308,7 +322,7 @@ def _blend(bright: Array, value: Array, mask: Array) -> Array:
 
 
 def _smooth(grid: Array, size: int) -> Array:
-    """Draw (N, GRID, GRID) up to (N, S, S), linearly in both directions."""
+    """Interpolate (N, GRID, GRID) to (N, S, S), linearly in both directions."""
     points = (np.arange(size) + 0.5) / size * (GRID - 1)
     low = points.astype(int)
     part = points - low

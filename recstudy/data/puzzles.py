@@ -1,5 +1,6 @@
-"""Puzzles: a grid with a token in every cell, and the same grid solved. What their data sets share in what
-can be set.
+"""Base classes of data sets of puzzles: a grid with a token in every cell, and its solution.
+
+They have the common settings, apply symmetries, and draw one puzzle per group for an epoch.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ if TYPE_CHECKING:
 
 
 class Puzzles(DataConfig):
-    """A set of puzzles. A grid is an image of one channel whose values are tokens; token 0 is PAD, and is
-    never asked for.
+    """A set of puzzles. A grid is an image of one channel whose values are tokens.
 
-    Its shape is one channel, rows and columns. Shapes: B puzzles, S cells, row by row, V tokens, D numbers of
+    Token 0 is PAD and is never scored. Shapes: B puzzles, S cells (row by row), V tokens, D random numbers of
     a symmetry.
     """
 
     task: ClassVar[str] = "grid"
-    moments: ClassVar[Moments | None] = ((0.0,), (1 / 255,))  # tokens stay what they are
+    # With these moments, standardization leaves the tokens unchanged.
+    moments: ClassVar[Moments | None] = ((0.0,), (1 / 255,))
 
     augmentations: int | None = Field(
         None,
         ge=0,
         description=(
-            "symmetries under which a training puzzle is shown: by default another one each time; or itself"
-            " and so many, drawn once a puzzle; 0 for none"
+            "symmetries of a training puzzle: null draws a new one each time the puzzle is shown; a number"
+            " draws that many once per puzzle, in addition to the original; 0 uses none"
         ),
     )
-    rounds: int = Field(1, ge=1, description="how often an epoch goes over the training puzzles")
+    rounds: int = Field(1, ge=1, description="number of passes over the training puzzles per epoch")
 
     @property
     def draws(self) -> int:
-        """D: how many numbers make one of the symmetries; 0 where none is known."""
+        """D: number of random numbers that define a symmetry; 0 without known symmetries."""
         return 0
 
     @property
@@ -53,35 +54,47 @@ class Puzzles(DataConfig):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Return what a person sees for each token."""
+        """The text displayed for each token."""
         return self.class_names
 
     @property
     def spelled(self) -> tuple[str, ...]:
-        """The characters that may stand for each token from 1 on in a CSV file."""
+        """The allowed characters of each token from 1 on in a CSV file."""
         return ()
 
     @property
     def colours(self) -> tuple[str, ...]:
-        """Return what a person sees for each token where that is no symbol but the cell's colour, as
-        `#RRGGBB`; else none.
-        """
+        """The colour displayed for each token as `#RRGGBB`; empty if symbols are displayed."""
         return ()
 
     @property
     def boxes(self) -> tuple[int, int]:
-        """Rows and columns of the boxes that a person sees in a grid; (0, 0) where there are none."""
+        """Rows and columns of the boxes displayed in a grid; (0, 0) without boxes."""
         return (0, 0)
 
     def symmetry(self, draws: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell,
-        (B, S), and what each token becomes, (B, V)."""
-        raise ConfigError(f"the data set {self.name!r} states no symmetry")
+        """Return the symmetry that random numbers define.
+
+        Args:
+            draws: (B, D) float64 from 0 to 1.
+
+        Returns:
+            The source cell of each cell, (B, S), and the new token of each token, (B, V).
+        """
+        raise ConfigError(f"the data set {self.name!r} has no symmetries. Define `symmetry` in its class")
 
     def transform(
         self, seed: int, images: Tensor, labels: Tensor, rows: Labels, turns: Labels
     ) -> tuple[Tensor, Tensor]:
-        """Return puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
+        """Apply the symmetry of each puzzle's current turn. See `DataConfig.transform`.
+
+        Args:
+            seed: The run's random seed.
+            images: (B, 1, rows, columns) puzzles.
+            labels: (B, S) answers.
+            rows: (B,) rows of the puzzles in their split.
+            turns: (B,) how often each puzzle was shown before.
+        """
         if not self.draws or self.augmentations == 0:
             return images, labels
         draws, is_original = symmetries(self, seed, rows, turns)
@@ -93,7 +106,13 @@ class Puzzles(DataConfig):
         )
 
     def apply_symmetry(self, inputs: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-        """Return puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
+        """Apply symmetries to puzzles and their answers.
+
+        Args:
+            inputs: (B, S) tokens.
+            answers: (B, S) tokens.
+            draws: (B, D) random numbers of the symmetries.
+        """
         source, becomes = self._symmetry(draws, inputs.device)
         pair_tokens = (
             torch.cat([inputs, answers], 1).long().gather(1, torch.cat([source, source + self.cells], 1))
@@ -102,54 +121,62 @@ class Puzzles(DataConfig):
         return new_inputs.to(inputs.dtype), new_answers.to(answers.dtype)
 
     def undo_symmetry(self, answers: Tensor, draws: Tensor) -> Tensor:
-        """Return answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as
-        they were.
-        """
+        """Turn answers (B, S) to transformed puzzles back into answers to the original puzzles."""
+        # The inverse of a permutation is its argsort.
         source, becomes = self._symmetry(draws, answers.device)
         return becomes.argsort(1).gather(1, answers.long()).gather(1, source.argsort(1)).to(answers.dtype)
 
     def _symmetry(self, draws: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return `symmetry` on a device: made there, or on the CPU for Apple's GPU, which has no float64."""
+        """Return `symmetry` on a device."""
+        # Apple's GPU has no float64, so symmetries are computed on the CPU there.
         draw_device = torch.device("cpu") if device.type == "mps" else device
         source, becomes = self.symmetry(draws.to(draw_device))
         return source.to(device), becomes.to(device)
 
     def check_answers(self, inputs: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
-        """Return (B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where no
-        rules are known.
+        """Check answers against the rules of the puzzle.
+
+        Args:
+            inputs: (B, S) tokens.
+            answers: (B, S) tokens.
+
+        Returns:
+            (B,) 1 if the answer keeps the given cells and breaks no rule, else 0. None without known rules.
         """
         return None
 
     def count_solutions(self, inputs: npt.NDArray[Any]) -> int | None:
-        """Return how many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody
-        counts them.
-        """
+        """Count the solutions of a puzzle of tokens (S,): 0, 1, or 2 for several; None if not implemented."""
         return None
 
     def verdict(
         self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Return metrics of the test puzzles that only this set has, and what is kept to look at, JSON by
-        file.
+        """Compute metrics of the test puzzles that only this set has.
 
         Args:
-            answers: to N of them.
-            halt: (N,) how sure the model is of each: the logit of its halting head, 0 where it has none.
-            ids: (N,) of each; None for sets without such.
-            names: of every id; None where they have none.
+            answers: Answers to N puzzles.
+            halt: (N,) confidence of the model: the logit of its halting head, 0 without one.
+            ids: (N,) id of each puzzle; None for sets without ids.
+            names: Name of every id; None if ids have no names.
+
+        Returns:
+            The metrics by name, and the JSON content of files to keep, by file name.
         """
         return {}, {}
 
 
 class GeneratedPuzzles(Puzzles):
-    """Square puzzles that a program generates."""
+    """Base class of generated square puzzles."""
 
     synthetic: ClassVar[bool] = True
 
     side: int
-    puzzles: int = Field(1000, ge=16, description="that train, those for validation among them")
-    test_puzzles: int = Field(500, ge=16)
-    drawing_seed: int = Field(0, ge=0, description="draws the puzzles, and of Sudokus the classes that test")
+    puzzles: int = Field(1000, ge=16, description="number of training puzzles, including validation puzzles")
+    test_puzzles: int = Field(500, ge=16, description="number of test puzzles")
+    drawing_seed: int = Field(
+        0, ge=0, description="random seed of the puzzles and, for Sudokus, of the classes in the test split"
+    )
 
     @property
     def title(self) -> str:
@@ -165,17 +192,18 @@ class GeneratedPuzzles(Puzzles):
 
 
 def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> npt.NDArray[Any]:
-    """Return (B, count) float64 from 0 to 1 that follow from the seed, a puzzle's row and its turn alone.
+    """Return random numbers (B, count) float64 from 0 to 1 that depend only on seed, row and turn.
 
-    By splitmix64 (Steele, Lea and Flood 2014) over the three.
+    They do not depend on the batch, so every puzzle has the same symmetry whatever the number of workers.
     """
+    # splitmix64 (Steele, Lea and Flood 2014) of the three.
     keys = _mixed(_mixed(np.uint64(seed) + rows.astype(np.uint64)) + turns.astype(np.uint64))
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray((_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53)
 
 
 def _mixed(x: Any) -> Any:
-    with np.errstate(over="ignore"):  # modulo 2^64 is meant
+    with np.errstate(over="ignore"):  # arithmetic is modulo 2^64
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -184,29 +212,32 @@ def _mixed(x: Any) -> Any:
 def symmetries(
     config: Puzzles, seed: int, rows: Labels, turns: Labels
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the draws (B, D) of the symmetry under which each puzzle is shown, and whether it is shown as it
-    is, (B,).
+    """Choose the symmetry of each puzzle's current turn.
 
     Args:
-        config: its `augmentations` say how many a puzzle has.
-        seed: the run's.
-        rows: (B,) which puzzles.
-        turns: (B,) how often each was shown before.
+        config: Its `augmentations` is the number of symmetries per puzzle.
+        seed: The run's random seed.
+        rows: (B,) rows of the puzzles.
+        turns: (B,) how often each puzzle was shown before.
+
+    Returns:
+        The random numbers (B, D) of the symmetries, and (B,) whether the puzzle is shown unchanged.
     """
     if config.augmentations is None:
         return numbers(seed, rows, turns, config.draws), np.zeros(len(rows), bool)
     symmetry_numbers = (numbers(seed, rows, turns, 1)[:, 0] * (config.augmentations + 1)).astype(np.int64)
-    # the same ones for every seed of a study
+    # The fixed symmetries of a puzzle depend on `split_seed`, so they are the same for every seed of a study.
     return numbers(config.split_seed, rows, symmetry_numbers, config.draws), symmetry_numbers == 0
 
 
 class Groups:
-    """Draws one puzzle of each group at random: fast, because an epoch of a set of a million takes a
-    thousand.
+    """Index of examples by puzzle and group, which draws one puzzle of each group.
+
+    Drawing does not look at all examples, because an epoch may use a thousand examples of a million.
 
     Args:
-        groups: (N,) of each example.
-        puzzles: (N,) of each example; a puzzle is in one group.
+        groups: (N,) group of each example.
+        puzzles: (N,) puzzle of each example. A puzzle is in one group.
     """
 
     def __init__(self, groups: Labels, puzzles: Labels) -> None:
@@ -220,12 +251,17 @@ class Groups:
 
     @property
     def examples(self) -> int:
-        """Return the examples of one puzzle of each group, on average."""
+        """The mean number of examples in a draw of one puzzle per group."""
         return round(len(self.order) / len(self.first) * len(self.starts))
 
     def one_of_each(self, draws: Any) -> Labels:
-        """Return positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy
-        Generator.
+        """Draw one puzzle of each group, with the groups in random order.
+
+        Args:
+            draws: A NumPy Generator.
+
+        Returns:
+            The rows of all examples of the chosen puzzles.
         """
         chosen = self.starts + (draws.random(len(self.starts)) * self.count).astype(np.int64)
         chosen = chosen[draws.permutation(len(chosen))]

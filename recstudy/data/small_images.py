@@ -1,7 +1,7 @@
-"""The standard sets of small images: digits, MNIST, CIFAR-10 and CIFAR-100.
+"""Standard sets of small images: digits, MNIST, CIFAR-10 and CIFAR-100.
 
-MNIST and CIFAR are in torchvision's layout, checked against their published md5s, and downloaded where that
-is asked for; scikit-learn holds the digits.
+MNIST and CIFAR use torchvision's layout, are checked against their published md5s, and are downloaded on
+request. The digits are part of scikit-learn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from recstudy.data.reader import Arrays, DrawingReader, Reader, np
 from recstudy.errors import DataError
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
-CIFAR100_NAMES = (  # both in the order of their labels, which is that of `batches.meta` and `meta`
+CIFAR100_NAMES = (  # both in the order of the labels, as in the files `batches.meta` and `meta`
     "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel"
     " can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur"
     " dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion"
@@ -28,9 +28,9 @@ CIFAR100_NAMES = (  # both in the order of their labels, which is that of `batch
     " tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman"
     " worm"
 )
-CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of ViTRM
-# By torchvision's classes: the md5s of the unpacked files, which are those of its tables but for MNIST's
-# archives.
+CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in ViTRM's code
+# torchvision's class -> md5 of its unpacked files. They are torchvision's, except for MNIST, where
+# torchvision only has the md5 of the archives.
 OFFICIAL = {
     "MNIST": {
         "MNIST/raw/train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -57,14 +57,14 @@ OFFICIAL = {
 
 @DATASETS.add("digits")
 class Digits(DataConfig):
-    """1,797 scanned digits of 8x8 pixels, embedded in scikit-learn; 1,437 train, 360 test, split here."""
+    """1,797 scanned digits of 8x8 pixels from scikit-learn: 1,437 for training, 360 for test."""
 
     shape: ClassVar[Shape] = (1, 8, 8)
     classes: ClassVar[int] = 10
     train_size: ClassVar[int | None] = 1437
 
     name: Literal["digits"] = "digits"
-    drawing_seed: int = Field(0, ge=0, description="draws the images that test, classes in proportion")
+    drawing_seed: int = Field(0, ge=0, description="random seed of the test split, stratified by class")
 
     def reader(self) -> DrawingReader:
         return DrawingReader(
@@ -73,7 +73,7 @@ class Digits(DataConfig):
 
 
 def digits(seed: int) -> Arrays:
-    """Return the digits, whose values 0..16 become 0..255."""
+    """Load and split the digits. Values are scaled from 0..16 to 0..255."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -86,9 +86,7 @@ def digits(seed: int) -> Arrays:
 
 
 class TorchvisionReader(Reader):
-    """Reads a set by its class in `torchvision.datasets`, whose unpacked files have the md5s of
-    `OFFICIAL`.
-    """
+    """Reader of a set by its class in `torchvision.datasets`."""
 
     ignores = frozenset({"statistics"})
 
@@ -101,13 +99,17 @@ class TorchvisionReader(Reader):
         return list(self.official)
 
     def fetch(self, folder: Path) -> None:
-        """Download the set with a progress bar; a DataError says why that failed."""
+        """Download the set with a progress bar.
+
+        Raises:
+            DataError: If the download fails.
+        """
         try:
             self._torchvision(folder, download=True)
         except (OSError, RuntimeError) as error:
             reason = str(error).splitlines()[0].rstrip(":")
             raise DataError(
-                f"cannot download {self.config.title} into {folder}: {reason}. Unpack it there yourself, or"
+                f"cannot download {self.config.title} into {folder}: {reason}. Unpack it there by hand, or"
                 " pass --data DIR."
             ) from None
 
@@ -145,8 +147,8 @@ class _Cifar(DataConfig):
     statistics: Literal["own", "cifar10"] = Field(
         "own",
         description=(
-            "mean and deviation that standardise the images; the ViTRM paper uses CIFAR-10's for"
-            " CIFAR-100 too"
+            "mean and deviation that standardize the images: own or CIFAR-10's, which the ViTRM paper also"
+            " uses for CIFAR-100"
         ),
     )
     train_size: ClassVar[int | None] = 50_000
@@ -173,9 +175,7 @@ class Cifar10(_Cifar):
 
 @DATASETS.add("cifar100")
 class Cifar100(_Cifar):
-    """50,000 + 10,000 colour photographs of 32x32 pixels in 100 classes, the fine labels
-    (`cifar-100-python`).
-    """
+    """50,000 + 10,000 colour photographs of 32x32 pixels in 100 fine classes (`cifar-100-python`)."""
 
     title: ClassVar[str] = "CIFAR-100"
     classes: ClassVar[int] = 100

@@ -1,9 +1,8 @@
-"""Which images train, which are held out and which are left out: as a table says, by class in proportion, or
-by patient.
+"""Splits of a data set, and text files with errors that name file and line. Readers and `cache.load` call it.
 
-Images of one patient look alike, so a split that divides a patient flatters the model. Where images have
-patients, every split takes whole ones. Rows are positions in one official split. Tables and other text files
-are read so that every error names its file and line.
+A split is given by a table, stratified by class, or random by patient. Images of one patient look alike, so a
+split that divides a patient overestimates the model. If images have patients, every split has whole patients.
+Rows are positions in one official split.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ SPLITS = ("train", "val", "test")
 
 
 class Rows:
-    """The cells of a CSV file by column name; every error says where."""
+    """The cells of a CSV file by column name. Errors name file, line and column."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -44,19 +43,18 @@ class Rows:
             raise DataError(f"{file} has no rows.")
 
     def column(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield line number and cell of each row."""
+        """Yield line number and cell of each row, from the column `name`."""
         place = find_column(self.file, self.header, name)
         for line, row in self.rows:
             if place >= len(row):
-                raise DataError(
-                    f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)}"
-                    " columns."
-                )
+                raise DataError(f"{self.file}, line {line} has only {len(row)} of {len(self.header)} cells.")
             yield line, row[place].strip()
 
     def has(self, name: str) -> bool:
-        """Return whether an optional column is there; refuse (DataError) one that differs only in case,
-        spaces or `_`.
+        """Return whether an optional column exists.
+
+        Raises:
+            DataError: If a column's name differs from `name` only in case, spaces or `_`.
         """
         for title in () if name in self.header else self.header:
             if letters(title) == letters(name):
@@ -66,21 +64,22 @@ class Rows:
         return name in self.header
 
     def keys(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield as `column` does, and refuse blanks."""
+        """Yield line number and cell of each row. A blank cell is an error."""
         for line, cell in self.column(name):
             if not cell:
                 raise self.error(line, name, "must not be blank")
             yield line, cell
 
     def pairs(self, key: str, text: str) -> Iterator[tuple[str, str, str]]:
-        """Yield where each row is, its cell of the column `key`, which must not be blank, and that of the
-        column `text`.
+        """Yield position, cell of the column `key`, and cell of the column `text` of each row.
+
+        A blank cell of the column `key` is an error.
         """
         for (line, name), (_, cell) in zip(self.keys(key), self.column(text), strict=True):
             yield f"line {line}", name, cell
 
     def splits(self) -> list[str] | None:
-        """Return the split of each row; None where the column is missing or blank throughout."""
+        """Return the split of each row, or None if the column `split` is missing or empty."""
         cells = list(self.column("split")) if self.has("split") else []
         if not any(cell for _, cell in cells):
             return None
@@ -92,6 +91,7 @@ class Rows:
         return [cell for _, cell in cells]
 
     def error(self, line: int, column: str, problem: str, hint: str = "") -> DataError:
+        """Return the error for a cell."""
         return DataError(f"{self.file}, line {line}, column {column!r} {problem}.{hint}")
 
 
@@ -101,16 +101,15 @@ def letters(name: str) -> str:
 
 
 def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file, the header first, each with the line where it begins. Blank rows are
-    skipped.
+    """Yield the line number and the cells of each row of a CSV file, header first. Blank rows are skipped.
 
-    Cells are separated by commas, semicolons, tabs or bars: by those of which the first line has most, or by
-    the character of a first line `sep=;`, as Excel writes it. The file is read row by row, because
-    Sudoku-Extreme has 3.8 million rows.
+    The separator is a comma, semicolon, tab or bar, whichever is most frequent in the first line, or the
+    character of a first line such as `sep=;`, which Excel writes.
 
     Raises:
-        DataError: The file cannot be read, is not UTF-8, or has a quotation mark that does not close.
+        DataError: If the file cannot be read, is not UTF-8, or has an unclosed quotation mark.
     """
+    # A generator, because Sudoku-Extreme has 3.8 million rows.
     refuse_stand_in(file)
     line = 1
     try:
@@ -131,34 +130,42 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
                     yield line, cells
                 line = reader.line_num + 1
     except (OSError, UnicodeDecodeError):
-        utf8(file)  # names the problem
+        utf8(file)  # raises an error that names the problem
         raise
     except csv.Error as error:
-        fix = "A quotation mark that opens a cell must be closed, and be doubled within the cell."
+        fix = "Close a quotation mark that opens a cell, and double quotation marks within the cell."
         raise DataError(f"{file}, line {line}: {error}. {fix}") from None
 
 
 def line_of(file: Path, row: int) -> int:
-    """Return the line where a row of a CSV file begins; rows count from 0 behind the header."""
+    """Return the line where a row of a CSV file begins. Row 0 follows the header."""
     return next(islice(csv_rows(file), row + 1, None))[0]
 
 
 def find_column(file: Path, header: Sequence[str], name: str, aliases: Sequence[str] = ()) -> int:
-    """Return the position of the one column that is called `name` or by one of its aliases."""
+    """Return the position of the column called `name` or one of its aliases.
+
+    Raises:
+        DataError: If there is no such column, or several.
+    """
     positions = [position for position, title in enumerate(header) if title in (name, *aliases)]
     if len(positions) > 1:
         raise DataError(f"{file} has several columns {name!r}: {choices(header)[:300]}. Remove all but one.")
     if not positions:
         other_names = f" (or {choices(aliases)})" if aliases else ""
         raise DataError(
-            f"{file} has no column {name!r}{other_names}: there are"
+            f"{file} has no column {name!r}{other_names}. Its columns are"
             f" {choices(header)[:300]}.{nearest(name, header)}"
         )
     return positions[0]
 
 
 def utf8(file: Path) -> str:
-    """Return the text of `file`; a DataError names the byte and line that are no UTF-8."""
+    """Read a text file.
+
+    Raises:
+        DataError: If the file cannot be read or is not UTF-8. The message names the byte and its line.
+    """
     refuse_stand_in(file)
     try:
         data = file.read_bytes()
@@ -173,22 +180,28 @@ def utf8(file: Path) -> str:
 
 
 def json_object(file: Path, text: str, line: int = 1) -> list[tuple[str, Any]]:
-    """Return keys and values of an object, with the keys that are there twice; an object within it comes
-    likewise.
+    """Parse a JSON object into a list of keys and values, which keeps repeated keys. Nested objects too.
+
+    Raises:
+        DataError: If `text`, which begins at `line` of `file`, is not a JSON object.
     """
     try:
         pairs = json.loads(text, object_pairs_hook=list)
     except json.JSONDecodeError as error:
-        raise DataError(f"{file}, line {line + error.lineno - 1}: this is not JSON ({error.msg}).") from None
+        raise DataError(f"{file}, line {line + error.lineno - 1} is not valid JSON ({error.msg}).") from None
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        raise DataError(f"{file}, line {line}: must be a JSON object ({{...}}).")
+        raise DataError(f"{file}, line {line} must be a JSON object ({{...}}).")
     return pairs
 
 
 def caption_text(file: Path, position: str, caption: Any) -> str:
-    """Return a caption, where null is one that is missing."""
+    """Return a caption from a JSON value; null means a missing caption, "".
+
+    Raises:
+        DataError: If the value is neither a text nor null.
+    """
     if caption is not None and not isinstance(caption, str):
-        raise DataError(f"{file}, {position}: a caption must be a text, but got {str(caption)[:40]!r}.")
+        raise DataError(f"{file}, {position}: a caption must be a text, but is {str(caption)[:40]!r}.")
     return caption or ""
 
 
@@ -199,15 +212,20 @@ def split_validation(
     config: DataConfig,
     hold_out: bool = True,
 ) -> tuple[Labels, Labels]:
-    """Return rows of the validation and of the training split, each in file order; no validation rows without
-    `hold_out`.
+    """Split the official training split into validation and training rows.
 
     Args:
-        labels: (N,), (N, K) or (N, T), of the official training split.
-        groups: (N,) the patient of each image, if there are patients.
-        given: (N,) what the set itself holds out, if it does.
-        config: its `limit`, `validation` and `split_seed`.
-        hold_out: false leaves nothing out for validation, not even what is given.
+        labels: (N,), (N, K) or (N, T) labels of the official training split.
+        groups: (N,) patient of each image; None without patients.
+        held_mask: (N,) the set's own validation split; None without one.
+        config: Its `limit`, `validation` and `split_seed` decide.
+        hold_out: If false, no row is held out for validation, not even the set's own validation split.
+
+    Returns:
+        The validation rows and the training rows, each in file order.
+
+    Raises:
+        DataError: If all images are of one patient.
     """
     total, seed = len(labels), config.split_seed
     count = min(config.limit or total, total)
@@ -222,7 +240,7 @@ def split_validation(
         is_out = whole_groups(groups, validation_count, seed) if held_mask is None else held_mask
     if is_out.all():
         raise DataError(
-            f"{config.title} has training images of one patient only: none can be held out for validation."
+            f"{config.title} has training images of only one patient, so none can be held out for validation."
         )
     validation, train = np.flatnonzero(is_out), np.flatnonzero(~is_out)
     if count == total:
@@ -233,7 +251,7 @@ def split_validation(
 
 
 def limit_split(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) -> Labels:
-    """Return rows of the test split, in file order: all, or `config.limit` of them."""
+    """Return the rows of the test split in file order: all, or `config.limit` of them."""
     rows, max_rows, seed = np.arange(len(labels)), config.limit or len(labels), config.split_seed
     if groups is None and _are_classes(labels):
         return np.sort(stratified_order(labels, seed)[:max_rows])
@@ -241,23 +259,31 @@ def limit_split(labels: Labels | Tokens, groups: Labels | None, config: DataConf
 
 
 def _are_classes(labels: Labels | Tokens) -> bool:
-    """Return whether each image has one whole number, in whose proportions a split can be."""
+    """Return whether labels are one class per image, so that a split can be stratified."""
     return labels.ndim == 1 and labels.dtype.kind in "iu"
 
 
 def limit_rows(rows: Labels, groups: Labels, max_rows: int, seed: int) -> Labels:
-    """Return `rows`, or those of whole patients that are no more than `most`; a part of one patient where
-    none has so few.
+    """Choose at most `max_rows` of the rows, by whole patients.
+
+    If every patient has more images, the result is a part of one patient.
     """
     return rows if len(rows) <= max_rows else rows[whole_groups(groups[rows], max_rows, seed)][:max_rows]
 
 
 def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts:
-    """Draw `train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or
-    nearly.
+    """Assign whole groups at random to the splits.
 
-    The test images are drawn first, so that they do not depend on the other share.
+    Args:
+        groups: (N,) group of each image.
+        validation: Approximate share of validation images.
+        test: Approximate share of test images.
+        seed: Random seed.
+
+    Returns:
+        (N,) `train`, `val` or `test`.
     """
+    # The test split is chosen first, so that it does not depend on the share of validation images.
     splits = np.full(len(groups), "train")
     for name, share in (("test", test), ("val", validation)):
         rest = np.flatnonzero(splits == "train")
@@ -266,17 +292,19 @@ def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -
 
 
 def number_groups(names: Iterable[str]) -> Labels:
-    """Number groups (N,) in the order in which they come."""
+    """Number groups (N,) from 0 in order of appearance."""
     number_by_name: dict[str, int] = {}
     return np.array([number_by_name.setdefault(name, len(number_by_name)) for name in names], np.int64)
 
 
 def whole_groups(groups: Labels, max_rows: int, seed: int) -> Mask:
-    """Draw the images (N,) of whole patients, one by one, who are taken while there is room for all of their
-    images.
+    """Choose whole patients at random, with at most `max_rows` images together.
 
-    A patient who does not fit is passed over. Where nobody fits, the one with the fewest images is taken
-    nevertheless.
+    Patients are visited in random order. A patient with too many images is skipped. If no patient fits, the
+    one with the fewest images is chosen.
+
+    Returns:
+        (N,) true for the images of chosen patients.
     """
     _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
@@ -292,8 +320,16 @@ def whole_groups(groups: Labels, max_rows: int, seed: int) -> Mask:
 
 
 def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], prefix: str) -> None:
-    """Refuse (DataError) a patient or group, which `kind` says, whose images (N,) are in more than one
-    split.
+    """Check that every patient or group is in one split only.
+
+    Args:
+        kind: "patient" or "group", for the message.
+        names: Name of the group of each image; None for images without a group.
+        splits: Split of each image.
+        prefix: Beginning of the message.
+
+    Raises:
+        DataError: If a group is in several splits.
     """
     splits_by_name: dict[str, set[str]] = {}
     for name, split in zip(names, splits, strict=True):
@@ -305,27 +341,40 @@ def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], p
         count = f"1 {kind} is" if len(divided) == 1 else f"{len(divided):,} {kind}s are"
         raise DataError(
             f"{prefix}{kind} {divided[0]} is in {parts}; {count} in more than one split. "
-            f"Give all images of a {kind} the same split, or give no splits to have them drawn."
+            f"Give all images of a {kind} the same split, or give no splits to split at random."
         )
 
 
 def check_filled(named_splits: Sequence[str], kept_splits: Sequence[str], place: Path, none: str) -> None:
-    """Refuse (DataError) a split without images: of those that are named, and always of train and test."""
+    """Check that train, test and every named split have images.
+
+    Args:
+        named_splits: Split of each image of the tables.
+        kept_splits: Split of each usable image.
+        place: Folder of the set, for the message.
+        none: Why a split has no images in the tables, for the message.
+
+    Raises:
+        DataError: If a split has no images.
+    """
     for split in dict.fromkeys(["train", "test", *named_splits]):
         if split not in kept_splits:
             count = named_splits.count(split)
             why = f"none of its {count:,} images can be used" if count else none
-            raise DataError(f"{place} has no images for the split {split!r}: {why}. Give it some.")
+            raise DataError(
+                f"{place} has no images for the split {split!r}: {why}. Add images to this split."
+            )
 
 
 def stratified_order(labels: Labels | Tokens, seed: int) -> Labels:
-    """Return a seeded permutation of the rows, any prefix of which holds the classes in proportion.
+    """Return a random permutation of the rows with stratified prefixes.
 
-    In a prefix of k of N rows, a class of n rows has k n / N of them, give or take less than one. A merge by
-    position cannot promise that for unequal classes; Tijdeman's chairman assignment does (Discrete
-    Mathematics 32, 1980): the j-th row of a class may come from step (j + 1/m) N / n on and has to by step (j
-    + 1 - 1/m) N / n, m = 2 (classes - 1); of those that may come, the most urgent does.
+    In a prefix of k of N rows, a class of n rows has k n / N rows, with a difference of less than one.
     """
+    # A merge by position cannot guarantee this for unequal classes, but Tijdeman's chairman assignment does
+    # (Discrete Mathematics 32, 1980). The j-th row of a class may come from step (j + 1/m) N / n on, and must
+    # come by step (j + 1 - 1/m) N / n, with m = 2 (classes - 1). Among the rows that may come, the one with
+    # the earliest deadline comes next.
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     rows = shuffled[np.argsort(labels[shuffled], kind="stable")]
     sizes = np.bincount(labels)

@@ -1,12 +1,12 @@
-"""Text to tokens: tokenizers, how captions are cleaned, and the rows of ids that are a data set's labels.
+"""Tokenizers, the cleaning of captions, and the tokens that are the labels of captioned sets.
 
-Bytes, words and pieces of words need no files; CLIP's tokenizer comes from its two files (models.md 7.2).
+The byte, word and BPE tokenizers need no files. CLIP's tokenizer is read from its two files (models.md 7.2).
 
-    ids 0 to 3      PAD, BOS, EOS, UNK; CLIP's byte pairs have ids of their own
-    ids from 4      byte b is 4 + b; words and pieces of words in the order of their vocabulary
+    ids 0 to 3      PAD, BOS, EOS, UNK; CLIP's vocabulary has ids of its own
+    ids from 4      byte b is 4 + b; words and byte pairs in the order of their vocabulary
 
-A tokenizer that learns does so from the training captions. The cache keeps it beside the tokens it made, and
-its checksum tells whether a checkpoint was trained with the same one.
+The word and BPE tokenizers learn their vocabulary from the training captions. The cache stores a tokenizer
+with its tokens. Its checksum shows whether a checkpoint was trained with the same tokenizer.
 
 Shapes: N captions, T tokens.
 """
@@ -36,14 +36,14 @@ SPECIALS = 4  # PAD, BOS, EOS and UNK are the first ids
 BYTES = 256
 CLIP_VOCABULARY = 49_408
 CLIP_BOS, CLIP_EOS = CLIP_VOCABULARY - 2, CLIP_VOCABULARY - 1  # its last ids
-REPOSITORY = "openai/clip-vit-base-patch32"  # of Hugging Face
+REPOSITORY = "openai/clip-vit-base-patch32"  # on Hugging Face
 FILES = ("vocab.json", "merges.txt")
 # CLIP's own pattern: github.com/openai/CLIP, clip/simple_tokenizer.py.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
-WORD_COUNT = 3  # times that a word must be there to have an id (003, section IV.C)
+WORD_COUNT = 3  # occurrences that a word needs to get an id (003, section IV.C)
 
 _APOSTROPHE = "\u2019"
-_PLACEHOLDER = re.compile(r"\[\*\*.*?\*\*\]")  # as MIMIC marks what it hides
+_PLACEHOLDER = re.compile(r"\[\*\*.*?\*\*\]")  # MIMIC's mark of removed identifiers
 _ENUMERATION = re.compile(r"(^|[.:;!?]\s*)\(?\d{1,2}[.)]\s+")
 _TOKEN = re.compile(r"\d+\.\d+[^\W_]*|[^\W_]+|[.!?]")
 _HIDDEN = re.compile(r"x{2,}")
@@ -51,10 +51,10 @@ _MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 
 
 class Tokenizer(ABC):
-    """Text to ids and back."""
+    """Conversion of text to ids and back."""
 
     name: ClassVar[str]
-    size: int  # ids that it gives: 0 to size - 1
+    size: int  # number of ids, which are 0 to size - 1
     pad, bos, eos, unk = range(SPECIALS)
 
     @abstractmethod
@@ -63,27 +63,25 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _text(self, ids: list[int]) -> str:
-        """Return the text of ids among which is nothing special."""
+        """Return the text of ids, none of which is special."""
 
     def _contents(self) -> Any:
-        """Return what `restore` needs beside the name, as JSON values."""
+        """Return the JSON value that `restore` needs in addition to the name."""
         return None
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text up to the first EOS. Special ids and ids that the tokenizer does not give are left
-        out.
-        """
+        """Return the text up to the first EOS. Special and unknown ids are left out."""
         return self._text(
             [token for token in takewhile(lambda token: token != self.eos, ids) if self._has_text(token)]
         )
 
     def stored(self) -> dict[str, Any]:
-        """Return JSON values, of which `restore` makes an equal tokenizer."""
+        """Return JSON values from which `restore` creates an equal tokenizer."""
         return {"name": self.name, "contents": self._contents()}
 
     @property
     def checksum(self) -> str:
-        """20 hex digits, equal for equal tokenizers only."""
+        """A digest of 20 hex digits, which is equal only for equal tokenizers."""
         return digest(self.stored(), 20)
 
     def _has_text(self, token: int) -> bool:
@@ -91,7 +89,7 @@ class Tokenizer(ABC):
 
 
 class ByteTokenizer(Tokenizer):
-    """A token a byte of UTF-8. Ids that are no UTF-8 become the replacement character."""
+    """One token per byte of UTF-8. Ids that are not valid UTF-8 become the replacement character."""
 
     name = "byte"
     size = BYTES + SPECIALS
@@ -104,7 +102,7 @@ class ByteTokenizer(Tokenizer):
 
 
 class WordTokenizer(Tokenizer):
-    """A token a word between white space; unknown words are UNK, and nothing once they are decoded."""
+    """One token per word between white space. Unknown words are UNK, which decodes to nothing."""
 
     name = "word"
 
@@ -115,16 +113,21 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, captions: Iterable[str], vocabulary: int) -> WordTokenizer:
-        """Learn the most frequent words first, equally frequent ones by the alphabet.
+        """Learn the most frequent words of the captions.
+
+        Args:
+            captions: The training captions.
+            vocabulary: Maximum number of ids, including the special ones.
 
         Raises:
-            DataError: no word is frequent.
+            DataError: If no word occurs at least `WORD_COUNT` times.
         """
         counts = Counter(word for caption in captions for word in caption.split())
+        # Equally frequent words are in alphabetical order.
         frequent = sorted((-count, word) for word, count in counts.items() if count >= WORD_COUNT)
         if not frequent:
             raise DataError(
-                f"no word occurs {WORD_COUNT} times in the training captions, so that none would have an id. "
+                f"no word occurs {WORD_COUNT} times in the training captions, so no word would have an id. "
                 "Set data.tokenizer to 'byte' or 'bpe'."
             )
         return cls([word for _, word in frequent[: vocabulary - SPECIALS]])
@@ -140,9 +143,7 @@ class WordTokenizer(Tokenizer):
 
 
 class BpeTokenizer(Tokenizer):
-    """Byte pairs (Hugging Face `tokenizers`): bytes, and the pieces of words that are frequent. Loses
-    nothing.
-    """
+    """Byte pairs of Hugging Face `tokenizers`: bytes and frequent parts of words. Decoding is lossless."""
 
     name = "bpe"
 
@@ -152,6 +153,7 @@ class BpeTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, captions: Iterable[str], vocabulary: int) -> BpeTokenizer:
+        """Learn byte pairs from the captions, with at most `vocabulary` ids including the special ones."""
         from tokenizers import Tokenizer as Pairs
         from tokenizers import decoders, models, pre_tokenizers, trainers
 
@@ -177,10 +179,10 @@ class BpeTokenizer(Tokenizer):
 
 
 class ClipTokenizer(Tokenizer):
-    """Lower case. PAD is 0, which is also a piece of `!!`; UNK is EOS.
+    """CLIP's tokenizer, in lower case. PAD is 0, which is also a piece of `!!`; UNK is EOS.
 
-    Spaces stand between words and punctuation once they are decoded. As CLIP's own, but without ftfy's repair
-    of text in a broken encoding.
+    It differs from CLIP's own by not repairing broken encodings with ftfy. Decoded text has spaces between
+    words and punctuation.
     """
 
     name = "clip"
@@ -199,7 +201,7 @@ class ClipTokenizer(Tokenizer):
         words = pre_tokenizers.Split(Regex(PATTERN), behavior="removed", invert=True)
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._pairs.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
-        # Ġ is the byte of a space.
+        # Ġ represents the byte of a space.
         self._pairs.decoder = decoders.Sequence([decoders.Replace("</w>", "Ġ"), decoders.ByteLevel()])
 
     def encode(self, text: str) -> list[int]:
@@ -207,7 +209,7 @@ class ClipTokenizer(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         tokens = list(takewhile(lambda token: token != self.eos, ids))
-        # no word ends with id 0, which stands in front of another sign only
+        # No word ends with id 0, which only occurs before another sign. So ids 0 at the end are PAD.
         while tokens and tokens[-1] == self.pad:
             tokens.pop()
         return super().decode(tokens)
@@ -223,7 +225,11 @@ class ClipTokenizer(Tokenizer):
 
 
 def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
-    """Return CLIP's two files, below the data folder or in the Hugging Face cache; nothing is downloaded."""
+    """Return CLIP's two files, from the data folder or the Hugging Face cache. Nothing is downloaded.
+
+    Raises:
+        DataError: If the files are in neither place.
+    """
     clip_folder = folder / config.clip_files
     if all((clip_folder / name).exists() for name in FILES):
         return clip_folder / FILES[0], clip_folder / FILES[1]
@@ -233,13 +239,17 @@ def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
     if not all(isinstance(file, str) for file in cached):
         raise DataError(
             f"CLIP's tokenizer not found: neither {clip_folder} nor the Hugging Face cache has"
-            f" {' and '.join(FILES)}. Put both, from {REPOSITORY}, into {clip_folder}, or set data.clip_files."
+            f" {' and '.join(FILES)}. Put both files of {REPOSITORY} there, or set data.clip_files."
         )
     return Path(str(cached[0])), Path(str(cached[1]))
 
 
 def read_clip(vocab: Path, merges: Path) -> Tokenizer:
-    """Read the tokenizer of the two files; a DataError where they are not CLIP's."""
+    """Read CLIP's tokenizer from its two files.
+
+    Raises:
+        DataError: If the files are not CLIP's.
+    """
     try:
         vocabulary = {str(piece): int(token) for piece, token in json.loads(vocab.read_text("utf-8")).items()}
         lines = [
@@ -267,19 +277,17 @@ def collapse_spaces(text: str) -> str:
 
 
 def report(text: str) -> str:
-    """Return words, numbers and ` . ` after each sentence, in lower case.
+    """Clean a report: return words and numbers in lower case, with ` . ` after each sentence.
 
-    The MicarVLMoE paper says: "Reports are cleaned by removing de-identified and alphanumeric tokens"; its
-        code
-    (AI-14/micar-vl-moe, preprocessors/) has a cleaner a data set, which disagree on commas and measures. This
-    is one for all.
-
-    - Marks of what was hidden go: `[**...**]`, `___`, words of x alone (`xxxx`).
-    - Tokens of letters and digits go (`3b`, `1.5cm`, `t2`); plain numbers and decimals stay.
-    - The numbers of a list go: `1. clear lungs 2. ...`, at the beginning or after a sentence.
-    - Apostrophes go; other punctuation parts words and goes, so `ground-glass` is two words.
-    - `.`, `!` and `?` end a sentence, and so does the end. Nothing is left of a text without a word.
+    - De-identification marks are removed: `[**...**]`, `___`, and words of x only (`xxxx`).
+    - Tokens of letters and digits are removed (`3b`, `1.5cm`, `t2`). Integers and decimals are kept.
+    - List numbers are removed (`1. clear lungs 2. ...`), at the beginning or after a sentence.
+    - Apostrophes are removed. Other punctuation separates words, so `ground-glass` is two words.
+    - `.`, `!`, `?` and the end of the text end a sentence. A text without words becomes empty.
     """
+    # The MicarVLMoE paper says: "Reports are cleaned by removing de-identified and alphanumeric tokens". Its
+    # code (AI-14/micar-vl-moe, preprocessors/) has one cleaner per data set, and they disagree on commas and
+    # measures. This function is the same for all sets.
     text = _PLACEHOLDER.sub(" ", collapse_spaces(text).lower().replace("'", "").replace(_APOSTROPHE, ""))
     text = _ENUMERATION.sub(r"\1", text)
     words: list[str] = []
@@ -295,7 +303,7 @@ CLEANERS = {"none": collapse_spaces, "report": report}
 
 
 def restore(stored: dict[str, Any]) -> Tokenizer:
-    """Return the tokenizer that `Tokenizer.stored` wrote."""
+    """Create a tokenizer from the result of `Tokenizer.stored`."""
     contents = stored["contents"]
     match stored["name"]:
         case "word":
@@ -312,10 +320,15 @@ def restore(stored: dict[str, Any]) -> Tokenizer:
 
 
 def tokenizer_of(config: Captioned, captions: Sequence[str], folder: Path) -> Tokenizer:
-    """Return the tokenizer that `config` names, trained on `captions` where it learns.
+    """Create the tokenizer of a config.
+
+    Args:
+        config: Its `tokenizer` and `vocabulary` decide.
+        captions: Training captions, from which the word and BPE tokenizers learn.
+        folder: The data folder, for CLIP's files.
 
     Raises:
-        DataError: CLIP's files are in neither place, or are not CLIP's.
+        DataError: If CLIP's files are missing or not CLIP's, or no word is frequent enough.
     """
     match config.tokenizer:
         case "word":
@@ -328,7 +341,11 @@ def tokenizer_of(config: Captioned, captions: Sequence[str], folder: Path) -> To
 
 
 def tokens(captions: Sequence[str], tokenizer: Tokenizer, length: int) -> tuple[Tokens, int]:
-    """Return (N, T) int32 of BOS, words, EOS and PAD; and how many of the N captions were cut."""
+    """Encode captions to a fixed length.
+
+    Returns:
+        (N, T) int32 of BOS, words, EOS and PAD, and the number of captions that were cut.
+    """
     ids_NT = np.full((len(captions), length), tokenizer.pad, np.int32)
     cut = 0
     for row, caption in zip(ids_NT, captions, strict=True):
@@ -349,11 +366,19 @@ def with_tokens(
     held_mask: Mask | None = None,
     notes: tuple[str, ...] = (),
 ) -> Arrays:
-    """Return a decoded set of N images and their captions, of which the first `train` images are for
-    training.
+    """Tokenize captions and return the arrays of a captioned set.
 
-    The tokenizer learns from the first captions of the training images that are not `held` out for
-    validation.
+    The tokenizer learns from the first captions of the training images that are not held out for validation.
+
+    Args:
+        config: Config of the set.
+        folder: The data folder, for CLIP's files.
+        images: (N, 3, H, W) uint8.
+        captions: N lists of captions.
+        train: Number of training images, which come first.
+        groups: (N,) patient or case of each image; None without groups.
+        held_mask: (train,) the set's own validation split; None without one.
+        notes: Notes of the data set, which are extended.
     """
     firsts = [texts[0] for texts in captions]
     learn = (
@@ -371,8 +396,8 @@ def with_tokens(
         ids = [token for caption in firsts for token in tokenizer.encode(caption)]
         share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
         noted.append(
-            f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of"
-            " their own"
+            f"the tokenizer uses {tokenizer.size:,} of {config.classes:,} ids; {share:.1f} % of the words are"
+            " unknown (UNK)"
         )
     decoded = Arrays.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
     return decoded._replace(train_held=held_mask, notes=tuple(noted), tokenizer=tokenizer.stored())

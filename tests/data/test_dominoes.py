@@ -55,7 +55,7 @@ def test_the_same_bits_on_every_machine():
 
 @pytest.mark.parametrize("steps", [{"most_steps": 4}, {"least_steps": 4}])
 def test_levels_beyond_the_board_are_refused(steps):
-    with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 must hold on 6 dominoes, but got"):
+    with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 with 6 dominoes, but are"):
         configure(Dominoes, steps)
 
 

@@ -108,8 +108,8 @@ def test_the_same_bits_on_every_machine():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"side": 10}, "side must be odd, but got 10"),
-        ({"least_steps": 17}, "least_steps <= 16 must hold on 9x9 cells, but got 17"),
+        ({"side": 10}, "side must be odd, but is 10"),
+        ({"least_steps": 17}, "least_steps must be at most 16 on 9x9 cells, but is 17"),
         (
             {"side": 5, "least_steps": 4, "openings": 0},
             r"Maze 5x5 \(synthetic\) has too few mazes: after .* or raise side",

@@ -31,7 +31,7 @@ def test_default_tokenizer_knows_every_word(decoded):
         tokenizer.decode(tokenizer.encode(caption)) == caption for texts in captions for caption in texts
     )
     assert {len(set(texts)) for texts in captions} == set(map(len, captions)) == {2, 3}
-    assert decoded.notes == ("59 of 64 ids are used; 0.0 % of the words have none of their own",)
+    assert decoded.notes == ("the tokenizer uses 59 of 64 ids; 0.0 % of the words are unknown (UNK)",)
     assert (PhantomCaptions.synthetic, PhantomCaptions().title) == (True, "Phantom captions (synthetic)")
 
 

@@ -104,23 +104,23 @@ def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folde
     [
         ({"vocab_size": 6}, {}, r"train/dataset.json has a vocab_size of 6, but data.vocabulary is 5. Set it to 6.$"),
         ({"seq_len": 9}, {}, r"dataset.json has a seq_len of 9, but grids of 2 rows and 2 columns have 4 cells. Set data.rows "),
-        ({"total_groups": 7}, {}, r"dataset.json counts 7 groups, but its sets have 2. Make the folder anew"),
-        ({"sets": []}, {}, r"dataset.json names no sets. Make"),
-        ({"vocab_size": "many"}, {}, r"train/dataset.json is damaged: vocab_size must be .*, but it is 'many'. Make"),
+        ({"total_groups": 7}, {}, r"dataset.json counts 7 groups, but its sets have 2. Build the folder again"),
+        ({"sets": []}, {}, r"dataset.json names no sets. Build"),
+        ({"vocab_size": "many"}, {}, r"train/dataset.json is damaged: vocab_size must be .*, but it is 'many'. Build"),
         ("dataset.json", b'{"num_puzzles": 5, "vocab_size": 5, "seq_len": 4}',
-         r"train/dataset.json is in another layout than .* nano-trm's: it lacks pad_id, ignore_label_id, .*, sets. Build the folder"),
+         r"train/dataset.json is not in the layout of .* nano-trm's: it lacks pad_id, ignore_label_id, .*, sets. Build the folder"),
         ("dataset.json", b"version https://git-lfs.github.com/spec/v1\n", r"train/dataset.json is a pointer of Git LFS"),
         ("all__labels.npy", b"version https://git-lfs.github.com/spec/v1\n", r"all__labels.npy is a pointer of Git LFS"),
-        ({}, {"labels": arrays()["labels"][:4]}, r"all__labels.npy must be \(5, 4\), but is \(4, 4\). Make"),
-        ({}, {"inputs": arrays()["inputs"] / 2}, r"all__inputs.npy must hold whole numbers, but holds float64. Make"),
-        ({}, {"inputs": np.arange(5)}, r"all__inputs.npy must be \(5, 4\), but is \(5,\). Make"),
-        ({}, {"inputs": arrays()["inputs"] + 1}, r"inputs.npy, row 0: the token 5 of cell 3 must be from 0 to 4. Make"),
-        ({"ignore_label_id": 4}, {"labels": arrays()["labels"] - 1}, r"labels.npy, row 0: the token 0 of cell 0 must be from 1 to"),
-        ({}, {"puzzle_indices": np.array([0, 2, 2, 5])}, r"puzzle_indices.npy must rise from 0 to 5, .* but row 2 is 2. Make"),
+        ({}, {"labels": arrays()["labels"][:4]}, r"all__labels.npy must be \(5, 4\), but is \(4, 4\). Build"),
+        ({}, {"inputs": arrays()["inputs"] / 2}, r"all__inputs.npy must have integers, but has float64. Build"),
+        ({}, {"inputs": np.arange(5)}, r"all__inputs.npy must be \(5, 4\), but is \(5,\). Build"),
+        ({}, {"inputs": arrays()["inputs"] + 1}, r"inputs.npy, row 0: token 5 of cell 3 must be from 0 to 4. Build"),
+        ({"ignore_label_id": 4}, {"labels": arrays()["labels"] - 1}, r"labels.npy, row 0: token 0 of cell 0 must be from 1 to"),
+        ({}, {"puzzle_indices": np.array([0, 2, 2, 5])}, r"puzzle_indices.npy must rise from 0 to 5, .* but row 2 is 2. Build"),
 
-        ({}, {"puzzle_identifiers": np.array([0, 3, 1])}, r"has ids from 0 to 3, but num_puzzle_identifiers is 3. Make"),
-        ({}, {"puzzle_identifiers": np.array([0, 1])}, r"identifiers.npy has 2 rows, but there are 3 puzzles. Make"),
-        ("all__labels.npy", b"no array", r"train/all__labels.npy is damaged or missing \(.*\). Make the folder anew"),
+        ({}, {"puzzle_identifiers": np.array([0, 3, 1])}, r"has ids from 0 to 3, but num_puzzle_identifiers is 3. Build"),
+        ({}, {"puzzle_identifiers": np.array([0, 1])}, r"identifiers.npy has 2 rows, but there are 3 puzzles. Build"),
+        ("all__labels.npy", b"no array", r"train/all__labels.npy is damaged or missing \(.*\). Build the folder again"),
 
         ("dataset.json", None, r"^puzzles not found under .* \(puzzles/train/dataset.json is missing\). Pass --data DIR"),
     ],
@@ -200,7 +200,7 @@ def test_an_open_quotation_mark_is_named_by_its_line(tmp_path):
         file.write_text("\n".join(rows) + "\n")
         with pytest.raises(
             DataError,
-            match=r"^[^\n]*sudoku-extreme/train.csv, line 6: [^\n]*A quotation mark that opens a cell",
+            match=r"^[^\n]*sudoku-extreme/train.csv, line 6: [^\n]*Close a quotation mark that opens a cell",
         ):
             load(SudokuExtreme(), tmp_path)
 
@@ -271,18 +271,18 @@ PUZZLE, RIGHT = spelled(SUDOKU_SET.train_images[0].flatten()), spelled(SUDOKU_SE
     [
         (
             (PUZZLE[1:], RIGHT),
-            "the question has 80 characters, but Sudoku-Extreme has 81 cells. Mend or remove the line.",
+            "the question has 80 characters, but Sudoku-Extreme has 81 cells. Correct or remove the line.",
         ),
         (
             ("x" + PUZZLE[1:], RIGHT),
             "the question has 'x' in cell 0, but cells are one of '.' '0' '1' '2' '3'",
         ),
-        ((RIGHT[1] + RIGHT[1:], RIGHT), "what is given has no solution. Mend or remove it."),
+        ((RIGHT[1] + RIGHT[1:], RIGHT), "the puzzle has no solution. Correct or remove it."),
         (
             (PUZZLE, spelled(SUDOKU_SET.train_labels[1])),
-            "the answer breaks a rule, or changes what is given. Mend or remove it.",
+            "the answer breaks a rule or changes a given cell. Correct or remove it.",
         ),
-        (("." * 79 + RIGHT[79:], RIGHT), "the puzzle has more than one solution. Mend or remove it."),
+        (("." * 79 + RIGHT[79:], RIGHT), "the puzzle has more than one solution. Correct or remove it."),
     ],
 )
 @pytest.mark.parametrize("blank_lines", [0, 1])
@@ -303,7 +303,7 @@ def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message, blank_line
     [
         (
             "given,solution\n",
-            r"train.csv has no column 'question' \(or questions, .*puzzle.*\): there are given, solution.",
+            r"train.csv has no column 'question' \(or questions, .*puzzle.*\). Its columns are given, solution.",
         ),
         (
             "puzzle,quizzes,solution\n",
@@ -311,7 +311,7 @@ def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message, blank_line
         ),
         ("", r"train.csv is empty.$"),
         ("source,question,answer,rating\n", r"train.csv has no puzzles. Download it again.$"),
-        (None, r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to fewer.$"),
+        (None, r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to at most 24.$"),
     ],
 )
 def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, content, message):
@@ -336,7 +336,7 @@ def test_mazes_of_csv_files_are_read_and_checked_by_their_rules(tmp_path):
     assert decoded.test_labels[0, [0, 1, 29, 30, 60]].tolist() == [3, 5, 4, 2, 1]
     tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16, changed=(question, detour))
     with pytest.raises(
-        DataError, match=r"train.csv, line 4: the answer breaks a rule, or changes what is given."
+        DataError, match=r"train.csv, line 4: the answer breaks a rule or changes a given cell."
     ):
         load(MazeHard(), tmp_path)
 

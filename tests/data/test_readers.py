@@ -233,7 +233,7 @@ def test_failed_download_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(datasets, "MNIST", download)
     with pytest.raises(
-        DataError, match=r"^cannot download MNIST into .*no route to host. Unpack it there yourself[^\n]*$"
+        DataError, match=r"^cannot download MNIST into .*no route to host. Unpack it there by hand[^\n]*$"
     ):
         load(Mnist(), tmp_path, download=True)
 

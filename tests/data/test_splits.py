@@ -107,7 +107,7 @@ def test_one_patient_cannot_be_divided():
     groups = np.zeros(20, np.int64)
     with pytest.raises(
         DataError,
-        match=r"^Digits has training images of one patient only: none can be held out for validation\.$",
+        match=r"^Digits has training images of only one patient, so none can be held out for validation\.$",
     ):
         split_validation(labels_of(groups), groups, None, Digits())
     assert len(split_validation(labels_of(groups), groups, None, Digits(), hold_out=False)[1]) == 20
@@ -144,9 +144,9 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
         (b"id,split\n", " has no rows."),
         (
             b'id,split\na,train\n\n"b,train\nc,train\n',
-            ", line 4: unexpected end of data. A quotation mark that opens a cell must",
+            ", line 4: unexpected end of data. Close a quotation mark that opens a cell",
         ),
-        (b"ID;split\nx;y\n", " has no column 'id': there are ID, split."),
+        (b"ID;split\nx;y\n", " has no column 'id'. Its columns are ID, split."),
         (b"id,split,id\nx,train,y\n", " has several columns 'id': id, split, id. Remove all but one."),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
@@ -159,7 +159,7 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
         (b"id,split\n\n,,\n  \n", " has no rows."),
         (b"id,Split\nx,train\n", " has a column 'Split'. Did you mean 'split'? Rename or remove it."),
         (b"id,split\nx,\xe9\n", ", line 2: the byte 0xE9 is not UTF-8. Save the file with that encoding."),
-        (b"split,id\ntrain,x\ntrain\n", ", line 3: 1 cells, but the header names 2 columns."),
+        (b"split,id\ntrain,x\ntrain\n", ", line 3 has only 1 of 2 cells."),
         (b"id,split\n ,train\n", ", line 2, column 'id' must not be blank."),
         (
             b"id,split\nx,train\ny,\n",
@@ -191,7 +191,7 @@ def test_a_table_is_read_with_a_byte_order_mark_any_separator_and_blank_rows(tmp
 
 
 def test_divided_patients_and_empty_splits_are_refused(tmp_path):
-    fix = "Give all images of a patient the same split, or give no splits to have them drawn."
+    fix = "Give all images of a patient the same split, or give no splits to split at random."
     with pytest.raises(
         DataError, match=f"^T: patient a is in train and val; 2 patients are in more than one split. {fix}$"
     ):
@@ -203,11 +203,11 @@ def test_divided_patients_and_empty_splits_are_refused(tmp_path):
         )
     check_filled(["train", "val", "test"], ["train", "val", "test"], tmp_path, "none")
     with pytest.raises(
-        DataError, match=r"has no images for the split 'test': the tables name none. Give it some."
+        DataError, match=r"has no images for the split 'test': the tables name none. Add images to this split."
     ):
         check_filled(["train"], ["train"], tmp_path, "the tables name none")
     with pytest.raises(
-        DataError, match=r"has no images for the split 'val': none of its 2 images can be used. Give it some."
+        DataError, match=r"has no images for the split 'val': none of its 2 images can be used. Add images to this split."
     ):
         check_filled(["train", "test", "val", "val"], ["train", "test"], tmp_path, "none")
 

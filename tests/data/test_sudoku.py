@@ -153,7 +153,7 @@ def test_the_same_bits_on_every_machine(side, bits):
 
 
 def test_a_puzzle_without_a_blank_is_refused():
-    with pytest.raises(ConfigError, match="givens < 36 must hold on 6x6 cells, but got 36"):
+    with pytest.raises(ConfigError, match="givens must be below 36 on 6x6 cells, but is 36"):
         configure(Sudoku, {"givens": 36})
 
 

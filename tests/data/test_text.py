@@ -80,7 +80,7 @@ def test_bytes_and_byte_pairs_by_hand():
     assert BYTES.encode("aé") == [4 + 97, 4 + 0xC3, 4 + 0xA9]
     assert BYTES.decode([4 + 0xC3, 4 + 97]) == "\ufffda"
     assert len(PAIRS.encode(CAPTIONS[0])) < len(CAPTIONS[0]) / 2
-    with pytest.raises(ConfigError, match="vocabulary must be at least 260 with tokenizer 'bpe', but got 64"):
+    with pytest.raises(ConfigError, match="vocabulary must be at least 260 with tokenizer 'bpe', but is 64"):
         configure(PhantomCaptions, {"tokenizer": "bpe"})
 
 
