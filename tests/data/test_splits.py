@@ -203,11 +203,13 @@ def test_divided_patients_and_empty_splits_are_refused(tmp_path):
         )
     check_filled(["train", "val", "test"], ["train", "val", "test"], tmp_path, "none")
     with pytest.raises(
-        DataError, match=r"has no images for the split 'test': the tables name none. Add images to this split."
+        DataError,
+        match=r"has no images for the split 'test': the tables name none. Add images to this split.",
     ):
         check_filled(["train"], ["train"], tmp_path, "the tables name none")
     with pytest.raises(
-        DataError, match=r"has no images for the split 'val': none of its 2 images can be used. Add images to this split."
+        DataError,
+        match=r"has no images for the split 'val': none of its 2 images can be used. Add images to this split.",
     ):
         check_filled(["train", "test", "val", "val"], ["train", "test"], tmp_path, "none")
 
