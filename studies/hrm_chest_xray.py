@@ -2,24 +2,29 @@
 
 The paper (001) is a proposal without results. It proposes pixels as tokens, the image as two halves whose
 states are carried over, one token after the last half as the answer, and puzzle embeddings for findings or
-patients. It publishes counts: 251,904 more parameters, 0.93 %. It also claims that halves make the image
-affordable. They save 1.88 times the cost with an answer after each half and 2.35 times with one answer after
-the last, not four times (contradiction 001-4).
-This study compares the whole image with halves with and without carry, patches with pixels, puzzle embeddings
-with none, and the one token (001-2) with a sigmoid a finding. ResNet-18 and DenseNet-121 show how well an
-ordinary net reads the images.
-The paper preset follows the proposal: 1,000 training images, and one answer after the right half. The whole
-image and the halves then have one update a batch. Its alternatives have an answer after each half, and 18
+patients. This study compares the whole image with halves (with and without carry), patches with pixels,
+puzzle embeddings with none, and the one token (001-2) with one sigmoid per finding. ResNet-18 and
+DenseNet-121 show how well an ordinary network reads the images.
+
+Published: counts only, 251,904 more parameters, 0.93 %. The paper also claims that halves make the image
+affordable. They save 1.88 times the cost with an answer after each half, and 2.35 times with one answer after
+the last half, not four times (contradiction 001-4).
+
+The preset paper follows the proposal: 1,000 training images, and one answer after the right half. The whole
+image and the halves then have one update per batch. Its alternatives have an answer after each half, and 18
 sigmoids. The presets quick and standard have 18 sigmoids and an answer after each half, because X-rays have
-several findings; there the whole image has two updates too. Quick demonstrates the run and decides no claim:
-its 95 % intervals are ±10 points of AUROC wide, the claims' margin is half a point.
-A finding's id at the input leaks the label, unless it is a question (001-3): one pass a finding, at 18 times
-the cost. A patient's row teaches nothing about patients outside the training set, which are all patients of
-validation and test. The one token needs images with exactly one finding; its metric is top-1 accuracy.
-Cost: quick (generated X-rays), 17 minutes on 2 cores; standard (1,000 real images of 64x64), 12 core hours or
-minutes of a GPU; paper (224x224 pixels, each a token), by --dry-run at 250 TFLOP/s of an H200: 1.5 hours a
-run in halves, 3.4 hours whole, and 26 GPU hours asked by finding, which needs 8 GPUs with 91 GB each; 37 GPU
-hours in total.
+several findings. There the whole image has two updates too.
+
+Caveats: quick demonstrates the run and decides no claim. Its 95 % intervals are ±10 points of AUROC wide, the
+claims' margin is half a point. A finding's id at the input leaks the label, unless it is a question (001-3):
+one pass per finding, at 18 times the cost. A patient's embedding teaches nothing about patients outside of
+the training set, which are all patients of validation and test. The one token needs images with exactly one
+finding; its metric is top-1 accuracy.
+
+Cost: quick (generated X-rays), 17 minutes on 2 cores (measured); standard (1,000 real images of 64x64), 12
+core hours or minutes of a GPU; paper (224x224 pixels, each a token), by --dry-run at 250 TFLOP/s of an H200:
+1.5 hours per run in halves, 3.4 hours whole, and 26 GPU hours with a query per finding, which needs 8 GPUs
+with 91 GB each; 37 GPU hours in total.
 
     python studies/hrm_chest_xray.py
     python studies/hrm_chest_xray.py --preset standard --data DIR
@@ -32,53 +37,88 @@ from recstudy.models import HRM, DenseNet, ResNet, parameter_growth
 from recstudy.report import Arithmetic, Curve, LearningCurves, Part, Table
 
 TRAIN = TrainConfig(
-    epochs=14, batch_size=16, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=1e-3,
-    warmup=0.1, weight_decay=0.1, beta2=0.95, gradient_clip=1.0, ema_decay=0.0,
-)  # fmt: skip
-ASSUMED = (  # the paper is a proposal, and leaves its training blank
+    epochs=14,
+    batch_size=16,
+    supervision_steps=2,
+    evaluation_steps=2,
+    halt_threshold=1.0,
+    halt_weight=0.5,
+    learning_rate=1e-3,
+    warmup=0.1,
+    weight_decay=0.1,
+    beta2=0.95,
+    gradient_clip=1.0,
+    ema_decay=0.0,
+)
+# The paper is a proposal and does not state its training.
+ASSUMED = (
     ("train.epochs", 14, "a guess"),
     ("train.batch_size", 8, "a guess; a batch of 16 whole images needs 160 GB"),
     ("train.learning_rate", 1e-4, "HRM's"),
     ("train.warmup", 0.1, "a guess"),
     ("train.gradient_clip", 1.0, "a guess; HRM has none"),
 )
-ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1}  # for a net without states to refine
+# For networks without states to refine.
+ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1}
 QUICK = {
-    "width": 64, "heads": 4, "high_layers": 1, "low_layers": 1, "tokens": "patch", "patch": 8, "head": "multilabel",
+    "width": 64,
+    "heads": 4,
+    "high_layers": 1,
+    "low_layers": 1,
+    "tokens": "patch",
+    "patch": 8,
+    "head": "multilabel",
     "half_loss": "both",
-}  # fmt: skip
+}
 STANDARD = {**QUICK, "width": 256, "high_layers": 2, "low_layers": 2}
 XRAYS = ChestXray14(
     path="ChestX-ray14",
     size=224,
     findings="single",
-    limit=1111,  # section 4.2 has 1,000 training images; the other 111 are the validation split
+    limit=1111,  # 1,000 training images (section 4.2) and 111 for validation
 )
-PATIENTS = 30_805  # in NIH ChestX-ray14; the table of puzzle embeddings has a row for each
-ASKED = {"puzzle_emb": "pathology_query"}
+PATIENTS = 30_805  # of NIH ChestX-ray14; each has a row in the table of puzzle embeddings
+FINDING_QUERY = {"puzzle_emb": "pathology_query"}
 
 
-def claims(on: str, metric: str = "auroc", without_finding: str = "HRM, halves") -> list[Claim]:
-    """Return the sentences of the proposal, which has no numbers, with a margin of half a point.
+def claims(data: str, metric: str = "auroc", without_finding: str = "HRM, halves") -> list[Claim]:
+    """Return the sentences of the proposal. It has no numbers, so the margin is half a point.
 
     Args:
-        on: the X-rays, in words.
-        metric: of the carry and of the patient's embedding; the finding's embedding has AUROC.
-        without_finding: the variant that reads the same image without a finding's embedding.
+        data: The X-rays, in words.
+        metric: The metric of the carry and of the patient's embedding. The finding's embedding has AUROC.
+        without_finding: The variant that reads the same image without a finding's embedding.
     """
-    text = f"asked of {on}"
     return [
-        Claim(f'001 4.1: the carry allows "the model to build a holistic understanding of the full image", {text}',
-              lower={"model": "HRM, halves, no carry"}, higher={"model": "HRM, halves"}, margin=0.5, metric=metric),
-        Claim(f'001 4.2: a finding\'s embedding is "a strong, explicit signal about the classification target", {text}',
-              lower={"model": without_finding}, higher={"model": "HRM, halves, asked by finding"}, margin=0.5, metric="auroc"),
-        Claim(f'001 4.2: a patient\'s embedding helps to track "patient-specific anatomical features", {text}',
-              lower={"model": "HRM, halves"}, higher={"model": "HRM, halves, told the patient"}, margin=0.5, metric=metric),
-    ]  # fmt: skip
+        Claim(
+            '001 4.1: the carry allows "the model to build a holistic understanding of the full image",'
+            f" on {data}",
+            lower={"model": "HRM, halves, no carry"},
+            higher={"model": "HRM, halves"},
+            margin=0.5,
+            metric=metric,
+        ),
+        Claim(
+            '001 4.2: a finding\'s embedding is "a strong, explicit signal about the classification target",'
+            f" on {data}",
+            lower={"model": without_finding},
+            higher={"model": "HRM, halves, asked by finding"},
+            margin=0.5,
+            metric="auroc",
+        ),
+        Claim(
+            '001 4.2: a patient\'s embedding helps to track "patient-specific anatomical features",'
+            f" on {data}",
+            lower={"model": "HRM, halves"},
+            higher={"model": "HRM, halves, told the patient"},
+            margin=0.5,
+            metric=metric,
+        ),
+    ]
 
 
 def report(score: str, title: str) -> list[Part]:
-    """Return the parts of a page whose curves are of `score`, called `title`."""
+    """Return the report. Its curves show `score`, whose name is `title`."""
     return [
         Table(
             "models",
@@ -94,7 +134,11 @@ def report(score: str, title: str) -> list[Part]:
         ),
         Table("findings", metrics=("auroc", "auroc.*"), across=True, title="AUROC by finding"),
         Curve(
-            "depth", x="eval.depth", y=score, by="model", title=f"{title} against steps at test, same weights"
+            "depth",
+            x="eval.depth",
+            y=score,
+            by="model",
+            title=f"{title} by number of steps at test, same weights",
         ),
         LearningCurves(metrics=("train_loss", f"selection_{score}")),
         Arithmetic(
@@ -104,7 +148,7 @@ def report(score: str, title: str) -> list[Part]:
             ),
             given=("hidden_size", "vocab_old", "vocab_new", "seq_len_old", "seq_len_new", "seq_len_patch"),
             targets=published("001_parameter_arithmetic"),
-            title="What 8-bit pixels add to the net (001, section 3)",
+            title="Parameters that 8-bit pixels add (001, section 3)",
         ),
     ]
 
@@ -139,7 +183,7 @@ study = Study(
                     "HRM, whole": {"model": HRM(**QUICK)},
                     "HRM, halves": {"model": HRM(**QUICK, halves="carry")},
                     "HRM, halves, no carry": {"model": HRM(**QUICK, halves="no_carry")},
-                    "HRM, halves, asked by finding": {"model": HRM(**QUICK, halves="carry", **ASKED)},
+                    "HRM, halves, asked by finding": {"model": HRM(**QUICK, halves="carry", **FINDING_QUERY)},
                     "HRM, halves, told the patient": {
                         "model": HRM(**QUICK, halves="carry", puzzle_emb="patient", identifiers=794)
                     },
@@ -189,9 +233,9 @@ study = Study(
                         "data.findings": "multilabel",
                     },
                     "HRM, halves, asked by finding": {
-                        "model": HRM(halves="carry", head="multilabel", **ASKED),
+                        "model": HRM(halves="carry", head="multilabel", **FINDING_QUERY),
                         "data.findings": "multilabel",
-                        # an image has 18 passes, and a GPU holds those of one image
+                        # An image has 18 passes, one per finding. A GPU has memory for one image.
                         "resources.workers": 8,
                     },
                 }
@@ -202,7 +246,7 @@ study = Study(
     max_seeds={"quick": 10},
     claims={
         "quick": claims("synthetic X-rays"),
-        # A row asked finding by finding costs 18 times as much: 30 core hours for three seeds.
+        # Without the finding's embedding: its row costs 18 times as much, 30 core hours for three seeds.
         "standard": claims("1,000 X-rays of 64x64")[::2],
         "paper": claims(
             "1,000 X-rays of ChestX-ray14", metric="top1_accuracy", without_finding="HRM, halves, 18 sigmoids"

@@ -1,17 +1,24 @@
 """Does a slow third loop make a captioner better, and what do the loop's parts contribute?
 
 Table I of the captioning paper (000, section VI.A): ResNet-18 + LSTM, ImageHRM with two loops (H-L) and with
-three (H-M-L), and three backbones, on ROCOv2. Published: ROUGE-L 0.106, 0.125, 0.157; with Swin 0.180, with
-FuseLIP 0.234. Asked beside it: one cycle of each level, as "1/1/1" may be read, against two (000-6); what
-hears from above (000-8); whether halting (ACT) helps. Table I predates the paper's own fix of a leak (000-7),
-so nothing here can reproduce its FuseLIP row. Its column "ACT Loss" is not comparable: the paper does not
-define it, and has 1.87 of the LSTM, which has no ACT (000-4). What we train on, a caption's loss and half of
-the halting loss, is drawn. "~27M" parameters are 20,976,642 here (000-5). FuseLIP starts from random weights
-and is trained on the study's own captions; the paper's was trained on CC3M before. Quick runs on generated
-captions, with a small CNN that is trained along, because it has no pretrained weights. It demonstrates the
-run and decides no claim: its 95 % intervals are ±0.05 to 0.15 wide, the claims' margin is 0.005. What hears
-from above, halting and the other backbones are asked by the preset standard. Cost: quick, 12 minutes on 2
-cores; standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.
+three (H-M-L), and three backbones, on ROCOv2. Three more questions are variants: one cycle of each level, as
+"1/1/1" may be read, against two (000-6); which levels get input from above (000-8); and whether halting (ACT)
+helps.
+
+Published: ROUGE-L 0.106 for the LSTM, 0.125 for two loops, 0.157 for three; 0.180 with Swin, 0.234 with
+FuseLIP.
+
+Caveats: Table I predates the paper's own fix of a leak (000-7), so no run here can reproduce its FuseLIP row.
+Its column "ACT Loss" is not comparable: the paper does not define it, and prints 1.87 for the LSTM, which has
+no ACT (000-4). Our training loss, the caption's loss plus half of the halting loss, is a figure. "~27M"
+parameters are 20,976,642 here (000-5). FuseLIP starts from random weights and is trained on the study's own
+captions; the paper's was trained on CC3M first. Quick uses generated captions and a small CNN that is trained
+with the captioner, because it has no pretrained weights. Quick demonstrates the run and decides no claim: its
+95 % intervals are ±0.05 to 0.15 wide, the claims' margin is 0.005. The preset standard tests input from
+above, halting and the other backbones.
+
+Cost: quick, 12 minutes on 2 cores (measured); standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see
+--dry-run.
 
     python studies/imagehrm_loops.py
     python studies/imagehrm_loops.py --preset standard --data DIR
@@ -37,54 +44,77 @@ from recstudy.papers import Target
 from recstudy.report import Arithmetic, Captions, Curve, LearningCurves, Part, Table
 
 TRAIN = TrainConfig(
-    epochs=9, batch_size=32, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=3e-3,
-    schedule="update", warmup=0.1, weight_decay=0.1, beta2=0.95, gradient_clip=1.0, ema_decay=0.0,
-)  # fmt: skip
+    epochs=9,
+    batch_size=32,
+    supervision_steps=2,
+    evaluation_steps=2,
+    halt_threshold=1.0,
+    halt_weight=0.5,
+    learning_rate=3e-3,
+    schedule="update",
+    warmup=0.1,
+    weight_decay=0.1,
+    beta2=0.95,
+    gradient_clip=1.0,
+    ema_decay=0.0,
+)
 PAPER = TRAIN.model_copy(
     update={
-        "epochs": 50, "batch_size": 64, "supervision_steps": 4, "evaluation_steps": 4, "halting": "sample", "learning_rate": 1e-4,
-        "warmup": 0.043, "gradient_clip": 0.0, "precision": "bfloat16",
+        "epochs": 50,
+        "batch_size": 64,
+        "supervision_steps": 4,
+        "evaluation_steps": 4,
+        "halting": "sample",
+        "learning_rate": 1e-4,
+        "warmup": 0.043,
+        "gradient_clip": 0.0,
+        "precision": "bfloat16",
     }
-)  # fmt: skip
-ASSUMED = (  # what the paper leaves blank
-    ("train.supervision_steps", 4, "segments at most; HRM has 16"),
-    ("train.evaluation_steps", 4, "all of them, as HRM"),
+)
+# Settings that the paper does not state.
+ASSUMED = (
+    ("train.supervision_steps", 4, "maximum number of segments; HRM has 16"),
+    ("train.evaluation_steps", 4, "all segments, as in HRM"),
     ("train.exploration", 0.1, "HRM's"),
     ("train.halt_weight", 0.5, "HRM's"),
-    ("train.loss", "softmax", "HRM's code has stablemax in most of its commands"),
-    ("train.caption_mean", "caption", "each caption counts the same, as a sequence does in HRM"),
-    ("train.batch_size", 64, "HRM has 768, of much shorter sequences"),
+    ("train.loss", "softmax", "most commands of HRM's code have stablemax"),
+    ("train.caption_mean", "caption", "each caption has the same weight, as a sequence has in HRM"),
+    ("train.batch_size", 64, "HRM has 768, with much shorter sequences"),
     ("train.learning_rate", 1e-4, "HRM's"),
     ("train.weight_decay", 0.1, "HRM's"),
     ("train.beta2", 0.95, "HRM's"),
     ("train.gradient_clip", 0.0, "HRM has none"),
     ("train.ema_decay", 0.0, "HRM has none"),
     ("train.warmup", 0.043, "HRM's 2,000 updates, of 46,850"),
-    ("train.schedule", "update", "a cosine, where HRM stays at its rate"),
+    ("train.schedule", "update", "a cosine; HRM has a constant rate"),
     ("train.precision", "bfloat16", "HRM's"),
     ("train.selection", "validation", "by token accuracy"),
     (
         "model.width",
         512,
-        "HRM's, as the heads and the width of feed-forward are; of the LSTM a common default",
+        "HRM's, like the heads and the feed-forward width; for the LSTM a common default",
     ),
-    ("model.image", "merge", "of the LSTM, as the paper has it elsewhere"),
+    ("model.image", "merge", "for the LSTM, as elsewhere in the paper"),
     ("model.high_cycles", 2, "HRM's; 1 if the paper's 1/1/1 are cycles (000-6)"),
-    ("model.middle_cycles", 2, "as the others; 1 if the paper's 1/1/1 are cycles (000-6)"),
+    ("model.middle_cycles", 2, "like the others; 1 if the paper's 1/1/1 are cycles (000-6)"),
     ("model.low_cycles", 2, "HRM's; 1 if the paper's 1/1/1 are cycles (000-6)"),
     (
         "model.top_down",
         "chain",
-        "the text asks for H to M to L, its algorithm has nothing from above (000-8)",
+        "the text has H to M to L; the algorithm has no input from above (000-8)",
     ),
     (
         "model.halt_read",
         "mean",
-        "of a caption's places; the first, which HRM reads, knows the image alone behind a causal mask",
+        "mean over a caption; HRM reads the first position, which sees only the image (causal mask)",
     ),
-    ("model.halt_target", "soft", "the share of right tokens: no caption is ever right in all, as HRM asks"),
-    ("model.decode", "beam", "of 3"),
-    ("data.tokenizer", "byte", "ASCII or BPE, of which only bytes leave the size that the paper prints"),
+    (
+        "model.halt_target",
+        "soft",
+        "share of right tokens; HRM asks for a fully right answer, which a caption never is",
+    ),
+    ("model.decode", "beam", "3 beams"),
+    ("data.tokenizer", "byte", "the paper has ASCII or BPE; only bytes lead to the size that it prints"),
 )
 TABLE_I = (
     *published(
@@ -96,12 +126,12 @@ TABLE_I = (
     *published("000_table1_imagehrm", only=("cider", "act_loss")),
 )
 PARAMETERS = published("000_setup", only=("params_imagehrm",))
-# no states to refine
+# The LSTM has no states to refine.
 ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.halting": "batch"}
 
-TRAINED = {"backbone": "small", "weights": "random", "tuned": True}
+SMALL_BACKBONE = {"backbone": "small", "weights": "random", "tuned": True}
 SMALL = {"width": 64, "heads": 4, "high_layers": 1, "middle_layers": 1, "low_layers": 1}
-OTHERS = {
+OTHER_BACKBONES = {
     "Swin-B": {"backbone": "swin_b"},
     "FuseLIP": {
         "backbone": "fuselip",
@@ -111,67 +141,83 @@ OTHERS = {
 }
 
 
-def models(eyes: dict, size: dict, others: dict[str, dict], halting: dict[str, str]) -> dict[str, dict]:
-    """The paper's rows and what is asked beside them, on the backbone `eyes`; the triple loop on the others
-    too, and with the other way of halting than the preset's.
+def models(
+    backbone: dict, size: dict, other_backbones: dict[str, dict], halting: dict[str, str]
+) -> dict[str, dict]:
+    """Return the rows of Table I and our further variants.
+
+    Args:
+        backbone: The backbone of most rows.
+        size: The size of ImageHRM.
+        other_backbones: Backbones on which only the triple loop runs.
+        halting: Ways of halting, other than the preset's, of the triple loop.
     """
     return {
-        "LSTM": {"model": ImageLSTM(**eyes), **ONE_STEP},
-        "dual": {"model": ImageHRM(**eyes, **size, middle_cycles=0)},
-        "triple": {"model": ImageHRM(**eyes, **size)},
+        "LSTM": {"model": ImageLSTM(**backbone), **ONE_STEP},
+        "dual": {"model": ImageHRM(**backbone, **size, middle_cycles=0)},
+        "triple": {"model": ImageHRM(**backbone, **size)},
         "triple, cycles 1/1/1": {
-            "model": ImageHRM(**eyes, **size, high_cycles=1, middle_cycles=1, low_cycles=1)
+            "model": ImageHRM(**backbone, **size, high_cycles=1, middle_cycles=1, low_cycles=1)
         },
-        "triple, nothing from above": {"model": ImageHRM(**eyes, **size, top_down="literal")},
-        "triple, all from above": {"model": ImageHRM(**eyes, **size, top_down="full")},
+        "triple, nothing from above": {"model": ImageHRM(**backbone, **size, top_down="literal")},
+        "triple, all from above": {"model": ImageHRM(**backbone, **size, top_down="full")},
         **{
-            f"triple, {name}": {"model": ImageHRM(**eyes, **size), "train.halting": how}
-            for name, how in halting.items()
+            f"triple, {name}": {"model": ImageHRM(**backbone, **size), "train.halting": rule}
+            for name, rule in halting.items()
         },
-        **{f"triple, {name}": {"model": ImageHRM(**other, **size)} for name, other in others.items()},
+        **{
+            f"triple, {name}": {"model": ImageHRM(**other_backbone, **size)}
+            for name, other_backbone in other_backbones.items()
+        },
     }
 
 
-def better(text: str, less: str, than: str, on: str) -> list[Claim]:
-    """A sentence of Table I's analysis, by ROUGE-L (half a point) and by CIDEr, of which only the direction
+# Sentence of the paper, lower variant, higher variant.
+LOOPS = (
+    (
+        '000 VI.A: "structured recurrence provides a crucial edge in algorithmic complexity"',
+        "LSTM",
+        "dual",
+    ),
+    (
+        '000 VI.A: the third loop "consistently provides measurable gains over the Dual-Loop configuration"',
+        "dual",
+        "triple",
+    ),
+)
+BACKBONES = (
+    ('000 VI.A: Swin "further improves accuracy and CIDEr"', "triple", "triple, Swin-B"),
+    (
+        '000 VI.A: FuseLIP "achieves the strongest results across all metrics"',
+        "triple, Swin-B",
+        "triple, FuseLIP",
+    ),
+)
+
+
+def claims(data: str, *sentences: tuple[str, str, str]) -> list[Claim]:
+    """Return each sentence as two claims: by ROUGE-L and by CIDEr.
+
+    ROUGE-L has a margin of half a point. The scale of the paper's CIDEr is unknown, so only its direction
     compares (000-13).
     """
-    return [
-        Claim(
-            f"{text}, {on} (ROUGE-L)",
-            lower={"model": less},
-            higher={"model": than},
-            margin=0.005,
-            metric="rouge_l",
-        ),
-        Claim(f"{text}, {on} (CIDEr)", lower={"model": less}, higher={"model": than}, metric="cider"),
-    ]
-
-
-def loops(on: str) -> list[Claim]:
-    return [
-        *better('000 VI.A: "structured recurrence provides a crucial edge in algorithmic complexity"', "LSTM", "dual", on),
-        *better(
-            '000 VI.A: the third loop "consistently provides measurable gains over the Dual-Loop configuration"',
-            "dual", "triple", on,
-        ),
-    ]  # fmt: skip
-
-
-def backbones(on: str) -> list[Claim]:
-    return [
-        *better('000 VI.A: Swin "further improves accuracy and CIDEr"', "triple", "triple, Swin-B", on),
-        *better(
-            '000 VI.A: FuseLIP "achieves the strongest results across all metrics"',
-            "triple, Swin-B",
-            "triple, FuseLIP",
-            on,
-        ),
-    ]
+    pairs = []
+    for text, lower, higher in sentences:
+        variants = {"lower": {"model": lower}, "higher": {"model": higher}}
+        pairs += [
+            Claim(f"{text}, {data} (ROUGE-L)", **variants, margin=0.005, metric="rouge_l"),
+            Claim(f"{text}, {data} (CIDEr)", **variants, metric="cider"),
+        ]
+    return pairs
 
 
 def report(targets: Iterable[Target], *halting: str) -> list[Part]:
-    """`targets`: of the backbones that there are; `halting`: what is drawn of runs that halt."""
+    """Return the report.
+
+    Args:
+        targets: The published values of the preset's backbones.
+        halting: The metrics of halting that learning curves show.
+    """
     return [
         Table(
             "table1",
@@ -193,7 +239,7 @@ def report(targets: Iterable[Target], *halting: str) -> list[Part]:
             "parameters",
             counted={"trained_params": 20_976_642},
             targets=PARAMETERS,
-            title="How many parameters ImageHRM (triple) on ResNet-18 trains (section IV.A)",
+            title="Trained parameters of ImageHRM (triple) on ResNet-18 (section IV.A)",
         ),
         Captions("captions"),
         Curve(
@@ -201,7 +247,7 @@ def report(targets: Iterable[Target], *halting: str) -> list[Part]:
             x="eval.depth",
             y="token_accuracy",
             by="model",
-            title="Token accuracy by segments at test, same weights",
+            title="Token accuracy by number of segments at test, same weights",
         ),
         LearningCurves(metrics=("train_loss", "selection_loss", "selection_token_accuracy", *halting)),
     ]
@@ -212,7 +258,7 @@ study = Study(
     presets={
         "quick": RunConfig(
             data=PhantomCaptions(),
-            model=ImageHRM(**TRAINED, **SMALL),
+            model=ImageHRM(**SMALL_BACKBONE, **SMALL),
             train=TRAIN,
             resources=Resources(gpus=0),
         ),
@@ -223,12 +269,14 @@ study = Study(
         "quick": grid(
             {
                 "model": {
-                    name: made for name, made in models(TRAINED, SMALL, {}, {}).items() if "above" not in name
+                    name: variant
+                    for name, variant in models(SMALL_BACKBONE, SMALL, {}, {}).items()
+                    if "above" not in name
                 }
             }
         ),
         **{
-            preset: grid({"model": models({}, {}, OTHERS, {"without ACT": "batch"})})
+            preset: grid({"model": models({}, {}, OTHER_BACKBONES, {"without ACT": "batch"})})
             for preset in ("standard", "paper")
         },
     },
@@ -239,9 +287,9 @@ study = Study(
         **dict.fromkeys(("standard", "paper"), report((*TABLE_I, *PARAMETERS), "supervision_steps_used")),
     },
     claims={
-        "quick": loops("asked of synthetic captions"),
-        "standard": [*loops("asked of MedPix 2.0"), *backbones("asked of MedPix 2.0")],
-        "paper": [*loops("ROCOv2"), *backbones("ROCOv2")],
+        "quick": claims("on synthetic captions", *LOOPS),
+        "standard": claims("on MedPix 2.0", *LOOPS, *BACKBONES),
+        "paper": claims("ROCOv2", *LOOPS, *BACKBONES),
     },
     deviations=(
         *(Deviation(field=field, ours=ours, why=why) for field, ours, why in ASSUMED),

@@ -1,19 +1,23 @@
-"""Which vision encoder does a tiny recursive captioner need, how deep must it think, and how far must
-gradients flow?
+"""Which encoder, recursion depth and gradient does a tiny recursive captioner need?
 
 Table II of the captioning paper (000, section VI.A): ImageTRM with ResNet-18, Swin-Tiny and FuseLIP on
-ROCOv2. Published: ROUGE-L 0.191, 0.199, 0.155; CIDEr 0.388, 0.449, 0.378, on a scale that is not stated
-(000-13). The paper trains through the whole recursion, TRM's code through its last cycle (000-9): both are
-here, and cycles T and latent steps n around TRM's 3 and 6. The abstract's claim is that ImageTRM with Swin
-outperforms ImageHRM (triple) with FuseLIP. Its numbers say so by CIDEr (0.449 and 0.438) and not by ROUGE-L
-(0.199 and 0.234), and those of ImageHRM are from before a leak was mended (000-7, 000-12). Read with it:
-FuseLIP that is told the caption as it was trained (`leaky`, 000-7) is shown for what it is, and never
-compared. FuseLIP starts from random weights here and is trained on the study's own captions, where the
-paper's was trained on CC3M before. Quick runs on generated captions, with a small CNN that is trained along
-and a frozen FuseLIP on a stand-in image tokenizer. It demonstrates the run and decides no claim: its 95 %
-intervals are ±0.03 wide, the claims' margin is 0.005. How deep it must think, EMA and ImageHRM beside it are
-asked by the preset standard. "~7M" parameters are counted: 7,345,154. Cost: quick, 16 minutes on 2 cores; cpu
-(MedPix 2.0, small, 6 runs), 21 minutes; standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.
+ROCOv2. The paper's gradient goes through the whole recursion, that of TRM's code through the last cycle
+(000-9). This study has both, and varies cycles T and latent steps n around TRM's 3 and 6.
+
+Published: ROUGE-L 0.191, 0.199, 0.155; CIDEr 0.388, 0.449, 0.378, on a scale that is not stated (000-13). The
+abstract claims that ImageTRM with Swin outperforms ImageHRM (triple) with FuseLIP. Its numbers support that
+by CIDEr (0.449 and 0.438) and not by ROUGE-L (0.199 and 0.234), and those of ImageHRM are from before a leak
+was fixed (000-7, 000-12).
+
+Caveats: one variant of FuseLIP sees the caption, as it was trained (`leaky`, 000-7). It shows the effect of
+the leak and is in no comparison. FuseLIP starts from random weights here and is trained on the study's own
+captions; the paper's was trained on CC3M first. "~7M" parameters are counted: 7,345,154. Quick uses generated
+captions, a small CNN that is trained with the captioner, and a frozen FuseLIP on a stand-in image tokenizer.
+Quick demonstrates the run and decides no claim: its 95 % intervals are ±0.03 wide, the claims' margin is
+0.005. The preset standard tests recursion depth, EMA and ImageHRM.
+
+Cost: quick, 16 minutes on 2 cores (measured); cpu (MedPix 2.0, small, 6 runs), 34 minutes in one process
+(measured); standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.
 
     python studies/imagetrm_backbones.py
     python studies/imagetrm_backbones.py --preset standard --data DIR
@@ -45,43 +49,64 @@ from recstudy.models import (
 from recstudy.report import Arithmetic, Captions, LearningCurves, Table
 
 TRAIN = TrainConfig(
-    epochs=12, batch_size=32, halt_weight=0.5, learning_rate=3e-3, schedule="update", warmup=0.1, weight_decay=0.1, beta2=0.95,
-    gradient_clip=1.0, ema_decay=0.98,
-)  # fmt: skip
+    epochs=12,
+    batch_size=32,
+    halt_weight=0.5,
+    learning_rate=3e-3,
+    schedule="update",
+    warmup=0.1,
+    weight_decay=0.1,
+    beta2=0.95,
+    gradient_clip=1.0,
+    ema_decay=0.98,
+)
 PAPER = TRAIN.model_copy(
     update={
-        "epochs": 50, "batch_size": 64, "supervision_steps": 4, "evaluation_steps": 4, "halting": "sample", "learning_rate": 1e-4,
-        "warmup": 0.043, "gradient_clip": 0.0, "ema_decay": 0.999, "precision": "bfloat16",
+        "epochs": 50,
+        "batch_size": 64,
+        "supervision_steps": 4,
+        "evaluation_steps": 4,
+        "halting": "sample",
+        "learning_rate": 1e-4,
+        "warmup": 0.043,
+        "gradient_clip": 0.0,
+        "ema_decay": 0.999,
+        "precision": "bfloat16",
     }
-)  # fmt: skip
-ASSUMED = (  # what the paper leaves blank
-    ("train.supervision_steps", 4, "at most; TRM has 16"),
-    ("train.evaluation_steps", 4, "all of them, as TRM"),
+)
+# Settings that the paper does not state.
+ASSUMED = (
+    ("train.supervision_steps", 4, "maximum number of steps; TRM has 16"),
+    ("train.evaluation_steps", 4, "all steps, as in TRM"),
     ("train.exploration", 0.1, "TRM's"),
     ("train.halt_weight", 0.5, "TRM's code; 1 in its text"),
     ("train.loss", "softmax", "TRM has stablemax"),
-    ("train.caption_mean", "caption", "each caption counts the same, as a sequence does in TRM"),
-    ("train.batch_size", 64, "TRM has 768, of much shorter sequences"),
+    ("train.caption_mean", "caption", "each caption has the same weight, as a sequence has in TRM"),
+    ("train.batch_size", 64, "TRM has 768, with much shorter sequences"),
     ("train.learning_rate", 1e-4, "TRM's"),
     ("train.weight_decay", 0.1, "TRM's"),
     ("train.beta2", 0.95, "TRM's"),
     ("train.gradient_clip", 0.0, "TRM has none"),
     ("train.warmup", 0.043, "TRM's 2,000 updates, of 46,850"),
-    ("train.schedule", "update", "a cosine, where TRM stays at its rate"),
+    ("train.schedule", "update", "a cosine; TRM has a constant rate"),
     ("train.ema_decay", 0.999, "TRM's"),
     ("train.precision", "bfloat16", "TRM's"),
     ("train.selection", "validation", "by token accuracy"),
-    ("model.width", 512, "TRM's, as the heads and the width of feed-forward are"),
+    ("model.width", 512, "TRM's, like the heads and the feed-forward width"),
     ("model.cycles", 3, "TRM's T"),
     ("model.latent_steps", 6, "TRM's n"),
     (
         "model.halt_read",
         "mean",
-        "of a caption's places; the first, which TRM reads, knows the image alone behind a causal mask",
+        "mean over a caption; TRM reads the first position, which sees only the image (causal mask)",
     ),
-    ("model.halt_target", "soft", "the share of right tokens: no caption is ever right in all, as TRM asks"),
-    ("model.decode", "beam", "of 3"),
-    ("data.tokenizer", "byte", "ASCII or BPE, of which only bytes leave the size that the paper prints"),
+    (
+        "model.halt_target",
+        "soft",
+        "share of right tokens; TRM asks for a fully right answer, which a caption never is",
+    ),
+    ("model.decode", "beam", "3 beams"),
+    ("data.tokenizer", "byte", "the paper has ASCII or BPE; only bytes lead to the size that it prints"),
 )
 TABLE_II = (
     *published(
@@ -93,15 +118,15 @@ TABLE_II = (
     *published("000_table2_imagetrm", only=("cider",)),
 )
 PARAMETERS = published("000_setup", only=("params_imagetrm",))
-# no states to refine
+# The LSTM has no states to refine.
 ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.halting": "batch"}
-HRM = {"train.ema_decay": 0.0, "train.halt_threshold": 1.0}  # as in imagehrm_loops
+HRM_TRAINING = {"train.ema_decay": 0.0, "train.halt_threshold": 1.0}  # as in imagehrm_loops
 
-TRAINED = {"backbone": "small", "weights": "random", "tuned": True}
-# The likeliest caption of an unsure model is a full stop: after 4 epochs 200 of 200 by beam search, and none
-# word by word.
+SMALL_BACKBONE = {"backbone": "small", "weights": "random", "tuned": True}
+# Beam search finds the likeliest caption, which is a full stop if the model is unsure. After 4 epochs these
+# were 200 of 200 captions by beam search, and none that were decoded word by word.
 GREEDY = {"decode": "greedy"}
-# no twice as deep ones
+# Without the variants of twice the depth.
 QUICK = ("LSTM", "ImageTRM", "ImageTRM, last cycle", "ImageTRM, FuseLIP", "ImageTRM, FuseLIP, LEAKY")
 SMALL = {"width": 64, "heads": 4, "layers": 1, "cycles": 2, "latent_steps": 3}
 REPORTS = MedPix(size=64, length=64, tokenizer="word", vocabulary=1600, clean="report")
@@ -115,75 +140,108 @@ ALIGNER = Aligner(
 
 
 def models(
-    eyes: dict, size: dict, others: dict[str, dict], aligner: Aligner, epochs: int, tuned: bool
+    backbone: dict, size: dict, other_backbones: dict[str, dict], aligner: Aligner, epochs: int, tuned: bool
 ) -> dict[str, dict]:
-    """ImageTRM on each backbone; on the first one, the other gradient mode, other depths and no EMA; LSTM and
-    ImageHRM beside it.
+    """Return ImageTRM on each backbone, its ablations on the first backbone, and the LSTM and ImageHRM.
 
-    `epochs`: of FuseLIP before; `tuned`: whether it is trained with the captioner too.
+    Args:
+        backbone: The first backbone. On it run the other gradient, other depths, and no EMA.
+        size: The size of ImageTRM.
+        other_backbones: Further backbones by name.
+        aligner: FuseLIP and its image tokenizer.
+        epochs: Epochs of FuseLIP before the captioner.
+        tuned: Whether FuseLIP is also trained with the captioner.
     """
 
     def fused(mode: str) -> dict:
         settings = FuseLIPBackboneConfig(aligner=aligner, epochs=epochs, mode=mode)
         return {"backbone": "fuselip", "tuned": tuned, "fuselip": settings}
 
-    depths = {"T": {"cycles": size.get("cycles", 3)}, "n": {"latent_steps": size.get("latent_steps", 6)}}
-    deeper = {name: {field: 2 * value for field, value in fields.items()} for name, fields in depths.items()}
+    # Defaults are TRM's T and n.
+    more_cycles = size | {"cycles": 2 * size.get("cycles", 3)}
+    more_latent_steps = size | {"latent_steps": 2 * size.get("latent_steps", 6)}
     return {
-        "LSTM": {"model": ImageLSTM(**eyes), **ONE_STEP},
-        "ImageTRM": {"model": ImageTRM(**eyes, **size)},
-        "ImageTRM, last cycle": {"model": ImageTRM(**eyes, **size, gradient="last_cycle")},
-        "ImageTRM, without EMA": {"model": ImageTRM(**eyes, **size), "train.ema_decay": 0.0},
+        "LSTM": {"model": ImageLSTM(**backbone), **ONE_STEP},
+        "ImageTRM": {"model": ImageTRM(**backbone, **size)},
+        "ImageTRM, last cycle": {"model": ImageTRM(**backbone, **size, gradient="last_cycle")},
+        "ImageTRM, without EMA": {"model": ImageTRM(**backbone, **size), "train.ema_decay": 0.0},
+        "ImageTRM, twice the T": {"model": ImageTRM(**backbone, **more_cycles)},
+        "ImageTRM, twice the n": {"model": ImageTRM(**backbone, **more_latent_steps)},
         **{
-            f"ImageTRM, twice the {name}": {"model": ImageTRM(**eyes, **size | more)}
-            for name, more in deeper.items()
+            f"ImageTRM, {name}": {"model": ImageTRM(**other_backbone, **size)}
+            for name, other_backbone in other_backbones.items()
         },
-        **{f"ImageTRM, {name}": {"model": ImageTRM(**other, **size)} for name, other in others.items()},
         "ImageTRM, FuseLIP": {"model": ImageTRM(**fused("prefix_causal"), **size)},
         "ImageTRM, FuseLIP of the image": {"model": ImageTRM(**fused("image_only"), **size)},
         "ImageTRM, FuseLIP, LEAKY": {"model": ImageTRM(**fused("leaky"), **size)},
-        "ImageHRM (triple)": {"model": ImageHRM(**eyes), **HRM},
-        "ImageHRM (triple), FuseLIP": {"model": ImageHRM(**fused("prefix_causal")), **HRM},
+        "ImageHRM (triple)": {"model": ImageHRM(**backbone), **HRM_TRAINING},
+        "ImageHRM (triple), FuseLIP": {"model": ImageHRM(**fused("prefix_causal")), **HRM_TRAINING},
     }
 
 
-def claims(on: str) -> list[Claim]:
-    """Sentences about Table II, by ROUGE-L and half a point: of recursion, its gradient, EMA, Swin, and of
-    ImageHRM beside it.
+# Sentence of the paper, lower variant, higher variant.
+SENTENCES = (
+    ("VI.A: recursion does better than a net of fixed depth, the LSTM", "LSTM", "ImageTRM"),
+    (
+        'IV.B: gradients through the whole recursion ensure "precise gradient flow and robust convergence"',
+        "ImageTRM, last cycle",
+        "ImageTRM",
+    ),
+    (
+        'VI.A: Swin\'s features "are uniquely suited to seed" the tiny recursive core',
+        "ImageTRM",
+        "ImageTRM, Swin-T",
+    ),
+    (
+        'VI.A: FuseLIP "was outperformed by the simpler Swin integration in the tiny regime"',
+        "ImageTRM, FuseLIP",
+        "ImageTRM, Swin-T",
+    ),
+    (
+        'IV.B: EMA "is critical for the convergence of tiny recursive networks"',
+        "ImageTRM, without EMA",
+        "ImageTRM",
+    ),
+)
+HEADLINE = (
+    '000 abstract: "the tiny ImageTRM with a Swin backbone surprisingly outperforms" ImageHRM (triple) with'
+    " FuseLIP"
+)
 
-    The headline is asked by CIDEr too, which is all that bears it out in the paper. "Rivaling" is said there
-    of a CIDEr of 0.388 against 0.478, so that a difference of 0.1 either way is within it.
+
+def claims(data: str) -> list[Claim]:
+    """Return the sentences about Table II. The margin is half a point of ROUGE-L.
+
+    The headline is a claim by CIDEr too, because only CIDEr supports it in the paper. "Rivaling" describes a
+    CIDEr of 0.388 against 0.478 there, so a difference of 0.1 either way counts as rivaling.
     """
-
-    def better(text: str, less: str, than: str) -> Claim:
-        return Claim(
-            f"000 {text}, {on}", lower={"model": less}, higher={"model": than}, margin=0.005, metric="rouge_l"
-        )
-
-    headline = (
-        'abstract: "the tiny ImageTRM with a Swin backbone surprisingly outperforms" ImageHRM (triple) with'
-        " FuseLIP"
-    )
-    rivals = {"less": {"model": "ImageHRM (triple)"}, "than": {"model": "ImageTRM"}}
-    contest = {"less": {"model": "ImageHRM (triple), FuseLIP"}, "than": {"model": "ImageTRM, Swin-T"}}
-
+    contest = {"lower": {"model": "ImageHRM (triple), FuseLIP"}, "higher": {"model": "ImageTRM, Swin-T"}}
     return [
-        better("VI.A: recursion does better than a net of fixed depth, the LSTM", "LSTM", "ImageTRM"),
-        better('IV.B: gradients through the whole recursion ensure "precise gradient flow and robust convergence"',
-               "ImageTRM, last cycle", "ImageTRM"),
-        better("VI.A: Swin's features \"are uniquely suited to seed\" the tiny recursive core", "ImageTRM", "ImageTRM, Swin-T"),
-        better('VI.A: FuseLIP "was outperformed by the simpler Swin integration in the tiny regime"',
-               "ImageTRM, FuseLIP", "ImageTRM, Swin-T"),
-        better('IV.B: EMA "is critical for the convergence of tiny recursive networks"', "ImageTRM, without EMA", "ImageTRM"),
-        Claim(f"000 {headline}, {on} (ROUGE-L)", **contest, margin=0.005, metric="rouge_l"),
-        Claim(f"000 {headline}, {on} (CIDEr)", **contest, metric="cider"),
-        Claim(f'000 VI.A: ImageTRM-ResNet is "rivaling the much larger ImageHRM (Triple) baseline", {on} (CIDEr)',
-              **rivals, within=0.1, metric="cider"),
-    ]  # fmt: skip
+        *(
+            Claim(
+                f"000 {text}, {data}",
+                lower={"model": lower},
+                higher={"model": higher},
+                margin=0.005,
+                metric="rouge_l",
+            )
+            for text, lower, higher in SENTENCES
+        ),
+        Claim(f"{HEADLINE}, {data} (ROUGE-L)", **contest, margin=0.005, metric="rouge_l"),
+        Claim(f"{HEADLINE}, {data} (CIDEr)", **contest, metric="cider"),
+        Claim(
+            '000 VI.A: ImageTRM-ResNet is "rivaling the much larger ImageHRM (Triple) baseline",'
+            f" {data} (CIDEr)",
+            lower={"model": "ImageHRM (triple)"},
+            higher={"model": "ImageTRM"},
+            within=0.1,
+            metric="cider",
+        ),
+    ]
 
 
 def report(*halting: str) -> list:
-    """`halting`: what is drawn of runs that halt."""
+    """Return the report. `halting` are the metrics of halting that learning curves show."""
     return [
         Table(
             "table2",
@@ -210,7 +268,7 @@ def report(*halting: str) -> list:
             "parameters",
             counted={"trained_params": 7_345_154},
             targets=PARAMETERS,
-            title="How many parameters ImageTRM on ResNet-18 trains (section IV.A)",
+            title="Trained parameters of ImageTRM on ResNet-18 (section IV.A)",
         ),
         Captions("captions"),
         LearningCurves(metrics=("train_loss", "selection_loss", "selection_token_accuracy", *halting)),
@@ -222,13 +280,13 @@ study = Study(
     presets={
         "quick": RunConfig(
             data=PhantomCaptions(),
-            model=ImageTRM(**TRAINED, **SMALL),
+            model=ImageTRM(**SMALL_BACKBONE, **SMALL),
             train=TRAIN,
             resources=Resources(gpus=0),
         ),
         "cpu": RunConfig(
             data=REPORTS,
-            model=ImageTRM(**TRAINED, **GREEDY, **SMALL),
+            model=ImageTRM(**SMALL_BACKBONE, **GREEDY, **SMALL),
             train=TRAIN,
             resources=Resources(gpus=0),
         ),
@@ -237,13 +295,17 @@ study = Study(
     },
     variants={
         "quick": grid(
-            {"model": {name: models(TRAINED, SMALL, {}, ALIGNER, 10, tuned=False)[name] for name in QUICK}}
+            {
+                "model": {
+                    name: models(SMALL_BACKBONE, SMALL, {}, ALIGNER, 10, tuned=False)[name] for name in QUICK
+                }
+            }
         ),
         "cpu": grid(
             {
                 "model": {
-                    "LSTM": {"model": ImageLSTM(**TRAINED, **GREEDY)},
-                    "ImageTRM": {"model": ImageTRM(**TRAINED, **GREEDY, **SMALL)},
+                    "LSTM": {"model": ImageLSTM(**SMALL_BACKBONE, **GREEDY)},
+                    "ImageTRM": {"model": ImageTRM(**SMALL_BACKBONE, **GREEDY, **SMALL)},
                 }
             }
         ),
@@ -261,9 +323,9 @@ study = Study(
     seeds={"quick": 3, "cpu": 3, "standard": 2, "paper": 3},
     max_seeds={"quick": 10},
     claims={
-        "quick": claims("asked of synthetic captions")[:2],
-        "cpu": claims("asked of MedPix 2.0")[:1],
-        "standard": claims("asked of MedPix 2.0"),
+        "quick": claims("on synthetic captions")[:2],
+        "cpu": claims("on MedPix 2.0")[:1],
+        "standard": claims("on MedPix 2.0"),
         "paper": claims("ROCOv2"),
     },
     report={

@@ -1,13 +1,19 @@
 """Where does a trained MicarVLMoE look, and which experts write which words?
 
-Figures 3, 7 and 8 of 003: feature maps of the multiscale encoder; self- and cross-attention over image and
-words, on COVCTR and on MMR; experts by layer and token, on COVCTR. They show single examples, so the loads
-and entropies over the whole test set stand beside them: with balance and without, weighted (paper) and as the
-published code adds experts, whose router learns from the balance alone (003-1).
-Read with it: attention maps say where a layer reads, not why a word was chosen. Quick runs on generated
-captions. It demonstrates the run and decides no claim: its 95 % interval is ±2.8 points wide, the claim's
-margin is 1. Cost: quick, 17 minutes on 2 cores (measured); standard (MedPix 2.0), an hour of a GPU; paper
-(COVCTR, and one model on MMR), see --dry-run.
+Figures 3, 7 and 8 of the MicarVLMoE paper (003): feature maps of the multiscale encoder; self- and
+cross-attention over image and words, on COVCTR and on MMR; experts by layer and token, on COVCTR. The figures
+show single examples, so this study also reports loads and entropies over the whole test set. The variants
+have the balance loss or not. Their experts are weighted, as in the paper, or added as in the published code,
+whose router learns from the balance loss alone (003-1).
+
+Published: no number for load balancing.
+
+Caveats: attention maps show where a layer reads, not why a word was chosen. Quick uses generated captions.
+Quick demonstrates the run and decides no claim: its 95 % interval is ±2.8 points wide, the claim's margin is
+1.
+
+Cost: quick, 17 minutes on 2 cores (measured); standard (MedPix 2.0), an hour of a GPU; paper (COVCTR, and one
+model on MMR), see --dry-run.
 
     python studies/micar_routing.py
     python studies/micar_routing.py --preset standard --data DIR --export pdf
@@ -38,25 +44,45 @@ from recstudy.report import (
 )
 
 TRAIN = TrainConfig(
-    epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",
-    caption_mean="batch", weight_decay=5e-5, patience=50, ema_decay=0.0,
-)  # fmt: skip
-# its code; it writes all captions of the split, each epoch
-SELECTED = TRAIN.model_copy(update={"score": "report_score"})
-QUICK = TRAIN.model_copy(
+    epochs=100,
+    batch_size=16,
+    optimizer="adamw",
+    amsgrad=True,
+    learning_rate=1e-4,
+    backbone_learning_rate=5e-5,
+    schedule="step",
+    caption_mean="batch",
+    weight_decay=5e-5,
+    patience=50,
+    ema_decay=0.0,
+)
+# As in the published code: it writes all captions of the validation split after each epoch.
+PAPER_TRAIN = TRAIN.model_copy(update={"score": "report_score"})
+QUICK_TRAIN = TRAIN.model_copy(
     update={"epochs": 8, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0}
 )
 SMALL = MicarVLMoE(
-    backbone="small", weights="random", pyramid_width=16, width=64, heads=4, latent=96, rope_dims=6, encoder_layers=1,
-    decoder_layers=2, ffn_width=128, experts=4,
-)  # fmt: skip
+    backbone="small",
+    weights="random",
+    pyramid_width=16,
+    width=64,
+    heads=4,
+    latent=96,
+    rope_dims=6,
+    encoder_layers=1,
+    decoder_layers=2,
+    ffn_width=128,
+    experts=4,
+)
 REPORTS = {"tokenizer": "word", "clean": "report", "length": 80}
 
 
-def claim(asked: str) -> Claim:
-    """003 shows it of COVCTR, and prints no number of it: a point of the largest expert's share."""
+def claim(data: str) -> Claim:
+    """Return the claim about load balancing. The paper prints no number, so the margin is one point of the
+    largest expert's share.
+    """
     return Claim(
-        f'003 V.D: "effective load balancing without expert overload" is the balance loss\'s, {asked}',
+        f'003 V.D: "effective load balancing without expert overload" is the balance loss\'s, {data}',
         lower={"variant": "full"},
         higher={"variant": "w/o lb loss"},
         margin=1.0,
@@ -96,9 +122,11 @@ REPORT = [
 study = Study(
     name="micar_routing",
     presets={
-        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, resources=Resources(gpus=0)),
+        "quick": RunConfig(
+            data=PhantomCaptions(), model=SMALL, train=QUICK_TRAIN, resources=Resources(gpus=0)
+        ),
         "standard": RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
-        "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=SELECTED),
+        "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=PAPER_TRAIN),
     },
     variants={"quick": ROWS, "standard": ROWS, "paper": [*ROWS, ON_MMR]},
     seeds={"quick": 3, "standard": 3, "paper": 3},
@@ -111,13 +139,13 @@ study = Study(
         ],
     },
     claims={
-        "quick": [claim("asked of synthetic captions")],
-        "standard": [claim("asked of MedPix 2.0")],
+        "quick": [claim("on synthetic captions")],
+        "standard": [claim("on MedPix 2.0")],
         "paper": [claim("COVCTR")],
     },
     deviations=[
         *deviations("003_code"),
-        Deviation(field="data.vocabulary", paper=2046, ours=20_000, why="room for all words of MMR"),
+        Deviation(field="data.vocabulary", paper=2046, ours=20_000, why="large enough for all words of MMR"),
     ],
 )
 
