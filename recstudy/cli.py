@@ -26,7 +26,7 @@ from recstudy.papers import by_name
 from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
-from recstudy.records import Results, held
+from recstudy.records import Results, is_locked
 from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
@@ -350,7 +350,7 @@ def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outda
 def reasons(runs: Iterable[Run], results: Results) -> set[str]:
     """Tell why runs have no numbers, each reason once; without runs that another process works on."""
     folders = (results.run(run.id) for run in runs)
-    return {reason for folder in folders if (reason := folder.reason) and not held(folder.lock)}
+    return {reason for folder in folders if (reason := folder.reason) and not is_locked(folder.lock)}
 
 
 def exit_code(failures: set[str]) -> int:

@@ -25,7 +25,7 @@ from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.records import (
     Json,
-    Later,
+    LateMetric,
     Measured,
     Result,
     Results,
@@ -34,7 +34,7 @@ from recstudy.records import (
     write_record,
     write_whole,
 )
-from recstudy.records.schema import now
+from recstudy.records.schema import current_time
 from recstudy.report.examples import kept_answers
 from recstudy.report.names import metric, number, plural
 from recstudy.report.study_records import load_study
@@ -103,7 +103,7 @@ def evaluate(
     return is_complete
 
 
-def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: Path) -> dict[str, Later]:
+def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: Path) -> dict[str, LateMetric]:
     """Write the metrics that a run lacks into its folder, and return them."""
     folder = results.run(run_id)
     result, earlier_metrics = (
@@ -129,7 +129,9 @@ def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: P
         new = {name: _compute_metric(name, answers, "weights") for name in names}
     if FLOOR in metrics:
         flipped = flips(_config(folder.config), result, _weights(results, run_id), data)
-        new[FLOOR] = Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now())
+        new[FLOOR] = LateMetric(
+            value=max(flipped.values()), by_class={**flipped}, how="weights", date=current_time()
+        )
     if new:
         with locked_run_folder(str(folder.path), results.store) as place:
             earlier_metrics = read_record(place.measured, Measured) or Measured()
@@ -190,16 +192,16 @@ def _metrics_to_compute(
     return [name for name in names if result.metrics.get(name) is None]
 
 
-def _compute_metric(name: str, answers: Answers, source: MetricSource) -> Later:
+def _compute_metric(name: str, answers: Answers, source: MetricSource) -> LateMetric:
     values, undefined, unavailable, raised = measured(answers, [name])
-    return Later(
+    return LateMetric(
         value=values.get(name),
         by_class={part.removeprefix(f"{name}."): value for part, value in values.items() if part != name},
         undefined=undefined,
         unavailable=unavailable.get(name, ""),
         raised=bool(raised),
         how=source,
-        date=now(),
+        date=current_time(),
         tokenizer=TASKS[answers.task].cut_by(name, answers) if name in values else "",
     )
 
@@ -274,7 +276,7 @@ def _config(file: Path) -> RunConfig:
     return RunConfig.model_validate(settings)
 
 
-def _value(name: str, computed_metric: Later) -> str:
+def _value(name: str, computed_metric: LateMetric) -> str:
     if computed_metric.value is None:
         return f"is not available: {computed_metric.unavailable or 'no class can be judged'}"
     return f"{number(name, computed_metric.value)} {metric(name).unit}".strip()

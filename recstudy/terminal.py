@@ -139,46 +139,52 @@ def flops(peta: float) -> str:
 
 
 def stop_on_sigterm() -> None:
-    """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it
-    starts.
+    """Make SIGTERM, and SIGHUP of a closed terminal, raise KeyboardInterrupt like Ctrl-C.
 
-    So does a terminal that is closed, except for who started this by `nohup`.
+    Ray installs its own handler, so this must be called again after Ray starts.
     """
     on_sigterm(signal.default_int_handler)
+    # `nohup` ignores SIGHUP; then the program continues after the terminal is closed.
     if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
         on_sigterm(signal.default_int_handler, signal.SIGHUP)
 
 
 def on_sigterm(handler: Callable[..., Any] | int, number: int = signal.SIGTERM) -> None:
-    """Set what SIGTERM, or another signal, does. Python lets only the main thread do so; in any other one
-    nothing changes.
-    """
-    if threading.current_thread() is threading.main_thread():
+    """Set the handler of SIGTERM, or of another signal. Outside of the main thread, do nothing."""
+    if threading.current_thread() is threading.main_thread():  # Python allows handlers only there
         signal.signal(number, handler)
 
 
 @contextmanager
 def sigterm_restored() -> Iterator[None]:
-    """Restore after the block what SIGTERM and SIGHUP do before it."""
+    """Restore the handlers of SIGTERM and SIGHUP after the block."""
     old_handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
         for number, handler in old_handlers.items():
-            if handler is not None:  # one that Python has not set cannot be set again
+            if handler is not None:  # a handler that Python has not set cannot be restored
                 on_sigterm(handler, number)
 
 
 class Draining:
-    """Whether this process was asked to end once what is under way has left."""
+    """Ends a study in order: after the first SIGTERM, each run finishes its epoch and saves a checkpoint.
+
+    Attributes:
+        is_requested: Whether the first SIGTERM has arrived.
+    """
 
     def __init__(self) -> None:
         self.is_requested = False
 
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
-        """Within the block, let the first SIGTERM ask; one more is a stop like any other, and so is the end
-        of what was asked.
+        """Let the first SIGTERM in the block set `is_requested`.
+
+        A second SIGTERM and Ctrl-C raise KeyboardInterrupt at once.
+
+        Raises:
+            KeyboardInterrupt: At the end of the block, if `is_requested` was set.
         """
         on_sigterm(self._request)
         try:
@@ -251,7 +257,7 @@ def finish(work: Callable[[], int]) -> NoReturn:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 # one more ends what is left to clean up, at once and without a word
                 signal.signal(number, signal.SIG_DFL)
-            print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
+            print("Stopped. Finished work is kept. Run the same command to resume.", file=sys.stderr)
             sys.exit(130)
 
 

@@ -101,7 +101,7 @@ class Import:
             read_official,
         )
         from recstudy.models.networks.sequence import SequenceNetwork
-        from recstudy.records.schema import Initial, now
+        from recstudy.records.schema import Initial, current_time
         from recstudy.train.initial import Weights, sha256
 
         checkpoint = _checkpoint(self.file)
@@ -128,7 +128,7 @@ class Import:
             sha256=sha256(checkpoint),
             names=self.family,
             settings=settings,
-            date=now(),
+            date=current_time(),
         )
         weights = Weights(from_official(network, official_state, checkpoint), about)
         return config.with_changes({"train.init_from": weights.digest}), weights
@@ -295,7 +295,7 @@ class Export:
             f"```bash\n{command}\n```",
             "\n".join(["| metric, on the test split | value |", "| --- | --- |", *rows]),
             (
-                f"Weights: {'; '.join(filter(None, [provenance.begun, origin]))}. Code: {commit}. Finished"
+                f"Weights: {'; '.join(filter(None, [provenance.initial_weights, origin]))}. Code: {commit}. Finished"
                 f" {provenance.finished}."
             ),
             (

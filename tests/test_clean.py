@@ -99,20 +99,26 @@ def remove_orphans(results: Results, capsys, code: str = "0") -> str:
     return cleaned(results, capsys, "--orphans", "--yes", code=code)
 
 
-TEMPORARY = (10, "left half-written by a killed process")
+TEMPORARY = (10, "half-written by a killed process")
 CAN_GO = {
-    "recstudy-4u1b": (100, "Ray's scratch of a killed driver"),
+    "recstudy-4u1b": (100, "Ray's temporary files of a killed driver"),
     "runs/cut/.epochs.jsonl.7.tmp": TEMPORARY,
     "runs/done/.epochs.jsonl.7.tmp": TEMPORARY,
-    "runs/done/checkpoint-000001.pt": (1000, "a checkpoint of a finished run"),
+    "runs/done/checkpoint-000001.pt": (1000, "checkpoint of a finished run"),
     "runs/failed/.epochs.jsonl.7.tmp": TEMPORARY,
-    "runs/failed/checkpoint-000001.pt": (1000, "a checkpoint of a failed run, which would begin anew"),
-    "runs/failed/hang-0.log": (5, "where a run hung, which the next command would tell"),
+    "runs/failed/checkpoint-000001.pt": (
+        1000,
+        "checkpoint of a failed run, which would start from the beginning",
+    ),
+    "runs/failed/hang-0.log": (5, "stack traces of a hang, which the next attempt would report"),
     "runs/orphan/.epochs.jsonl.7.tmp": TEMPORARY,
     "runs/stopped/.epochs.jsonl.7.tmp": TEMPORARY,
-    "runs/stopped/checkpoint-000001.pt": (1000, "a checkpoint of a stopped run, which would begin anew"),
+    "runs/stopped/checkpoint-000001.pt": (
+        1000,
+        "checkpoint of a stopped run, which would start from the beginning",
+    ),
     "runs/trial/.epochs.jsonl.7.tmp": TEMPORARY,
-    "studies/depths/quick/.plan.json.7.tmp": (1, "left half-written by a killed process"),
+    "studies/depths/quick/.plan.json.7.tmp": (1, "half-written by a killed process"),
 }
 
 
@@ -120,7 +126,7 @@ def test_reclaimable_files_are_needed_by_no_report_and_no_running_run(results):
     """A run that no study names goes only when that is asked for."""
     with locked(results.run("busy").lock):
         assert dict(sorted(reclaimable_files(results).items())) == CAN_GO
-    assert reclaimable_files(results, orphans=True)["runs/orphan"] == (1012, "no study names this run")
+    assert reclaimable_files(results, orphans=True)["runs/orphan"] == (1012, "no study plans this run")
 
 
 def test_half_written_file_of_a_living_writer_is_not_listed(results):
@@ -136,7 +142,7 @@ def test_half_written_file_of_a_living_writer_is_not_listed(results):
         assert not any(name.startswith(("studies/", "recstudy-")) for name in reclaimable_files(results))
     assert reclaimable_files(results)["studies/depths/quick/report/.report.html.7.tmp"] == (
         4,
-        "left half-written by a killed process",
+        "half-written by a killed process",
     )
 
 
@@ -144,8 +150,8 @@ def test_the_command_shows_first_and_removes_with_yes(results, capsys):
     old_files = sorted(results.root.rglob("*"))
     with locked(results.run("busy").lock):
         output = cleaned(results, capsys, "--orphans")
-        assert "no study names this run" in output
-        assert "0.0 MB in all. Nothing was removed; --yes removes it." in output
+        assert "no study plans this run" in output
+        assert "0.0 MB in total. Nothing was removed. Add --yes to remove these files." in output
         assert sorted(path for path in results.root.rglob("*") if path.name != "lock") == old_files
 
         assert "Removed 12 files and folders" in remove_orphans(results, capsys)
@@ -191,7 +197,7 @@ def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, m
 def test_no_orphan_is_removed_while_a_driver_holds_a_study(results, capsys):
     """It may have taken the orphan for finished, and has not written its plan yet."""
     with results.holding("another", "quick"):
-        assert "another/quick is in use, and its runs may be named at any moment" in remove_orphans(
+        assert "another/quick is in use, and its driver may plan more runs" in remove_orphans(
             results, capsys, "2"
         )
     assert results.run("orphan").path.exists()
@@ -281,7 +287,7 @@ def test_leftovers_of_a_killed_clean_go_with_the_next(results, capsys):
     (left,) = results.root.glob("runs/.orphan.*.tmp")
     assert (
         reclaimable_files(results)[str(left.relative_to(results.root))][1]
-        == "left half-removed by a killed process"
+        == "half-removed by a killed process"
     )
 
     remove_orphans(results, capsys)
@@ -301,7 +307,7 @@ def test_run_named_by_a_damaged_record_is_no_orphan(results, capsys):
     plan.write_text('{"runs": [[0')
     output = remove_orphans(results, capsys, "2")
     assert "plan.json is damaged" in output
-    assert "Until then no run counts as an orphan." in output
+    assert "Until this is fixed, no run counts as an orphan." in output
     assert results.run("orphan").path.exists()
     assert not (results.root / "runs/done/checkpoint-000001.pt").exists()
 

@@ -88,8 +88,8 @@ def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(sm
     (small_disk.path / "runs/a/checkpoint-000001.pt").write_bytes(b"x" * 300_000)
     small_disk.fill()
 
-    with pytest.raises(StorageError, match=r"cannot write .*log.jsonl: No space left on device. 0.0 MB are free there. "
-                       r"Checkpoints of unfinished runs take 0.3 MB; `recstudy clean .*disk` shows what can go"):  # fmt: skip
+    with pytest.raises(StorageError, match=r"cannot write .*log.jsonl: No space left on device. 0.0 MB are free on this disk. "
+                       r"Checkpoints of unfinished runs take 0.3 MB; `recstudy clean .*disk` lists removable files"):  # fmt: skip
         append_line(log, {"epoch": 1, "text": "x" * 100_000})
     with pytest.raises(StorageError, match="No space left on device"):
         write_whole(small_disk.path / "recstudy.json", "x" * 100_000)
@@ -105,7 +105,7 @@ def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast, monkeypatch
     small_disk.bar()
 
     with pytest.raises(
-        StorageError, match=r"Read-only file system. Make it writable again, or give another folder"
+        StorageError, match=r"Read-only file system. Make it writable, or give another folder"
     ):
         write_whole(small_disk.path / "file", "text")
 
@@ -120,7 +120,9 @@ def test_a_folder_that_went_away_is_waited_for(tmp_path, fast, monkeypatch):
     folder.mkdir()
     folder.rename(tmp_path / "elsewhere")
 
-    with pytest.raises(StorageError, match="Bring its file system back; the same command then goes on"):
+    with pytest.raises(
+        StorageError, match="Mount its file system again, then run the same command to resume"
+    ):
         append_line(folder / "log", {"epoch": 0})
 
     monkeypatch.setattr(PAUSES, PATIENT)

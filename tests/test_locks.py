@@ -13,7 +13,7 @@ import pytest
 
 from recstudy.errors import StorageError
 from recstudy.files import discard
-from recstudy.records.locks import held, locked
+from recstudy.records.locks import is_locked, locked
 
 HOLD = """
 import pathlib, sys, time
@@ -40,17 +40,17 @@ def holding(lock: Path, seconds: float = 60) -> subprocess.Popen[str]:
 
 def test_a_lock_says_who_holds_it_and_is_freed_by_a_kill(tmp_path):
     lock = tmp_path / "study/lock"
-    assert not held(lock)
+    assert not is_locked(lock)
     with holding(lock) as holder:
         with pytest.raises(StorageError, match=f"in use by {name(holder.pid)}"), locked(lock):
             pass
-        assert held(lock)
+        assert is_locked(lock)
         holder.kill()
         holder.wait()
 
         with locked(lock):
             assert json.loads(lock.read_text()) == {"holder": name(os.getpid())}
-    assert not held(lock)
+    assert not is_locked(lock)
 
 
 def test_a_lock_is_waited_for_and_its_holder_named_once(tmp_path):
@@ -84,7 +84,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", none)
 
     with (
-        pytest.raises(StorageError, match=r"its file system has no locks. Mount it with locks"),
+        pytest.raises(StorageError, match=r"its file system does not support locks. Mount it with locks"),
         locked(tmp_path / "lock"),
     ):
         pass
@@ -108,7 +108,7 @@ def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
         time.sleep(1)  # it has the file open by now, and waits
         discard(lock.parent)
     has.wait()
-    assert held(lock)
+    assert is_locked(lock)
     with pytest.raises(StorageError, match=f"in use by {name(os.getpid())}"), locked(lock):
         pass
     assert sorted(os.listdir(lock.parent)) == ["lock", "mine"]
@@ -144,4 +144,4 @@ def test_checking_a_lock_disturbs_no_other_process(tmp_path):
     (tmp_path / "lock").touch()
     with open(tmp_path / "lock") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
-        assert not held(tmp_path / "lock")
+        assert not is_locked(tmp_path / "lock")

@@ -93,7 +93,7 @@ def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
     fill(second_mirror.root, result_json="who", epochs_jsonl="1\n2\n", failure_json="never sent", lock="l")
     (second_mirror.root / "runs/x/hang-0.log").write_text("stack")
 
-    second_mirror.pull(("*",), under="runs")
+    second_mirror.pull(("*",), subfolder="runs")
 
     records = {
         "result.json": "whole",
@@ -209,7 +209,7 @@ def test_a_result_is_never_there_without_its_files(tmp_path, monkeypatch):
     (tmp_path / "store/runs/x/a.pt").mkdir(parents=True)
     fill(first_mirror.root, a_pt="checkpoint", result_json="{}", zz_jsonl="1\n", weights_safetensors="w")
 
-    with pytest.raises(StorageError, match=r"the results' store fails at .*/store/runs/x/a.pt: .*irectory"):
+    with pytest.raises(StorageError, match=r"the results store fails at .*/store/runs/x/a.pt: .*irectory"):
         first_mirror.push(first_mirror.root)
 
     assert set(files(tmp_path / "store")) == {"runs/x/zz.jsonl", "runs/x/weights.safetensors"}
@@ -254,8 +254,8 @@ def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
     ("uri", "words"),
     [
         ("s4://bucket/x", r"unsupported URI scheme 's4'. Known: s3, gs, local\."),
-        ("s3://", "it names no bucket or folder, such as s3://bucket/results"),
-        ("s3://me:secret@bucket/x", r"must not hold a password.*AWS_SECRET_ACCESS_KEY"),
+        ("s3://", "the URI has no bucket or folder. Example: s3://bucket/results"),
+        ("s3://me:secret@bucket/x", r"must not contain a password.*AWS_SECRET_ACCESS_KEY"),
         (
             "s3://bucket/x?region=eu&token=secret",
             r"a password or a key.*: s3://bucket/x\?region=eu&token=\*\*\*\. Give",

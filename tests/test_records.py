@@ -63,10 +63,10 @@ def test_an_attempt_that_left_a_drained_node_and_its_successor_are_one(tmp_path)
     folder = RunFolder(tmp_path)
     for commit in ("b", "a", "b", None):
         folder.begin(Attempt(started="2026-01-01T00:00:00+00:00", commit=commit))
-    folder.drained("2020-01-01T00:00:00+00:00")  # by a clock that is wrong
+    folder.record_drain("2020-01-01T00:00:00+00:00")  # by a clock that is wrong
 
     assert folder.tries == 3
-    assert folder.told("commit") == ["b", "a"]
+    assert folder.recorded_versions("commit") == ["b", "a"]
 
 
 @pytest.mark.parametrize("content", ['{"status": "do', "[]"])
@@ -115,11 +115,11 @@ def test_files_of_a_killed_worker_are_swept(tmp_path):
     for name in (".checkpoint-000001.pt.77.tmp", "checkpoint-000002.pt"):
         (tmp_path / name).write_text("")
 
-    folder.sweep()
+    folder.remove_leftovers()
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000002.pt"]
 
     folder.finish(make_result())
-    folder.sweep()
+    folder.remove_leftovers()
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -173,7 +173,7 @@ def test_a_run_that_is_to_be_run_again_keeps_all_its_records(tmp_path):
         assert {
             file.name: file.read_text() for file in (tmp_path / f"attempt-{number}").iterdir()
         } == contents
-        assert folder.earlier == number
+        assert folder.archive_count == number
         assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"lock"}
 
 
@@ -197,9 +197,9 @@ def test_a_process_that_dies_while_it_sets_a_run_aside_loses_nothing(tmp_path, m
     monkeypatch.undo()
 
     assert folder.result.exists() == (moves == 0)
-    folder.sweep()
+    folder.remove_leftovers()
     assert {file.name: file.read_text() for file in (tmp_path / "attempt-1").iterdir()} == contents
-    assert (folder.earlier, folder.result.exists()) == (1, False)
+    assert (folder.archive_count, folder.result.exists()) == (1, False)
 
 
 @pytest.mark.parametrize("line", ['{"epoch": "1"}', "[]", "\0\0\0"])
@@ -207,7 +207,7 @@ def test_run_resumes_after_a_damaged_line_of_its_epochs(tmp_path, line):
     folder = RunFolder(tmp_path)
     folder.epochs.write_text(f'{{"epoch": 0}}\n{line}\n{{"epoch": 1}}\n{{"epoch": 2}}\n')
 
-    folder.keep_epochs(below=2)
+    folder.keep_epochs(end_epoch=2)
 
     assert [line.epoch for line in read_log(folder.epochs, EpochLine)] == [0, 1]
     assert (folder.lost_epochs(2), folder.lost_epochs(4)) == (0, 2)

@@ -108,9 +108,13 @@ def test_newer_format_is_reported_whatever_its_shape(tmp_path):
         (Failure, "{}", "class is missing"),
         (Stopped, {"epoch": 3, "score": "3"}, "score must be a number"),
         (PlanRecord, PLAN | {"runs": [[0, 0]]}, r"runs.0.2 is missing"),
-        (PlanRecord, PLAN | {"runs": [[1, 0, "x"]]}, "run 'x' names variant 1 of 1"),
-        (PlanRecord, PLAN | {"runs": [[0, 0, "../../x"]]}, "a run's id must be a name, but it is '../../x'"),
-        (PlanRecord, PLAN | {"definition": "../x"}, "the definition must be a name"),
+        (PlanRecord, PLAN | {"runs": [[1, 0, "x"]]}, "run 'x' has variant 1, but there are 1 variants"),
+        (
+            PlanRecord,
+            PLAN | {"runs": [[0, 0, "../../x"]]},
+            "a run id must be a valid name, but it is '../../x'",
+        ),
+        (PlanRecord, PLAN | {"definition": "../x"}, "the definition must be a valid name"),
         (PlanRecord, PLAN | {"report": ["table"]}, r"report.0 must be an object"),
         (
             PlanRecord,
@@ -124,7 +128,7 @@ def test_damaged_record_is_reported_in_one_line(tmp_path, kind, content, words):
     write_whole(tmp_path / "file.json", content if isinstance(content, str) else json.dumps(content))
 
     with pytest.raises(
-        StorageError, match=rf"^\S+/file\.json is damaged: {words}.*\. (Remove it and|Its run will be) run"
+        StorageError, match=rf"^\S+/file\.json is damaged: {words}.*\. (Remove it and|The next command) run"
     ) as error_info:
         read_record(tmp_path / "file.json", kind)
 

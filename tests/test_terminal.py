@@ -65,7 +65,7 @@ def test_second_stop_during_cleanup_ends_without_a_traceback(number):
         program.send_signal(number)
 
         assert program.wait(20) == -number
-        assert (error_line + program.stderr.read()).startswith("Stopped. What was finished is kept")
+        assert (error_line + program.stderr.read()).startswith("Stopped. Finished work is kept")
         assert not program.stderr.read()
 
 

@@ -20,7 +20,7 @@ from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Resources, RunSettings
 from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results
-from recstudy.records.locks import Held
+from recstudy.records.locks import LockedError
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import record_plan, recorded
@@ -145,7 +145,7 @@ def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, share
         Whether another process has recorded this plan.
     """
     hold = partial(results.holding, plan.study.name, plan.folder, on_wait=view.waits)
-    with suppress(Held):
+    with suppress(LockedError):
         lock.enter_context(hold(wait=not shared))
         return False
     if not recorded(plan, results):
@@ -160,7 +160,7 @@ def archive(rerun_ids: Collection[str], results: Results) -> None:
     """
     for run_id in rerun_ids:
         with (
-            suppress(Held),
+            suppress(LockedError),
             locked_run_folder(str(results.run(run_id).path), results.store, wait=False) as folder,
         ):
             if folder.finished and results.is_as_read(run_id):

@@ -88,8 +88,11 @@ class Runner(ABC):
     def run(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
         """Execute the runs of `source` until it has no more.
 
-        If the first runs all fail with the same error, the other runs are skipped. After SIGTERM or Ctrl-C,
-        each run saves a checkpoint at the end of its epoch, and the method returns.
+        If the first runs all fail with the same error, the other runs are skipped.
+
+        After the first SIGTERM, no further run starts. Each running one saves a checkpoint at the end of its
+        epoch and ends. Ctrl-C and a second SIGTERM end the runs at once, which loses at most the epochs since
+        the last checkpoint. In each case the method raises KeyboardInterrupt.
 
         Args:
             resources: The resources of each run, with the number of GPUs set.

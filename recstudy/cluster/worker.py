@@ -1,7 +1,8 @@
 """Execute a trial in Tune's process or on Ray Train's workers, and report its lines to Ray.
 
-After SIGTERM, each run saves a checkpoint at the end of its epoch and ends. The driver sends this request to
-an actor (messages.py), which the process of each run polls.
+After the first SIGTERM, each run saves a checkpoint at the end of its epoch and ends. The driver sends this
+request to an actor (messages.py), which the process of each run polls. Ctrl-C ends the driver, and with it the
+runs, at once.
 
 A run with several workers is a Tune trial that starts a `TorchTrainer` and passes the workers' lines to Tune:
 

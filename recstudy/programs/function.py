@@ -88,7 +88,7 @@ class RunContext:
         if wrong := not_finite(numbers):
             raise Diverged(f"step {step}: {wrong}")
         if step < self.next_step:
-            records.keep_epochs(below=step)
+            records.keep_epochs(end_epoch=step)
         self.next_step = step + 1
         line = {"epoch": step, **numbers, "seconds": round(self.seconds, 3)}
         append_line(records.epochs, line)
@@ -109,7 +109,8 @@ class RunContext:
     def should_stop(self) -> bool:
         """Return whether the function should save its state and return None, so that the run can resume.
 
-        True after Ctrl-C or SIGTERM, or when Ray drains the node, such as a spot machine.
+        True after the first SIGTERM to the study, or when Ray drains the node, such as a spot machine. Ctrl-C
+        and a second SIGTERM end the function at once instead.
         """
         heartbeat()
         return bool(self._execution.leave())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recstudy.errors import StorageError
 from recstudy.files import discard
-from recstudy.records import RunFolder, held, locked
+from recstudy.records import RunFolder, is_locked, locked
 from recstudy.records.mirror import Mirror, scratch
 
 log = logging.getLogger(__name__)
@@ -25,10 +25,10 @@ def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[Ru
     Args:
         folder: The run's folder, named by its id.
         store: The URI of the results; empty if they are in a folder.
-        wait: Wait for the lock. If false, raise `Held` at once if another process has it.
+        wait: Wait for the lock. If false, raise `LockedError` at once if another process has it.
 
     Raises:
-        Held: Another process has locked the run and `wait` is false.
+        LockedError: Another process has locked the run and `wait` is false.
         StorageError: The process with the lock gives no sign of life, or the store fails.
     """
     if not store:
@@ -63,7 +63,7 @@ def follower_run_folder(folder: str, store: str) -> Iterator[RunFolder]:
 
 def is_free(folder: str, store: str) -> bool:
     """Return whether no process has locked the run. On a store, only this machine is checked."""
-    return not held(RunFolder(_local(folder, store) if store else Path(folder)).lock)
+    return not is_locked(RunFolder(_local(folder, store) if store else Path(folder)).lock)
 
 
 def _local(folder: str, store: str) -> Path:

@@ -24,7 +24,7 @@ from recstudy.programs.base import PROGRAMS
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import canonical, flatten, run_ids
-from recstudy.records.schema import MOST, now
+from recstudy.records.schema import MAX_INTEGER, current_time
 from recstudy.records.study_schema import ImportedFile, ImportedRun
 
 PROGRAM = "table."  # prefix of the names of these programs
@@ -212,7 +212,9 @@ def read_table(path: Path) -> RunTable:
         ) from None
     lines, rows = _cells(name, text)
     date = datetime.fromtimestamp(int(changed), UTC).isoformat()
-    file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=now(), changed=date)
+    file = ImportedFile(
+        name=name, sha256=hashlib.sha256(content).hexdigest(), date=current_time(), changed=date
+    )
     table = RunTable(file, lines[1:], [])
     for head, *cells in zip(*rows, strict=True):
         table.columns += _parts(table, Column(head, cells)) if head else []
@@ -416,7 +418,7 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         key = canonical(settings)
         seed = number_of(seeds[0].cells[row]) if seeds else float(repeats[key])
         repeats[key] += 1
-        if seed is None or not (0 <= seed <= MOST and seed.is_integer()):
+        if seed is None or not (0 <= seed <= MAX_INTEGER and seed.is_integer()):
             if status != "failed":
                 table.refuse(
                     row,

@@ -31,9 +31,9 @@ from recstudy.programs.run_folder import follower_run_folder, locked_run_folder
 from recstudy.programs.settings import Resources
 from recstudy.programs.watchdog import hang_watchdog
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, read_log, write_json
-from recstudy.records.locks import Held
+from recstudy.records.locks import LockedError
 from recstudy.records.reading import record_of
-from recstudy.records.schema import now
+from recstudy.records.schema import current_time
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -102,7 +102,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
             hang_watchdog(silence, folder.hang_log(0)),
         ):
             try:
-                folder.sweep()
+                folder.remove_leftovers()
                 hang = "" if folder.finished else folder.take_hang()
                 # false if another study or an earlier driver has finished the run
                 if not group.broadcast_flag(not folder.finished and not hang):
@@ -112,7 +112,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
                     error = f"no sign of life for {limit}; it was stopped"
                     folder.fail(failure := Failure(error_class="hung", error=error, traceback=hang))
                     return failed_outcome(failure)
-                attempt = Attempt(started=now(), host=socket.gethostname(), process=os.getpid())
+                attempt = Attempt(started=current_time(), host=socket.gethostname(), process=os.getpid())
                 folder.begin(
                     replace(attempt, commit=trial.commit, dirty=trial.dirty, recstudy=trial.recstudy)
                 )
@@ -121,9 +121,9 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
                 return _execute(trial, folder, report, leave, group)
             except Exception as error:
                 return _record_failure(error, trial, group, folder)
-    except Held as held:
+    except LockedError as error:
         group.broadcast_flag(False)
-        return {"status": "held", "by": held.holder}
+        return {"status": "held", "by": error.holder}
     except StorageError as error:
         return _record_failure(error, trial, group)
 
@@ -137,7 +137,7 @@ def _execute(
     trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], group: Group
 ) -> Json:
     """Run the program. The first worker then records the result, which is always the last file written."""
-    started = now()
+    started = current_time()
     import_sent(trial.code, trial.modules)
     if trial.program:
         import_module("recstudy.programs.own").receive(trial.program)
@@ -146,24 +146,24 @@ def _execute(
     execution = Execution(trial, settings, folder, report, leave, group)
     outcome = program.run(execution)
     if execution.writes and outcome["status"] == "drained":
-        folder.drained(now())
+        folder.record_drain(current_time())
     elif execution.writes:
         provenance = {
             "commit": trial.commit,
             "dirty": any(line.dirty for line in read_log(folder.attempts, Attempt)),
-            "commits": folder.told("commit"),
-            "recstudy": ", then ".join(folder.told("recstudy")),
+            "commits": folder.recorded_versions("commit"),
+            "recstudy": ", then ".join(folder.recorded_versions("recstudy")),
             "files": folder.user_files,
-            "earlier": folder.earlier,
+            "earlier": folder.archive_count,
             "versions": versions_of(*program.packages),
             "hardware": hardware(settings.resources),
             "synthetic": settings.description.is_synthetic,
             **outcome.get("provenance", {}),
             "started": started,
-            "finished": now(),
+            "finished": current_time(),
         }
         folder.finish(record_of(Result, {**outcome, "attempts": folder.tries, "provenance": provenance}))
-        folder.sweep()
+        folder.remove_leftovers()
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(settings.score)}
 
 

@@ -140,4 +140,4 @@ def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
 
 def _untimed(row: Row) -> dict[str, object]:
     """Return the metrics of a run, without times."""
-    return {name: value for name, value in row.found.metrics.items() if not metric(name).timed}
+    return {name: value for name, value in row.result_or_empty.metrics.items() if not metric(name).timed}

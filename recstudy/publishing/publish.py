@@ -33,7 +33,7 @@ from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import whole_lines
 from recstudy.records.plans import LOOKS, read_looks, record_look
 from recstudy.records.reading import append_record, dumped
-from recstudy.records.run_folder import EARLIER
+from recstudy.records.run_folder import ARCHIVE_PREFIX
 from recstudy.records.study_schema import About, Look
 from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords, load_study
@@ -208,7 +208,7 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
                 copy(file, target)
             elif file.suffix in (".npz", ".json"):
                 left_out[ITEMS] += 1
-        for file in sorted(folder.path.glob(f"{EARLIER}-*/result.json")):
+        for file in sorted(folder.path.glob(f"{ARCHIVE_PREFIX}-*/result.json")):
             copy(file, target / file.parent.name)
     record_look(copies, plan.study, plan.folder)  # if nothing can be written in the results folder
     return left_out

@@ -51,7 +51,7 @@ from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.locks import temporary
 from recstudy.records.plans import LOOKS, read_looks
-from recstudy.records.runs import ENDED, Row, distinct
+from recstudy.records.runs import FINAL_STATUSES, Row, distinct
 from recstudy.report.names import plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.registration import description_of, digest_of, statements
@@ -220,7 +220,7 @@ def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
     compared, unchecked = Counter[str](), Counter[tuple[str, str]]()
     tolerances: dict[str, float] = {}
     for row in finished_rows(bundle):
-        folder, result = bundle.results.run(row.id), row.found
+        folder, result = bundle.results.run(row.id), row.result_or_empty
         for name, outcome in bundle.records.program.recompute(folder.answers, result).items():
             stated = result.metrics[name]
             if isinstance(outcome, str):
@@ -289,7 +289,7 @@ def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
 
 def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare claims with the digests that were dated, and looks with the dates of the runs."""
-    plan, rows = bundle.plan, [row for row in bundle.records.rows if row.status in ENDED]
+    plan, rows = bundle.plan, [row for row in bundle.records.rows if row.status in FINAL_STATUSES]
     stated = [
         (description_of(statement)[1], plan.stated.get(digest_of(statement)))
         for statement in statements(plan)
@@ -312,7 +312,7 @@ def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
         if later := sum(datetime.fromisoformat(date) > latest for date in dates if date):
             yield f"{log}: a look on {look.date} has {plural(later, 'run')} that finished later"
     seen = {run_id for look in looks for run_id in look.runs}
-    waiting = {row.variant for row in bundle.records.rows if row.status not in ENDED}
+    waiting = {row.variant for row in bundle.records.rows if row.status not in FINAL_STATUSES}
     unseen = {row.id for row in rows if row.variant not in waiting} - seen
     if plan.search is None:
         verified.checked.append(f"{plural(len(looks), 'look')} by the dates of the runs")

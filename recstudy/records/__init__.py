@@ -1,9 +1,10 @@
-"""The one owner of what is on disk: what stands in the files, the folders, whole-file writes, locks and
-object stores.
+"""Read and write results folders: record types, run and study folders, atomic writes, locks, object stores.
+
+Every other package goes through this one for its records. It loads neither torch nor Ray.
 """
 
 from recstudy.records.files import MARKER, Json, append_line, write_json, write_whole
-from recstudy.records.locks import held, locked
+from recstudy.records.locks import is_locked, locked
 from recstudy.records.reading import append_record, read_json, read_log, read_record, write_record
 from recstudy.records.results import Results
 from recstudy.records.run_folder import RunFolder
@@ -13,7 +14,7 @@ from recstudy.records.schema import (
     Attempt,
     EpochLine,
     Failure,
-    Later,
+    LateMetric,
     LossLine,
     Measured,
     Result,
@@ -29,7 +30,7 @@ __all__ = [
     "EpochLine",
     "Failure",
     "Json",
-    "Later",
+    "LateMetric",
     "LossLine",
     "Measured",
     "PlanRecord",
@@ -39,7 +40,7 @@ __all__ = [
     "Stopped",
     "append_line",
     "append_record",
-    "held",
+    "is_locked",
     "locked",
     "read_json",
     "read_log",

@@ -1,8 +1,8 @@
-"""Records as whole files, logs that lose at most a torn last line, and storage that fails for a while.
+"""Write files atomically, append to logs, and retry while storage fails.
 
-A log is appended to line by line; a torn last line is dropped by readers and cut off by the next writer. What
-may pass by itself - a full disk, a mount that went away or turned read-only - is tried again for ten seconds,
-then a StorageError says what to do.
+A crash leaves at most one incomplete line at the end of a log. Readers drop it, and the next writer cuts it
+off. Errors that may pass, such as a full disk or a mount that went away, are retried for ten seconds. Then a
+StorageError tells the user what to do.
 """
 
 import errno
@@ -22,21 +22,25 @@ from recstudy.files import atomic_write
 Json = dict[str, Any]
 T = TypeVar("T")
 
-# seconds between five tries: as long as a server takes to come back, or a user to free space
+# Seconds between five tries: enough for a server to restart or for a user to free some space.
 PAUSES = (0.5, 1.5, 3.0, 5.0)
-FULL = (errno.ENOSPC, errno.EDQUOT)
-BARRED = (errno.EROFS, errno.EACCES)  # a network mount turns read-only while its server restarts
-# unplugged, unmounted, server away
-GONE = (errno.EIO, errno.ESTALE, errno.ENOENT, errno.ENOTCONN, errno.ETIMEDOUT)
-PASSING = (*FULL, *BARRED, *GONE)
+FULL_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+READ_ONLY_ERRORS = (errno.EROFS, errno.EACCES)  # a network mount turns read-only while its server restarts
+# The disk was unplugged or unmounted, or its server does not answer.
+LOST_MOUNT_ERRORS = (errno.EIO, errno.ESTALE, errno.ENOENT, errno.ENOTCONN, errno.ETIMEDOUT)
+TRANSIENT_ERRORS = (*FULL_DISK_ERRORS, *READ_ONLY_ERRORS, *LOST_MOUNT_ERRORS)
 MARKER = "recstudy.json"  # in the root of every results folder
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole, or as it was before.
+    """Write a file atomically: after a crash it has the old or the new content.
+
+    Args:
+        path: The file. Its folder must exist and must not be a link.
+        content: The new content.
 
     Raises:
-        StorageError: it could not be written, several times where that may pass.
+        StorageError: The file could not be written, after retries if the error may pass.
     """
     values = content.encode() if isinstance(content, str) else content
     opened.refuse_link(path.parent)
@@ -48,9 +52,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     try:
         persistently(write, path)
     except OSError as error:
-        raise StorageError(
-            f"cannot write {path}: {error.strerror}. Use a folder that can be written."
-        ) from error
+        raise StorageError(f"cannot write {path}: {error.strerror}. Use a writable folder.") from error
 
 
 def write_json(path: Path, values: Any) -> None:
@@ -58,9 +60,13 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def append_line(path: Path, values: Json) -> None:
-    """Append one line, after cutting off a torn one. Raises StorageError as `write_whole` does."""
+    """Append one JSON line to a log, after cutting off an incomplete last line.
+
+    Raises:
+        StorageError: The file could not be written, after retries if the error may pass.
+    """
     line = (json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n").encode()
-    lengths: list[int] = []  # before each try: one that failed may have written the line, whole or in part
+    lengths: list[int] = []  # at each try, because a failed try may have written a part of the line
 
     def append() -> None:
         with open(
@@ -68,7 +74,7 @@ def append_line(path: Path, values: Json) -> None:
         ) as file:
             end = file.seek(0, os.SEEK_END)
             lengths.append(_whole_length(file, end))
-            if min(lengths) < end:  # only then: another process may append a line at the same time
+            if min(lengths) < end:  # otherwise this could cut a line of another process
                 file.truncate(min(lengths))
             file.write(line)
             file.flush()
@@ -79,8 +85,10 @@ def append_line(path: Path, values: Json) -> None:
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a log as they are, without a torn last one; none where there is no file
-    (StorageError).
+    """Return the complete lines of a log; an empty list if there is no file.
+
+    Raises:
+        StorageError: The file cannot be read, or a line is too long.
     """
     try:
         content = opened.contents(path)
@@ -89,21 +97,21 @@ def whole_lines(path: Path) -> list[bytes]:
     lines = content[: content.rfind(b"\n") + 1].splitlines()
     if any(len(line) > opened.LINE for line in lines):
         raise StorageError(
-            f"{path} is damaged: a line has more than {opened.LINE / opened.MB:g} MB. Remove that line."
+            f"{path} is damaged: a line is larger than {opened.LINE / opened.MB:g} MB. Remove that line."
         )
     return lines
 
 
 def persistently(call: Callable[[], T], path: Path) -> T:
-    """Return what `call` returns, called again for ten seconds if it fails and that may pass.
+    """Return the result of `call`, and retry for ten seconds if it raises an error that may pass.
 
     Raises:
-        StorageError: The last call failed, too. The message says what to free or to mend.
-        OSError: An error that does not pass by itself, such as a folder in the file's place.
+        StorageError: All calls failed. The message tells how to fix the storage at `path`.
+        OSError: The error does not pass by itself, such as a folder in the place of a file.
     """
     return retried(
         call,
-        may_pass=lambda error: error.errno in PASSING,
+        may_pass=lambda error: error.errno in TRANSIENT_ERRORS,
         failure=lambda error: f"cannot write {path}: {error.strerror}. {_remedy(path, error)}",
     )
 
@@ -111,11 +119,15 @@ def persistently(call: Callable[[], T], path: Path) -> T:
 def retried(
     call: Callable[[], T], may_pass: Callable[[OSError], bool], failure: Callable[[OSError], str]
 ) -> T:
-    """Return what `call` returns, called again after growing pauses as long as `may_pass` is true of its
-    error.
+    """Return the result of `call`, and retry with growing pauses while its errors may pass.
+
+    Args:
+        call: The function to call.
+        may_pass: Whether an error may pass by itself.
+        failure: The message after the last try.
 
     Raises:
-        StorageError: The last call failed, too; in the words of `failure`.
+        StorageError: All calls failed. The message is that of `failure`.
         OSError: An error that does not pass.
     """
     pauses = iter(PAUSES)
@@ -136,28 +148,28 @@ def megabytes(count: int) -> str:
 
 
 def _remedy(path: Path, error: OSError) -> str:
-    if error.errno in BARRED:
-        return "Make it writable again, or give another folder with --results."
-    if error.errno in GONE:
-        return "Bring its file system back; the same command then goes on from what was kept."
+    if error.errno in READ_ONLY_ERRORS:
+        return "Make it writable, or give another folder with --results."
+    if error.errno in LOST_MOUNT_ERRORS:
+        return "Mount its file system again, then run the same command to resume."
     with suppress(OSError):
-        free = (
+        advice = (
             f"{megabytes(shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free)}"
-            " are free there. "
+            " are free on this disk. "
         )
         for root in (folder for folder in path.parents if (folder / MARKER).exists()):
-            taken = megabytes(sum(file.stat().st_size for file in root.glob("runs/*/checkpoint-*.pt")))
-            free += (
-                f"Checkpoints of unfinished runs take {taken}; `recstudy clean {root}` shows what can go. "
+            checkpoints = root.glob("runs/*/checkpoint-*.pt")
+            size = megabytes(sum(file.stat().st_size for file in checkpoints))
+            advice += (
+                f"Checkpoints of unfinished runs take {size}; `recstudy clean {root}` lists removable files. "
             )
-        return f"{free}Free some space; the same command then goes on."
-    return "Free some space; the same command then goes on."
+        return f"{advice}Free some space, then run the same command to resume."
+    return "Free some space, then run the same command to resume."
 
 
 def _whole_length(file: IO[bytes], end: int) -> int:
-    """Return the length of a log up to and including its last newline, which is at its end unless a line is
-    torn.
-    """
+    """Return the length of a log up to and including its last newline."""
+    # Read one byte first: the whole log is needed only if its last line is incomplete.
     file.seek(max(0, end - 1))
     if file.read(1) == b"\n":
         return end

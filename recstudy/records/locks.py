@@ -1,7 +1,7 @@
-"""File locks that name their holder: one writer for each run folder and each study folder.
+"""File locks for run and study folders, so that each has one writer.
 
-The system frees the lock of a process that died. A lock file may be removed with its folder while another
-process waits: filelock then locks the new file.
+A lock file names the process that holds it. The operating system releases the lock of a process that died. If
+a lock file is removed with its folder while another process waits, filelock locks the new file.
 """
 
 import errno
@@ -22,13 +22,13 @@ from recstudy.errors import StorageError
 from recstudy.records.files import persistently
 
 POLL = 0.2  # seconds between two tries to get a lock
-TEMPORARY = "recstudy-"  # what the names of our temporary folders begin with
-UNKNOWN = "a process that has not said its name yet"
+TEMPORARY = "recstudy-"  # prefix of the names of temporary folders
+UNKNOWN = "an unknown process"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
-class Held(StorageError):
-    """Another process holds the lock, and the caller does not wait."""
+class LockedError(StorageError):
+    """Raised if another process holds a lock and the caller does not wait."""
 
     def __init__(self, place: object, holder: str) -> None:
         super().__init__(f"{place} is in use by {holder}. Wait for it or stop it.")
@@ -40,18 +40,18 @@ def locked(path: Path, wait: bool = False, on_wait: Callable[[str], None] | None
     """Hold the lock while the block runs.
 
     Args:
-        path: The lock file, which names this process from now on. It stays when the lock is released.
-        wait: Wait until the lock is free. If false, raise `Held` at once.
+        path: The lock file. The name of this process is written into it. It stays when the lock is released.
+        wait: Wait until the lock is free. If false, raise `LockedError` at once.
         on_wait: Called once, with the holder's name, before a wait.
 
     Raises:
-        Held: Another process holds the lock and `wait` is false.
+        LockedError: Another process holds the lock and `wait` is false.
         StorageError: The file cannot be written, or its file system has no locks.
     """
     line = json.dumps({"holder": f"process {os.getpid()} on {socket.gethostname()}"}).encode() + b"\n"
 
     def write_holder(file: int) -> None:
-        with suppress(OSError):  # on a full disk the lock is held all the same
+        with suppress(OSError):  # the lock also works on a full disk
             os.ftruncate(file, 0)
             os.pwrite(file, line, 0)
 
@@ -61,7 +61,7 @@ def locked(path: Path, wait: bool = False, on_wait: Callable[[str], None] | None
     except Timeout:
         holder = holder_of(path)
         if not wait:
-            raise Held(path.parent, holder) from None
+            raise LockedError(path.parent, holder) from None
         if on_wait is not None:
             on_wait(holder)
         _acquire(lock, path, timeout=-1)
@@ -76,9 +76,9 @@ def _acquire(lock: FileLock, path: Path, timeout: float) -> None:
         opened.check_written(path)
         while True:
             try:
-                lock.acquire(timeout=timeout, poll_interval=POLL)  # it makes the folder
+                lock.acquire(timeout=timeout, poll_interval=POLL)  # this also makes the folder
                 return
-            except (FileNotFoundError, FileExistsError):  # the last holder has removed the folder meanwhile
+            except (FileNotFoundError, FileExistsError):  # the last holder removed the folder meanwhile
                 if path.parent.exists() and not path.parent.is_dir():
                     raise
 
@@ -87,35 +87,41 @@ def _acquire(lock: FileLock, path: Path, timeout: float) -> None:
     except Timeout:
         raise
     except OSError as error:
-        why = f"{error.strerror}. Use a folder that can be written"
+        why = f"{error.strerror}. Use a writable folder"
         if error.errno in NO_LOCKS:
-            why = "its file system has no locks. Mount it with locks, or give another folder with --results"
+            why = (
+                "its file system does not support locks. Mount it with locks, or give another folder with"
+                " --results"
+            )
         raise StorageError(f"cannot lock {path}: {why}.") from error
 
 
 @contextmanager
 def temporary(folder: Path | None = None) -> Iterator[Path]:
-    """Give a folder of ours below `folder`, by default the system's temporary one, for as long as the block
-    runs.
+    """Make a temporary folder and remove it after the block.
 
-    One that a killed process has left is known by its lock, which nobody holds: `recstudy clean` lists it.
+    A killed process leaves its folder with a released lock, by which `recstudy clean` recognises it.
+
+    Args:
+        folder: Where to make it. By default the temporary folder of the system.
     """
-    own = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder))
+    scratch = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder))
     try:
-        with locked(own / "lock"):
-            (own / "files").mkdir()
-            yield own / "files"
+        with locked(scratch / "lock"):
+            (scratch / "files").mkdir()
+            yield scratch / "files"
     finally:
-        shutil.rmtree(own, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def held(path: Path) -> bool:
-    """Return whether some process holds the lock. A missing file is free; a file that cannot be opened counts
-    as held.
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock.
+
+    A missing file is not locked. A file that cannot be opened counts as locked.
     """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
-            # shared: two that look at once do not take each other for a holder
+            # A shared lock, because two processes that check at once must not see each other as the holder.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -125,7 +131,7 @@ def held(path: Path) -> bool:
 
 
 def holder_of(path: Path) -> str:
-    """Return the name in a lock file. Files of version 0.1 contain nothing but the name."""
+    """Return the name of the process in a lock file. Files of version 0.1 contain only the name."""
     try:
         content = path.read_text(encoding="utf-8", errors="replace")
         return str(json.loads(content)["holder"]) if content.startswith("{") else content.strip() or UNKNOWN

@@ -1,16 +1,17 @@
-"""The plan of a study as readers want it: of a search, with the variants and runs of what its sampler
-proposed.
+"""Read the plan of a study, with the variants and runs that its search proposed, and record looks.
 
-    plan.json                     of a search, "search": objectives, sampler, stopping, budget, space by family, what is confirmed
-    trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
-    importance-DEFINITION.json    how much each field matters, once enough trials have finished
-    imported.json                 of runs that were finished elsewhere: settings, seed and metrics
+Reports, the board and the driver read plans here. The files of a study:
 
-Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
+    plan.json                     the plan, with the settings of a search
+    trials-DEFINITION.jsonl       one line per trial (settings, variant, run id) and per confirmation seed
+    importance-DEFINITION.json    the importance of each field, once enough trials have finished
+    imported.json                 runs that were finished elsewhere: settings, seed and metrics
 
-`studies/looks.jsonl` of a results folder has a line for each reading of verdicts (report, board, notebook)
-with the runs that it showed for the first time. Looks belong to runs: another name of the study, a new
-variant or a dropped claim does not reset them.
+Trials with the same settings share a variant, and the first trial makes its run.
+
+`studies/looks.jsonl` has one line for each time that verdicts were read (report, board, notebook), with the
+runs that were shown for the first time. Looks belong to runs, so renaming the study, adding a variant or
+dropping a claim does not reset them.
 """
 
 import os
@@ -23,7 +24,7 @@ from recstudy.errors import StorageError
 from recstudy.programs.settings import current_names, current_paths
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
-from recstudy.records.schema import now
+from recstudy.records.schema import current_time
 from recstudy.records.study_schema import (
     ClockLine,
     ConfirmLine,
@@ -40,17 +41,20 @@ from recstudy.records.study_schema import (
     VariantRecord,
 )
 
-ENDED = ("result.json", "failure.json", "stopped.json")  # one of them is there once a run has ended
+END_FILES = ("result.json", "failure.json", "stopped.json")  # an ended run has one of these files
 IMPORTED = "imported.json"
 LOOKS = "looks.jsonl"
-FAMILY = "family"  # the parameter that chooses between model families, where a search has several
+FAMILY = "family"  # the parameter that chooses a model family, if a search has several
 
 
 def read_plan(folder: Path) -> PlanRecord | None:
-    """Return a study's newest plan, or None where there is none.
+    """Return the newest plan of a study, or None if there is none.
+
+    Args:
+        folder: The folder of the study.
 
     Raises:
-        StorageError: a file of it is damaged. The message names it.
+        StorageError: A file of the plan is damaged. The message names it.
     """
     plan = read_record(folder / "plan.json", PlanRecord)
     if plan is not None and "place" in plan.base:  # written by version 0.1
@@ -75,59 +79,66 @@ def _with_current_paths(variants: Iterable[VariantRecord]) -> tuple[VariantRecor
 
 
 def read_imported(folder: Path) -> Imported:
-    """Return the runs that were imported into a study (StorageError: their file is damaged)."""
+    """Return the imported runs of a study. Raises StorageError if their file is damaged."""
     return read_record(folder / IMPORTED, Imported) or Imported()
 
 
-def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
-    """Return of how many seeds every planned run has ended; `ended`: the ids of runs that have."""
-    return len({run.seed for run in plan.runs} - {run.seed for run in plan.runs if run.id not in ended})
+def whole_seeds(plan: PlanRecord, ended_ids: Collection[str]) -> int:
+    """Return the number of seeds of which every planned run has ended.
+
+    Args:
+        plan: The plan of the study.
+        ended_ids: The ids of the ended runs.
+    """
+    return len({run.seed for run in plan.runs} - {run.seed for run in plan.runs if run.id not in ended_ids})
 
 
 def record_look(results: Results, name: str, preset: str) -> None:
-    """Record that the verdicts of a study are read now. A damaged plan is reported by its readers."""
+    """Record that the verdicts of a study are read now. Errors are left to the readers of the plan."""
     folder = results.study(name, preset)
     with suppress(StorageError, OSError):
         plan = read_record(folder / "plan.json", PlanRecord)
         if plan is None:
             return
-        # that a run has ended is seen from its files: to read 10,000 of them takes a second
+        # Only the existence of the files is checked, because reading 10,000 results takes a second.
         runs = results.root / "runs"
-        ended = {*read_imported(folder).runs}
+        ended_ids = {*read_imported(folder).runs}
         if not plan.imported:
-            ended = {
+            ended_ids = {
                 run.id
                 for run in plan.runs
-                if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)
+                if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in END_FILES)
             }
-        record_runs_read(results, plan, ended)
+        record_runs_read(results, plan, ended_ids)
 
 
-def record_runs_read(results: Results, plan: PlanRecord, ended: Collection[str]) -> None:
-    """Record the runs that readers of a study's verdicts see for the first time; `ended`: the ids of runs
-    that have ended.
+def record_runs_read(results: Results, plan: PlanRecord, ended_ids: Collection[str]) -> None:
+    """Record the runs whose verdicts are shown for the first time. Do nothing if the folder is read-only.
 
-    A question waits for all planned runs of its variants, so a variant with an unfinished run is not read
-    yet. A search has no looks: its verdicts are of seeds that are fixed beforehand. Nothing is recorded if
-    the folder cannot be written.
+    Args:
+        results: The results folder.
+        plan: The plan of the study.
+        ended_ids: The ids of the ended runs.
     """
     log = results.root / "studies" / LOOKS
+    # A search has no looks, because its verdicts use seeds that are fixed in advance.
     if plan.search is not None or not os.access(log.parent, os.W_OK):
         return
-    waiting = {run.variant for run in plan.runs if run.id not in ended}
-    # a full disk stops no reader; a damaged log is reported by those that need it
+    # A question waits for all planned runs of its variants, so a variant with an unfinished run is not shown.
+    waiting = {run.variant for run in plan.runs if run.id not in ended_ids}
+    # A full disk must not stop a reader, and a damaged log is reported by the readers that need it.
     with suppress(StorageError, OSError):
-        before = {run_id for look in read_looks(results, plan) for run_id in look.runs}
+        seen_ids = {run_id for look in read_looks(results, plan) for run_id in look.runs}
         new = dict.fromkeys(
-            run.id for run in plan.runs if run.variant not in waiting and run.id not in before
+            run.id for run in plan.runs if run.variant not in waiting and run.id not in seen_ids
         )
         if new:
             with results.changing(log):
-                append_record(log, Look(date=now(), runs=tuple(new)))
+                append_record(log, Look(date=current_time(), runs=tuple(new)))
 
 
 def read_looks(results: Results, plan: PlanRecord) -> list[Look]:
-    """Return the readings of verdicts in a results folder, in the order of their dates."""
+    """Return the looks at the verdicts of a results folder, ordered by date."""
     older = read_log(results.study(plan.study, plan.folder) / f"looks-{plan.definition}.jsonl", Look)
     looks = [
         replace(look, runs=tuple(run.id for run in plan.runs if run.seed in plan.seeds[: look.seeds]))
@@ -138,7 +149,7 @@ def read_looks(results: Results, plan: PlanRecord) -> list[Look]:
 
 
 def ranges_of(space: Mapping[str, Mapping[str, RangeRecord]]) -> dict[str, list[RangeRecord]]:
-    """Field -> the ranges that the families state; the choice of the family first where there are several."""
+    """Return field -> its ranges in all families. If there are several families, their choice comes first."""
     ranges: dict[str, list[RangeRecord]] = (
         {FAMILY: [RangeRecord(choices=tuple(space))]} if len(space) > 1 else {}
     )
@@ -149,19 +160,21 @@ def ranges_of(space: Mapping[str, Mapping[str, RangeRecord]]) -> dict[str, list[
 
 
 def short_names(fields: Iterable[str]) -> dict[str, str]:
-    """Field -> the last part of its path, or the whole path where two fields end alike."""
+    """Return field -> the last part of its path, or the whole path if two fields have the same last part."""
     last = {path: path.rpartition(".")[2] for path in fields}
     return {path: name if list(last.values()).count(name) == 1 else path for path, name in last.items()}
 
 
 def earlier_runs(results: Results, folder: Path, definition: str, ids: Collection[str]) -> set[str]:
-    """Return the runs in `runs/` that only earlier definitions of a study name. A damaged plan names none.
+    """Return the ids of existing runs that only earlier definitions of a study planned.
+
+    Damaged plans are skipped.
 
     Args:
         results: The results folder.
-        folder: The study's folder.
-        definition: The definition that is shown.
-        ids: The runs of that definition.
+        folder: The folder of the study.
+        definition: The current definition.
+        ids: The runs of the current definition.
     """
     runs: set[str] = set()
     for path in folder.glob("*-*.json*"):
@@ -172,7 +185,7 @@ def earlier_runs(results: Results, folder: Path, definition: str, ids: Collectio
 
 
 def named_runs(path: Path) -> set[str]:
-    """Return the runs that a plan, or a search's log, names; none of any other file.
+    """Return the run ids in a plan or in the log of a search; an empty set for any other file.
 
     Raises:
         StorageError: The file is damaged.
@@ -195,7 +208,7 @@ def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRe
     runs = [PlannedRun(positions[trial.id], trial.seed, trial.id) for trial in first_trials.values()]
     runs += [PlannedRun(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
     runs = list(dict.fromkeys(runs))
-    fresh_seeds: dict[int, tuple[int, ...]] = {}  # by variant
+    fresh_seeds: dict[int, tuple[int, ...]] = {}  # variant -> seeds of its confirmation
     for run in runs[len(first_trials) :]:
         fresh_seeds[run.variant] = (*fresh_seeds.get(run.variant, ()), run.seed)
     return replace(

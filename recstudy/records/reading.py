@@ -1,5 +1,7 @@
-"""Records read from their files and written to them; what a file does not hold as it should is said in one
-line.
+"""Read records from files and write them. Errors name the file, the field and the fix in one line.
+
+The classes of `schema.py` and `study_schema.py` are checked by pydantic; this module turns its errors into
+messages for users.
 """
 
 import json
@@ -22,13 +24,13 @@ Proposed = TrialLine | ConfirmLine | ClockLine
 
 REMOVE_FILE = "Remove it and run the study again."
 REMOVE_LINE = "Remove that line."
-# parts of pydantic's paths that a file does not have
+# Parts of pydantic's error paths that are not keys of a file.
 UNNAMED = ("scores", "values", "int", "constrained-int", "float")
 REMEDIES: dict[type, str] = {
-    Result: "Its run will be run again.",
+    Result: "The next command runs this run again.",
     Marker: f'Write {{"format": {FORMAT}}} into it.',
 }
-# where pydantic found a value that is no whole number
+# The end of pydantic's error path if a value is not an integer.
 NUMBER, INT = "a number", (("int",), ("constrained-int",))
 RULES = {
     "int_type": "a whole number",
@@ -42,10 +44,14 @@ adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_record(path: Path | str, kind: type[R]) -> R | None:
-    """Return the record in a file, or None where there is no file.
+    """Return the record in a file, or None if there is no file.
+
+    Args:
+        path: The file.
+        kind: The class of the record.
 
     Raises:
-        StorageError: it is damaged, or of a newer format. The message names the file and the field.
+        StorageError: The file is damaged or has a newer format. The message names the file and the field.
     """
     try:
         content = contents(path)
@@ -55,24 +61,27 @@ def read_record(path: Path | str, kind: type[R]) -> R | None:
 
 
 def read_json(path: Path) -> Json | None:
-    """Return the object in a file, or None where there is none (StorageError: it is damaged)."""
+    """Return the JSON object in a file, or None if there is no file. Raises StorageError if it is damaged."""
     return read_record(path, Json)
 
 
 def read_log(path: Path, kind: type[R]) -> list[R]:
-    """Return the lines of a log; none where there is no file. A last one that is no JSON is dropped: a crash
-    leaves such.
+    """Return the records of a log, one per line; an empty list if there is no file.
+
+    A last line that is not JSON is dropped, because a crash can leave one.
+
+    Args:
+        path: The log.
+        kind: The class of the records.
 
     Raises:
-        StorageError: another is damaged. The message names it and the field.
+        StorageError: Another line is damaged. The message names the line and the field.
     """
     return [_checked(line, kind, place, REMOVE_LINE) for line, place in _numbered(path)]
 
 
 def read_trials(path: Path) -> list[Proposed]:
-    """Return `read_log` of a search's log; lines of a kind that only a newer version knows are passed
-    over.
-    """
+    """Return the records in the log of a search. Unknown kinds of a newer version are skipped."""
     records: list[Proposed] = []
     for line, place in _numbered(path):
         values = _json(line)
@@ -94,31 +103,33 @@ def _numbered(path: Path) -> Iterator[tuple[bytes, str]]:
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write a record so that it is there whole, or as it was before (StorageError).
+    """Write a record to a file atomically.
 
-    pydantic writes it, in C, like `write_json`: a plan of 10,000 runs in a tenth of the time.
+    Raises:
+        StorageError: The file could not be written.
     """
+    # The layout is that of `write_json`; pydantic writes a plan of 10,000 runs ten times faster than json.
     write_whole(
         path, adapter(type(record)).dump_json(record, indent=1, by_alias=True, exclude_none=True) + b"\n"
     )
 
 
 def append_record(path: Path, record: Any) -> None:
-    """Append a line to a log (StorageError)."""
+    """Append a record to a log as one line. Raises StorageError if it could not be written."""
     append_line(path, dumped(record))
 
 
 def dumped(record: Any) -> Json:
-    """Return a record as plain JSON values, without the fields that are None."""
+    """Return a record as JSON values, without fields that are None."""
     values: Json = adapter(type(record)).dump_python(record, mode="json", by_alias=True, exclude_none=True)
     return values
 
 
 def record_of(kind: type[R], values: Json) -> R:
-    """Return a record of plain JSON values.
+    """Return a record of this class from JSON values.
 
     Raises:
-        ValueError: they are not such. The message names the field.
+        ValueError: The values do not fit the class. The message names the field.
     """
     try:
         record: R = adapter(kind).validate_json(json.dumps(values))
@@ -128,11 +139,9 @@ def record_of(kind: type[R], values: Json) -> R:
 
 
 def fault(error: ValidationError) -> str:
-    """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is
-    'high'`.
-    """
+    """Return the first fault in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
     faults = error.errors(include_url=False)
-    # of a number: the fault of any number
+    # A number that is neither int nor float has two faults; the one about float names the right rule.
     first = next((fault for fault in faults if fault["loc"][-1:] not in INT), faults[0])
     if first["type"] == "json_invalid":
         return "it is not JSON"
@@ -150,19 +159,21 @@ def fault(error: ValidationError) -> str:
 def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:
     try:
         record: R = adapter(kind).validate_json(content)
-        written: Any = getattr(record, "format", FORMAT)
+        file_format: Any = getattr(record, "format", FORMAT)
     except ValidationError as error:
         values = _json(content)
-        written = values.get("format") if isinstance(values, dict) else None
-        if not isinstance(written, int) or written <= FORMAT:
+        file_format = values.get("format") if isinstance(values, dict) else None
+        if not isinstance(file_format, int) or file_format <= FORMAT:
             raise StorageError(f"{place} is damaged: {fault(error)}. {remedy}") from None
-    if written > FORMAT:
-        raise StorageError(f"{place} was written by a newer recstudy (format {written}). Update this one.")
+    if file_format > FORMAT:
+        raise StorageError(
+            f"{place} was written by a newer recstudy (format {file_format}). Update this one."
+        )
     return record
 
 
 def _json(content: bytes) -> Any:
-    """Return the values that JSON states; None where it is no JSON."""
+    """Return the values of JSON text, or None if it is not JSON."""
     try:
         return from_json(content)
     except ValueError:

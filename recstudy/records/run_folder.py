@@ -1,4 +1,7 @@
-"""The folder of one run: what its records say, and what its worker writes there."""
+"""The class `RunFolder`: the paths, states and records of one run.
+
+Workers write a run through it, and drivers and reports read runs through it.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,12 +16,12 @@ from recstudy.records.files import persistently, whole_lines, write_whole
 from recstudy.records.reading import append_record, read_log, read_record, write_record
 from recstudy.records.schema import Attempt, Failure, Measured, Result
 
-MOVING = ".moving"  # of a folder that records are being moved into
-EARLIER = "attempt"  # what folders of earlier attempts are called, with a number behind
+MOVING = ".moving"  # suffix of an archive folder until all records are moved into it
+ARCHIVE_PREFIX = "attempt"  # folders of earlier finished attempts are called attempt-1, attempt-2, ...
 
 
 class _File:
-    """A file of a folder; its path is made where it is asked for, because there are many folders."""
+    """A file of a run folder. Its path is made on access, because there are thousands of folders."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -31,8 +34,8 @@ class RunFolder:
     """The records of one run.
 
     Args:
-        path: the folder.
-        send: sends what has changed to the store that the folder mirrors, if it does.
+        path: The folder.
+        send: Sends changed files to the object store. By default there is no store.
     """
 
     config = _File("config.json")
@@ -60,33 +63,32 @@ class RunFolder:
             return False
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         return self.attempts.exists() or self.finished
 
     def begin(self, attempt: Attempt) -> None:
-        """Note that a worker begins the run; that it was stopped before counts no more.
+        """Record that a worker starts the run, and drop the record that a search stopped it.
 
         Raises:
-            StorageError: the log is damaged, which is better said now than once the run is trained.
+            StorageError: The log of attempts is damaged.
         """
+        # Read the log now: a damaged log should fail the run before its training, not after it.
         read_log(self.attempts, Attempt)
         append_record(self.attempts, attempt)
         self.stopped.unlink(missing_ok=True)
 
-    def drained(self, ended: str) -> None:
-        """Note that the attempt under way leaves its node in good order: it and the one that goes on for it
-        count as one.
-        """
-        append_record(self.attempts, Attempt(ended=ended, drained=True))
+    def record_drain(self, end_time: str) -> None:
+        """Record that the current attempt left a drained node. It and the next one count as one attempt."""
+        append_record(self.attempts, Attempt(ended=end_time, drained=True))
 
     @property
     def tries(self) -> int:
-        """How often the run was begun, without those attempts that left a drained node."""
+        """The number of attempts, without those that left a drained node."""
         lines = read_log(self.attempts, Attempt)
         return sum(line.started is not None for line in lines) - sum(line.drained for line in lines)
 
-    def told(self, field: Literal["commit", "recstudy"]) -> list[str]:
-        """Return what the attempts say of the code that made the run, in their order, each once."""
+    def recorded_versions(self, field: Literal["commit", "recstudy"]) -> list[str]:
+        """Return the distinct commits, or recstudy versions, of the attempts, in their order."""
         return list(
             dict.fromkeys(
                 value for line in read_log(self.attempts, Attempt) if (value := getattr(line, field))
@@ -95,10 +97,11 @@ class RunFolder:
 
     @property
     def reason(self) -> str:
-        """Why the run has no numbers, or not all: one of `FAILURES`, or how far it is; empty where it has
-        them.
+        """Why the run has no metrics, or not all: one of `FAILURES`, `stopped` or `not run`.
+
+        It is empty if the run has all metrics.
         """
-        with suppress(StorageError):  # a damaged one is none
+        with suppress(StorageError):  # a damaged result counts as none
             if result := read_record(self.result, Result):
                 since = (read_record(self.measured, Measured) or Measured()).metrics if result.raised else {}
                 raised = any(name not in since or since[name].raised for name in result.raised)
@@ -108,7 +111,7 @@ class RunFolder:
 
     @property
     def last_failure(self) -> Failure | None:
-        """Why the last attempt failed; None where nothing tells, or what does is damaged."""
+        """The failure of the last attempt, or None if there is no readable record of one."""
         with suppress(StorageError):
             return read_record(self.failure, Failure)
         return None
@@ -119,25 +122,22 @@ class RunFolder:
         return read_record(self.files, dict[str, str]) or {}
 
     def finish(self, result: Result) -> None:
-        """Write the run's one result: the last thing that is written."""
+        """Write the result, which marks the run as finished, and remove the records of earlier failures."""
         write_record(self.result, result)
-        for ended in (self.failure, self.stopped, *self.path.glob("hang-*.log")):
-            ended.unlink(missing_ok=True)
+        for leftover in (self.failure, self.stopped, *self.path.glob("hang-*.log")):
+            leftover.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:
-        """Write why the last attempt failed."""
+        """Record the failure of the last attempt."""
         write_record(self.failure, replace(failure, attempts=self.tries))
 
     def hang_log(self, rank: int) -> Path:
-        """Return where a worker's watchdog writes what it was doing when it hung."""
+        """Return the file for the stack traces of a worker that hangs."""
         return self.path / f"hang-{rank}.log"
 
     def take_hang(self) -> str:
-        """Return what hung in the attempt before this one, and empty the logs that tell it; empty where
-        nothing did.
-
-        The workers of this attempt may have the logs open.
-        """
+        """Return the stack traces of a hang in the previous attempt, and empty their logs."""
+        # The logs are emptied and not removed, because the workers of this attempt may have them open.
         logs = sorted(self.path.glob("hang-*.log"))
         stacks = "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
         for log in logs:
@@ -145,35 +145,37 @@ class RunFolder:
         return stacks
 
     def wait_until_there(self) -> None:
-        """Wait for a file system that went away, so that nothing is written where it was mounted
-        (StorageError).
+        """Wait until the file system is mounted, so that nothing is written below its mount point.
+
+        Raises:
+            StorageError: It is still missing after ten seconds.
         """
         persistently(self.path.parent.stat, self.path)
 
     def archive(self) -> None:
-        """Move every record into `attempt-N`, so that the run is begun anew; who holds the lock may.
+        """Move every record into `attempt-N`, so that the run starts anew. The caller must hold the lock.
 
-        The result is first: from then on the run is not finished. Where the process dies, the next `sweep`
-            moves the rest.
+        If the process dies meanwhile, the next call of `remove_leftovers` moves the remaining files.
         """
         number = 1
-        while (archive := self.path / f"{EARLIER}-{number}").exists():
+        while (archive := self.path / f"{ARCHIVE_PREFIX}-{number}").exists():
             number += 1
         moving = archive.with_suffix(MOVING)
         moving.mkdir(exist_ok=True)
+        # The result is moved first: without it, the run counts as unfinished.
         for file in (self.result, *self.path.iterdir()):
             if file.is_file() and file.name != "lock" and not file.name.startswith("."):
                 file.rename(moving / file.name)
         moving.rename(archive)
 
     @property
-    def earlier(self) -> int:
-        """How often it was finished and then run again."""
-        return sum(folder.suffix != MOVING for folder in self.path.glob(f"{EARLIER}-*"))
+    def archive_count(self) -> int:
+        """How often the run was finished and then run again."""
+        return sum(folder.suffix != MOVING for folder in self.path.glob(f"{ARCHIVE_PREFIX}-*"))
 
-    def sweep(self) -> None:
-        """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
-        if any(self.path.glob(f"{EARLIER}-*{MOVING}")):
+    def remove_leftovers(self) -> None:
+        """Remove half-written files of a killed worker and, if the run is finished, its checkpoints."""
+        if any(self.path.glob(f"{ARCHIVE_PREFIX}-*{MOVING}")):
             self.archive()
         for leftover in (
             *self.path.glob(".*.tmp"),
@@ -181,23 +183,24 @@ class RunFolder:
         ):
             leftover.unlink()
 
-    def keep_epochs(self, below: int) -> None:
-        """Drop the epochs from `below` on, which a resumed run will report again, and lines that state none:
-        damaged ones.
+    def keep_epochs(self, end_epoch: int) -> None:
+        """Keep the log lines of the epochs before `end_epoch`; a resumed run reports the others again.
+
+        Damaged lines are dropped, too.
         """
         for log in (self.epochs, self.losses):
             if log.exists():
                 write_whole(
-                    log, b"".join(line + b"\n" for line in whole_lines(log) if 0 <= _epoch(line) < below)
+                    log, b"".join(line + b"\n" for line in whole_lines(log) if 0 <= _epoch(line) < end_epoch)
                 )
 
-    def lost_epochs(self, below: int) -> int:
-        """Return how many of the epochs below this one have no line, because what stood there is damaged."""
-        return len(set(range(below)) - {_epoch(line) for line in whole_lines(self.epochs)})
+    def lost_epochs(self, end_epoch: int) -> int:
+        """Return how many epochs before `end_epoch` have no line, because it was damaged."""
+        return len(set(range(end_epoch)) - {_epoch(line) for line in whole_lines(self.epochs)})
 
 
 def _epoch(line: bytes) -> int:
-    """Return which epoch a line of a log states; -1 for a damaged one."""
+    """Return the epoch of a log line, or -1 if the line is damaged."""
     try:
         epoch = dict(from_json(line)).get("epoch")
     except (ValueError, TypeError):

@@ -1,6 +1,6 @@
-"""What a study's runs left behind: a `Row` per planned run, and all of them as one DataFrame.
+"""Read the runs of a study: a `Row` per planned run, and all rows as a DataFrame.
 
-Missing, failed, diverged and damaged runs are rows like any other. Nothing here knows how a run was made.
+Reports, the board and notebooks read runs here. Missing, failed, diverged and damaged runs are rows, too.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from recstudy.records.schema import Failure, Measured, Number, Provenance, Resul
 from recstudy.records.study_schema import PlanRecord, VariantRecord
 
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
-ENDED = STATUSES[:4]
+FINAL_STATUSES = STATUSES[:4]
 NO_RESULT = Result(status="done", metrics={})
 ORIGIN = (
     *("dirty", "recstudy", "workers", "threads", "precision", "data_checksum", "data_notes"),
     *("synthetic", "started", "finished"),
 )
 MACHINE = ("host", "cpu", "cores", "gpu")
-NONE: Mapping[str, Any] = {}  # one object for all rows
+NONE: Mapping[str, Any] = {}  # shared by all rows to save memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A planned run, and what its folder says of it.
+    """A planned run with the records of its folder.
 
     Args:
         variant: Its index among the study's variants.
-        label: Of the variant.
+        label: The label of the variant.
         seed: The seed.
-        id: Of the run.
-        status: One of `STATUSES`. An `unfinished` run was begun and left neither result nor failure.
-        result: Of a run that is done or diverged.
-        failure: Of a run that failed, or whose records are damaged.
-        stopped: Of a run that a search's scheduler stopped.
-        later: Metrics that were computed after the run -> from its `answers` or its `weights`.
-        added: Values that follow from other runs, by metric.
+        id: The run id.
+        status: One of `STATUSES`. An `unfinished` run was started and has neither result nor failure.
+        result: The result, if the run is done or diverged.
+        failure: The failure, if the run failed or its records are damaged.
+        stopped: The record of the stop, if a search's scheduler stopped the run.
+        late_sources: Metric that was computed after the run -> its source, `answers` or `weights`.
+        added: Metric -> a value that was derived from other runs.
     """
 
     variant: int = 0
@@ -57,11 +57,11 @@ class Row:
     result: Result | None = None
     failure: Failure | None = None
     stopped: Stopped | None = None
-    later: Mapping[str, str] = field(default_factory=lambda: NONE)
+    late_sources: Mapping[str, str] = field(default_factory=lambda: NONE)
     added: Mapping[str, Number | None] = field(default_factory=lambda: NONE)
 
     @property
-    def found(self) -> Result:
+    def result_or_empty(self) -> Result:
         """The result; an empty one if there is none."""
         return self.result or NO_RESULT
 
@@ -75,15 +75,15 @@ class Row:
 
     @property
     def provenance(self) -> Provenance:
-        return self.found.provenance
+        return self.result_or_empty.provenance
 
     @property
     def selected(self) -> Selected:
-        return self.found.selected
+        return self.result_or_empty.selected
 
     @property
     def attempts(self) -> int | None:
-        return self.failure.attempts if self.failure else self.found.attempts
+        return self.failure.attempts if self.failure else self.result_or_empty.attempts
 
     @property
     def error_class(self) -> str:
@@ -99,29 +99,33 @@ class Row:
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """The last lines of the user's files that led to its failure."""
+        """The last lines of the user's files in the traceback of its failure."""
         return self.failure.calls if self.failure else ()
 
     @property
     def measured(self) -> tuple[str, ...]:
         """The names of its metrics and costs."""
-        return tuple(dict.fromkeys((*self.found.metrics, *self.found.cost)))
+        return tuple(dict.fromkeys((*self.result_or_empty.metrics, *self.result_or_empty.cost)))
 
     @property
     def unavailable(self) -> Mapping[str, str]:
-        """Metric -> why there is none."""
-        return self.found.unavailable
+        """Metric -> why it has no value."""
+        return self.result_or_empty.unavailable
 
     @property
     def raised(self) -> Mapping[str, str]:
-        """Metric -> what its own code raised in place of a number."""
+        """Metric -> the error that its code raised."""
         return {
-            name: self.found.unavailable[name] for name in self.found.raised if name in self.found.unavailable
+            name: self.result_or_empty.unavailable[name]
+            for name in self.result_or_empty.raised
+            if name in self.result_or_empty.unavailable
         }
 
     def value(self, name: str) -> Number | None:
-        """Return a metric or a cost; `METRIC@DEPTH` is a metric after so many supervision steps. None without
-        a value.
+        """Return a metric or a cost, or None if the run has no such value.
+
+        Args:
+            name: The name of a metric or cost, or `METRIC@DEPTH` for a metric after DEPTH supervision steps.
         """
         if name in self.added:
             return self.added[name]
@@ -131,23 +135,27 @@ class Row:
         if "@" in name:
             metric, _, depth = name.rpartition("@")
             return result.depths.get(metric, {}).get(depth)
-        # a user's metric may have any name
+        # Metrics come first: a metric of a user's program may have the name of a cost.
         return result.metrics[name] if name in result.metrics else result.cost.get(name)
 
     def number(self, name: str) -> float:
-        """Return `value` of a run that has it."""
+        """Return a metric or a cost that the run has."""
         value = self.value(name)
         assert value is not None
         return float(value)
 
     @property
     def paid(self) -> float:
-        """Wall seconds of its training and of the evaluation at its end, which older records do not have."""
-        return float(sum(self.found.cost.get(name) or 0.0 for name in ("seconds", "evaluation_seconds")))
+        """Wall time of training and final evaluation in seconds. Older records lack the evaluation."""
+        return float(
+            sum(self.result_or_empty.cost.get(name) or 0.0 for name in ("seconds", "evaluation_seconds"))
+        )
 
     def objective(self, name: str) -> float | None:
-        """Return a metric or a cost; `selection_NAME` is the selected epoch's score on the selection
-        split.
+        """Return a metric or a cost, or None if the run has no such value.
+
+        Args:
+            name: The name of a metric or cost, or `selection_NAME` for the score on the selection split.
         """
         selected = name.removeprefix("selection_")
         value = self.value(name) if selected == name else self.selected.scores.get(selected)
@@ -165,7 +173,7 @@ def read_runs(results: Results, plan: PlanRecord) -> pd.DataFrame:
 
     Args:
         results: The results folder.
-        plan: Of the study.
+        plan: The plan of the study.
     """
     base = flatten(plan.base)
     configs = [config_of(base, variant.changes) for variant in plan.variants]
@@ -178,8 +186,13 @@ def read_rows(
     variants: Sequence[VariantRecord],
     known_rows: Mapping[str, Row] = NONE,
 ) -> list[Row]:
-    """Return the planned runs with the labels of these variants, which are the plan's. Runs in `known_rows`
-    are not read.
+    """Return the planned runs of a study.
+
+    Args:
+        results: The results folder.
+        plan: The plan of the study.
+        variants: The variants of the plan, with the labels for the rows.
+        known_rows: Run id -> its row, for runs that need not be read again.
     """
     imported = imported_rows(results.study(plan.study, plan.folder)) if plan.imported else {}
     rows = []
@@ -193,7 +206,7 @@ def read_rows(
 def runs_frame(
     rows: Sequence[Row], variants: Sequence[VariantRecord], configs: Sequence[Json]
 ) -> pd.DataFrame:
-    """Return `read_runs` of rows that were read before."""
+    """Return rows as the frame that `read_runs` describes."""
     varied = varied_fields(configs)
     shared = [
         {
@@ -233,13 +246,18 @@ def _measurements(row: Row) -> Json:
 
 
 def config_of(base: Json, changes: Json) -> Json:
-    """Return flat config fields after a variant's changes; a change to a whole part replaces all of its
-    fields.
+    """Return the flat config fields of a variant.
+
+    Args:
+        base: The flat fields of the base config.
+        changes: Field -> value. A change of a whole part, such as `model`, replaces all fields of the part.
     """
     config = dict(base)
     for path, value in changes.items():
         if isinstance(value, dict):
-            config = {name: other for name, other in config.items() if not name.startswith(path + ".")}
+            config = {
+                name: field_value for name, field_value in config.items() if not name.startswith(path + ".")
+            }
             config |= flatten(value, path + ".")
         else:
             config[path] = value
@@ -247,25 +265,25 @@ def config_of(base: Json, changes: Json) -> Json:
 
 
 def varied_fields(configs: Sequence[Json]) -> list[str]:
-    """Return the fields whose value is not the same in every config, in the configs' order."""
+    """Return the fields that differ between configs, in the order of the configs."""
     fields = dict.fromkeys(path for config in configs for path in config)
     return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]
 
 
 def distinct(rows: Iterable[Row]) -> list[Row]:
-    """Return each run once, even if several variants have it."""
+    """Return one row per run, because several variants can share a run."""
     return list({row.id: row for row in rows}.values())
 
 
 def read_row(results: Results, run_id: str, planned: Mapping[str, Any] = NONE) -> Row:
-    """Return what a run's folder says; a damaged record is a failure that names it.
+    """Return the row of a run. A damaged record becomes a failure that names the file.
 
     Args:
         results: The results folder.
-        run_id: Of the run.
+        run_id: The run id.
         planned: The row's variant, label and seed.
     """
-    folder = str(results.run(run_id).path)  # strings, because 10,000 runs have several paths each
+    folder = str(results.run(run_id).path)  # strings are faster than Path objects for 10,000 runs
     try:
         if result := read_record(f"{folder}/result.json", Result):
             values = _with_later(result, read_record(f"{folder}/measured.json", Measured))
@@ -281,7 +299,7 @@ def read_row(results: Results, run_id: str, planned: Mapping[str, Any] = NONE) -
 
 
 def imported_rows(study: Path) -> dict[str, Row]:
-    """Return a study's imported runs by their ids (StorageError: their file is damaged)."""
+    """Return the imported runs of a study by id. Raises StorageError if their file is damaged."""
     imported = read_imported(study)
     origins = [
         Provenance(origin="imported", source=file.words, finished=file.changed) for file in imported.files
@@ -299,13 +317,11 @@ def imported_rows(study: Path) -> dict[str, Row]:
     return rows
 
 
-def _with_later(result: Result, later: Measured | None) -> Json:
-    """Return status and result with the metrics that were computed later; those of the result itself stay
-    what they are.
-    """
+def _with_later(result: Result, late_metrics: Measured | None) -> Json:
+    """Return status and result, completed by later metrics that the result does not have."""
     new = (
-        {name: value for name, value in later.metrics.items() if result.metrics.get(name) is None}
-        if later
+        {name: value for name, value in late_metrics.metrics.items() if result.metrics.get(name) is None}
+        if late_metrics
         else {}
     )
     if not new:
@@ -341,17 +357,17 @@ def _with_later(result: Result, later: Measured | None) -> Json:
     return {
         "status": result.status,
         "result": complete,
-        "later": {name: computed.how for name, computed in new.items() if name in metrics},
+        "late_sources": {name: computed.how for name, computed in new.items() if name in metrics},
     }
 
 
 def origin(provenance: Provenance) -> Json:
-    """Return what made a run's numbers, by name, each in one value."""
+    """Return the provenance of a run as flat columns: code, data, machine and dates."""
     return {
         "commit": provenance.made_by or None,
         **{name: getattr(provenance, name) for name in ORIGIN},
         **{name: getattr(provenance.hardware, name) for name in MACHINE},
         "versions": provenance.packages,
-        "initial": provenance.begun,
+        "initial": provenance.initial_weights,
         "source": provenance.source,
     }

@@ -1,10 +1,8 @@
-"""What stands in the files of a results folder, as classes: one a file, or one a line of a log; of studies:
-`study_schema.py`.
+"""Record classes of runs: one class per file, or per line of a log. `study_schema.py` has those of studies.
 
-Every class is checked when it is made and when it is read, and cannot be changed. Keys that this version does
-not know are passed over, because a newer one may have added them; what a newer one adds must have a default
-here. `reading.py` reads and writes them, says what a damaged file lacks, and brings older formats up to this
-one.
+Records are immutable, and pydantic checks them when they are made and when they are read. Unknown keys are
+ignored, because a newer version may have added them. A new field must have a default, so that older files
+stay readable. `reading.py` reads and writes records.
 """
 
 from collections.abc import Mapping
@@ -16,42 +14,46 @@ from pydantic.dataclasses import dataclass
 
 from recstudy.records.files import Json
 
-MOST = 2**64
-Whole = Annotated[int, Field(ge=-MOST, le=MOST)]  # one of 400 digits is no measurement, and no float
-Number = Whole | float
-Cosine = Annotated[float, Field(gt=-1.001, lt=1.001)]  # with room for rounding
-Values = dict[str, Number | None]  # what was measured, by its name
+MAX_INTEGER = 2**64
+Integer = Annotated[
+    int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)
+]  # bounded, because an integer of 400 digits cannot become a float
+Number = Integer | float
+Cosine = Annotated[float, Field(gt=-1.001, lt=1.001)]  # with a tolerance for rounding
+Values = dict[str, Number | None]  # name -> measured value
 
 FORMAT = 1
-STRICT = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)  # built once used
+STRICT = ConfigDict(
+    strict=True, extra="ignore", allow_inf_nan=False, defer_build=True
+)  # validators are built on first use
 Kind = TypeVar("Kind")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(Field,))
 def record(kind: type[Kind]) -> type[Kind]:
-    """Make a class one of records: frozen, made by keywords, and checked strictly."""
+    """Make a class a record: a frozen dataclass with keyword arguments and strict validation."""
     return dataclass(kind, frozen=True, slots=True, kw_only=True, config=STRICT)  # type: ignore[return-value]
 
 
 def bounded(values: Any) -> Any:
-    """Return JSON values without a whole number beyond `MOST` in them (ValueError)."""
+    """Return JSON values unchanged. Raises ValueError if an integer in them exceeds `MAX_INTEGER`."""
     queue: list[Any] = [values]
     while queue:
         value = queue.pop()
-        if isinstance(value, int) and abs(value) > MOST:
-            raise ValueError(f"it holds a whole number of {len(str(value))} digits")
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise ValueError(f"it has a whole number of {len(str(value))} digits")
         queue += (
             value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
         )
     return values
 
 
-Plain = Annotated[Any, AfterValidator(bounded)]
+PlainValue = Annotated[Any, AfterValidator(bounded)]
 Object = Annotated[Json, AfterValidator(bounded)]
 
 
-def now() -> str:
-    """Return the date and time in UTC as records have them."""
+def current_time() -> str:
+    """Return the current date and time in UTC in the format of records."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -59,7 +61,7 @@ def now() -> str:
 class Marker:
     """`recstudy.json` in the root of a results folder."""
 
-    format: Whole = FORMAT
+    format: Integer = FORMAT
     what: str = "results of recstudy"
 
 
@@ -69,108 +71,112 @@ class Hardware:
 
     host: str = ""
     cpu: str = ""
-    cores: Whole | None = None
+    cores: Integer | None = None
     gpu: str | None = None
 
 
-REPEATED = "Repeated items: "  # how a data note about items that occur more than once begins
+REPEATED = "Repeated items: "  # prefix of the data note about duplicate items
 
 
 @record
 class Initial:
-    """`weights/DIGEST.json`: where the weights beside it, from which runs start, were taken from."""
+    """`weights/DIGEST.json`: the source of the initial weights in `DIGEST.safetensors`."""
 
-    format: Whole = FORMAT
-    source: str = ""  # a file as it was named, or the run
-    sha256: str = ""  # of that file
-    names: str = ""  # whose: `trm` or `hrm` of their authors' code; empty where they are recstudy's own
-    settings: Object = Field(default_factory=dict)  # what its authors' config says of the network
+    format: Integer = FORMAT
+    source: str = ""  # the file as the user named it, or the run
+    sha256: str = ""  # of the source file
+    names: str = ""  # naming scheme: `trm` or `hrm` of their authors' code; empty for recstudy's own
+    settings: Object = Field(default_factory=dict)  # the network's settings in its authors' config
     date: str = ""
 
     @property
     def words(self) -> str:
-        """Where the weights are from, for a reader."""
+        """The source of the weights in words."""
         return f"{self.source} (sha256 {self.sha256[:12]})"
 
 
 @record
 class Provenance:
-    """What made a run's numbers."""
+    """The code, data, machine and dates of a run."""
 
     commit: str | None = None  # of the study's repository, at the last attempt
-    commits: tuple[str, ...] = ()  # of every attempt: the code may have changed in between
-    dirty: bool = False  # that, or recstudy's own repository
-    recstudy: str = ""  # its commits, where they are of another repository than the study's
-    # The SHA-256 of each user file, by its path below the study file; several, with spaces, where it changed
-    # during the run.
+    commits: tuple[str, ...] = ()  # of all attempts, because the code may have changed between them
+    dirty: bool = False  # whether the study's or recstudy's repository had uncommitted changes
+    recstudy: str = ""  # its commits, if it is in another repository than the study
+    # path of a user file, relative to the study file -> its SHA-256; several, separated by spaces, if the
+    # file changed during the run
     files: dict[str, str] = Field(default_factory=dict)
-    earlier: Whole = 0  # how often it was finished before and run again, on request
+    earlier: Integer = 0  # earlier finished attempts that were rerun on request
     versions: dict[str, str] = Field(default_factory=dict)
     hardware: Hardware = Hardware()
-    workers: Whole = 1
-    precision: str = ""  # of the matrix products, in words; empty in old records
-    # that each worker computed with, of its machine's cores; nothing in old records
-    threads: Whole | None = None
+    workers: Integer = 1
+    precision: str = ""  # of matrix products, in words; empty in old records
+    # CPU threads of each worker; None in old records
+    threads: Integer | None = None
     data_checksum: str = ""
     data_notes: tuple[str, ...] = ()
     synthetic: bool = False
-    lost_epochs: Whole = 0  # whose lines were damaged when it went on after them
-    origin: Literal["trained", "imported"] = "trained"  # imported: from `initial` as it is, or from `source`
-    source: str = ""  # of numbers that were imported: the file, its digest, the date
-    initial: Initial | None = None  # what it started from, where that was not drawn
+    lost_epochs: Integer = 0  # epochs whose log lines were damaged when the run was resumed
+    origin: Literal["trained", "imported"] = (
+        "trained"  # imported: from `initial` without training, or from `source`
+    )
+    source: str = ""  # of imported metrics: the file, its digest and the date
+    initial: Initial | None = None  # the initial weights, unless a seed initialized them
     started: str = ""
     finished: str = ""
 
     @property
-    def begun(self) -> str:
-        """Where its weights were taken from and what became of them, in words; empty where a seed drew
-        them.
-        """
-        how = "judged as they are" if self.origin == "imported" else "trained on here"
-        return f"{self.initial.words}, {how}" if self.initial else ""
+    def initial_weights(self) -> str:
+        """The source of the initial weights in words; empty if a seed initialized them."""
+        use = "evaluated without training" if self.origin == "imported" else "trained further"
+        return f"{self.initial.words}, {use}" if self.initial else ""
 
     @property
     def made_by(self) -> str:
-        """The commits, in the order of the attempts; empty where none is known."""
+        """The commits in the order of the attempts; empty if none is known."""
         return ", then ".join(self.commits) or self.commit or ""
 
     @property
     def packages(self) -> str:
-        """Their versions in words."""
+        """The package versions in words."""
         return ", ".join(f"{package} {version}" for package, version in sorted(self.versions.items()))
 
 
 @record
 class Selected:
-    """The epoch whose weights were judged, and its scores on the split that selected it."""
+    """The epoch whose weights were evaluated, and its scores on the selection split."""
 
     split: str = ""
-    epoch: Whole | None = None
+    epoch: Integer | None = None
     scores: Values = Field(default_factory=dict)
 
     @property
     def number(self) -> int | None:
-        """As readers count it, from 1; the file counts from 0."""
+        """The epoch counted from 1, as on pages. Files count from 0."""
         return None if self.epoch is None else self.epoch + 1
 
     @model_validator(mode="before")
     @classmethod
-    def _apart(cls, values: Any) -> Any:
-        """Return a line as the file has it, with the scores beside `split` and `epoch`."""
+    def _separate_scores(cls, values: Any) -> Any:
+        """Collect the scores of a file, where they have the same level as `split` and `epoch`."""
         if not isinstance(values, dict):
             return values
-        known = {key: values[key] for key in ("split", "epoch") if key in values}
-        return known | {"scores": {key: value for key, value in values.items() if key not in known}}
+        named_values = {key: values[key] for key in ("split", "epoch") if key in values}
+        return named_values | {
+            "scores": {key: value for key, value in values.items() if key not in named_values}
+        }
 
     @model_serializer
-    def _beside(self) -> Json:
+    def _join_scores(self) -> Json:
         return {"split": self.split, "epoch": self.epoch, **self.scores}
 
 
 @record
 class Routing:
-    """Of a mixture of experts, layer by layer: each expert's tokens, the router's mean entropy, and the
-    choices dropped.
+    """The routing of a mixture of experts, one entry per layer.
+
+    `load` has the number of tokens of each expert, `entropy` the mean entropy of the router, and `dropped`
+    the number of dropped assignments.
     """
 
     load: tuple[tuple[Number, ...], ...]
@@ -180,9 +186,9 @@ class Routing:
 
 @record
 class KeptCaption:
-    """A test image's reference captions, and what the model wrote."""
+    """A test image with its reference captions and the generated caption."""
 
-    row: Whole
+    row: Integer
     references: tuple[str, ...]
     hypothesis: str
 
@@ -196,9 +202,9 @@ class KeptCaptions:
 
 @record
 class CosinePair:
-    """The cosine of a test image and its caption, before and after training."""
+    """The cosine similarity of a test image and its caption, before and after training."""
 
-    row: Whole
+    row: Integer
     caption: str
     before: Cosine
     after: Cosine
@@ -213,18 +219,20 @@ class CosinePairs:
 
 @record
 class Answered:
-    """Of how many test images a run keeps its answers."""
+    """The number of test images whose answers a run keeps, and how many of them are independent."""
 
-    kept: Whole
-    of: Whole
-    # of these images, where several of them are copies of one puzzle, which count once
-    draws: Whole | None = None
-    # puzzles on which trajectories and copies are scored, which are no further draws
-    repeated: Whole | None = None
+    kept: Integer
+    of: Integer
+    # independent images, if several images are copies of one puzzle
+    draws: Integer | None = None
+    # puzzles that are answered several times, by trajectories or copies
+    repeated: Integer | None = None
 
     def count(self, repeated: bool) -> int:
-        """Return how many independent draws a share is one of: of all, or of the puzzles that are answered
-        more than once.
+        """Return the number of independent samples behind a share.
+
+        Args:
+            repeated: Whether the share is over the puzzles that are answered several times.
         """
         every = self.draws or self.of
         return min(every, self.repeated) if repeated and self.repeated else every
@@ -232,84 +240,86 @@ class Answered:
 
 @record
 class Result:
-    """`result.json`: what a finished run has measured, what it cost, and what made it."""
+    """`result.json`: the metrics, the cost and the provenance of a finished run."""
 
-    format: Whole = FORMAT
+    format: Integer = FORMAT
     status: Literal["done", "diverged"]
-    error: str = ""  # of one that diverged
+    error: str = ""  # why it diverged
     metrics: Values  # on the test split
-    # metric -> supervision steps -> value, of the same weights
+    # metric -> supervision steps -> value, with the same weights
     depths: dict[str, Values] = Field(default_factory=dict)
     selected: Selected = Selected()
     undefined: tuple[str, ...] = ()  # findings that the metrics leave out
-    unavailable: dict[str, str] = Field(default_factory=dict)  # metric -> why there is none
-    raised: tuple[str, ...] = ()  # those of them whose own code raised something
-    notes: tuple[str, ...] = ()  # what must be known of the captions that were scored
-    tokenizer: dict[str, str] = Field(default_factory=dict)  # of captions: what they cut -> their names
-    decode: str | None = None  # how captions were written
+    unavailable: dict[str, str] = Field(default_factory=dict)  # metric -> why it has no value
+    raised: tuple[str, ...] = ()  # the unavailable metrics whose code raised an error
+    notes: tuple[str, ...] = ()  # notes on the scored captions
+    tokenizer: dict[str, str] = Field(
+        default_factory=dict
+    )  # text that was split into words -> name of the tokenizer
+    decode: str | None = None  # how captions were generated
     answers: Answered | None = None
-    # as `Routing` has it; read where it is drawn, and damage to it costs that figure alone
+    # The fields of `Routing`. Only its figure checks them, so that damage costs no other part of the report.
     routing: Any = None
     cost: Values = Field(default_factory=dict)
-    attempts: Whole | None = None
+    attempts: Integer | None = None
     provenance: Provenance = Provenance()
 
 
 @record
-class Later:
-    """A metric that was computed after its run had finished, or why it could not be."""
+class LateMetric:
+    """A metric that was computed after its run had finished, or the reason why it has no value."""
 
     value: Number | None = None
-    by_class: Values = Field(default_factory=dict)  # where it is a mean over classes
-    undefined: tuple[str, ...] = ()  # classes that it leaves out
+    by_class: Values = Field(default_factory=dict)  # class -> value, for a mean over classes
+    undefined: tuple[str, ...] = ()  # classes that the mean leaves out
     unavailable: str = ""
-    raised: bool = False  # whether its own code raised that
-    how: Literal["answers", "weights"]  # what it was computed from
+    raised: bool = False  # whether its code raised the error in `unavailable`
+    how: Literal["answers", "weights"]  # its source
     date: str = ""
-    tokenizer: str = ""  # of captions: what cut their words
+    tokenizer: str = ""  # of captions: the tokenizer of the words
 
 
 @record
 class Measured:
-    """`measured.json`: metrics that a run's result does not have, by name."""
+    """`measured.json`: metric -> a value that was computed after the run."""
 
-    format: Whole = FORMAT
-    metrics: dict[str, Later] = Field(default_factory=dict)
+    format: Integer = FORMAT
+    metrics: dict[str, LateMetric] = Field(default_factory=dict)
 
 
 @record
 class Failure:
     """`failure.json`: why the last attempt failed."""
 
-    format: Whole = FORMAT
-    # One of `FAILURES`; the file calls it `class`.
+    format: Integer = FORMAT
+    # One of `FAILURES`. Its key in the file is `class`.
     error_class: str = Field(
         validation_alias=AliasChoices("class", "error_class"), serialization_alias="class"
     )
     error: str = ""
     traceback: str = ""
-    # The last lines of the user's files in it, the innermost last: see `recstudy.errors.user_calls`.
+    # The last lines of the user's files in the traceback, the innermost last (`recstudy.errors.user_calls`).
     calls: tuple[str, ...] = ()
-    attempts: Whole | None = None
+    attempts: Integer | None = None
 
 
 @record
 class Stopped:
-    """`stopped.json`: how far a run was when its search stopped it, and which rule did."""
+    """`stopped.json`: the epoch and score at which a search stopped a run, and the rule that stopped it."""
 
-    format: Whole = FORMAT
-    epoch: Whole
+    format: Integer = FORMAT
+    epoch: Integer
     score: Number | None = None
     by: str = ""
 
 
 @record
 class Attempt:
-    """A line of `attempts.jsonl`: a worker began the run, or left a drained node."""
+    """A line of `attempts.jsonl`: a worker started the run, or left a drained node."""
 
     started: str | None = None
     host: str = ""
-    process: Whole | None = None
+    process: Integer | None = None
     commit: str | None = None
     dirty: bool = False
     recstudy: str = ""
@@ -319,30 +329,28 @@ class Attempt:
 
 @record
 class LossLine:
-    """A line of `losses.jsonl`: the training loss of every `every`-th update of an epoch, from update `first`
-    on.
-    """
+    """A line of `losses.jsonl`: the training losses of an epoch, from update `first` in steps of `every`."""
 
-    epoch: Whole
-    first: Whole
-    every: Whole
+    epoch: Integer
+    first: Integer
+    every: Integer
     losses: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, config=STRICT)
 class EpochLine:
-    """A line of `epochs.jsonl`: what an epoch measured, by name."""
+    """A line of `epochs.jsonl`: the values of an epoch by name."""
 
     values: Values
 
     @model_validator(mode="before")
     @classmethod
-    def _flat(cls, values: Any) -> Any:
-        """Return a line as the file has it, with the values alone."""
+    def _wrap_values(cls, values: Any) -> Any:
+        """Wrap the values of a line, which has no key `values`."""
         return {"values": values} if isinstance(values, dict) else values
 
     @model_serializer
-    def _alone(self) -> Values:
+    def _dump_values(self) -> Values:
         return self.values
 
     def __post_init__(self) -> None:
@@ -355,29 +363,28 @@ class EpochLine:
 
     @property
     def score(self) -> Number | None:
-        """On the selection split."""
+        """The score on the selection split."""
         return self.values.get(score_name(self.values))
 
 
 def score_name(values: Mapping[str, Any]) -> str:
-    """Return under which name an epoch's values have its score on the selection split; empty where they have
-    none.
-    """
+    """Return the name of the selection score among an epoch's values, or an empty string."""
     return next((name for name in values if name.startswith("selection_") and name != "selection_loss"), "")
 
 
 @record
 class Settings:
-    """`config.json`: what decided the run, in parts, as `RunConfig` gives them, or the settings of a user's
-    own program.
+    """`config.json`: the settings that decide the run.
+
+    They are the parts of a `RunConfig`, or the settings of a user's own program.
     """
 
-    program: str = ""  # a user's own
+    program: str = ""  # the name of a user's own program
     settings: Object = Field(default_factory=dict)
     data: Object = Field(default_factory=dict)
     model: Object = Field(default_factory=dict)
     train: Object = Field(default_factory=dict)
-    seed: Whole = 0
+    seed: Integer = 0
     resources: Object = Field(
         default_factory=dict,
         validation_alias=AliasChoices("resources", "place"),

@@ -1,4 +1,7 @@
-"""Object stores by their URIs: S3 and Google Cloud Storage, through pyarrow, which Ray Tune brings."""
+"""Open object stores (S3, Google Cloud Storage) by their URIs, and hide secrets in URIs.
+
+`mirror.py` reads and writes objects through pyarrow, which Ray Tune installs.
+"""
 
 import re
 import threading
@@ -8,29 +11,30 @@ from urllib.parse import urlsplit
 
 from recstudy.errors import ConfigError, StorageError
 
-# to the last @, for it may hold others; a port is none
+# up to the last @, because a password may contain @; a port is no password
 PASSWORD = re.compile(r"^([^:/@]*:)(?!\d*/).*@", re.DOTALL)
-# The parameters of a URI that say where a store or a database is, and how it is reached. Any other may be a
-# secret.
-PLAIN = {
-    "region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion", "background_writes",
-    "smart_defaults", "tls_ca_file_path", "tls_verify_certificates", "retry_limit_seconds", "project_id",
-    "user", "host", "port", "charset", "driver", "sslmode", "connect_timeout", "application_name",
+# URI parameters that name a store or database and how to connect. Any other parameter may be a secret.
+PUBLIC_PARAMETERS = {
+    "region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion",
+    "background_writes", "smart_defaults", "tls_ca_file_path", "tls_verify_certificates",
+    "retry_limit_seconds", "project_id", "user", "host", "port", "charset", "driver", "sslmode",
+    "connect_timeout", "application_name",
 }  # fmt: skip
 SCHEMES = ("s3", "gs", "local")
 PROBE = ".probe-"
-# a store that is silent for so long at the start is refused; Google's client would try for 15 minutes
+# Seconds until a store without an answer is refused at the start. Google's client would try for 15 minutes.
 ANSWER_S = 60.0
 
 
 def is_uri(text: str) -> bool:
-    """Return whether this names an object store, and not a folder here."""
+    """Return whether this is the URI of an object store and not a local folder."""
     return "://" in text and not text.startswith("file://")
 
 
 def without_secrets(word: str) -> str:
-    """Return a word with three stars for the password of a URI in it and for each of its parameters that may
-    be a secret.
+    """Return a URI with `***` for its password and for each parameter that may be a secret.
+
+    A word that is no URI is returned unchanged.
     """
     scheme, slashes, rest = word.partition("://")
     if not slashes:
@@ -42,20 +46,21 @@ def without_secrets(word: str) -> str:
 
 def _parameter(text: str) -> str:
     name, equals, _ = text.partition("=")
-    return text if name in PLAIN else f"{name}=***" if equals else "***"
+    return text if name in PUBLIC_PARAMETERS else f"{name}=***" if equals else "***"
 
 
 def filesystem(uri: str) -> tuple[Any, str]:
-    """Return the store and the folder in it that a URI names.
+    """Return the pyarrow file system of a URI and the folder in it.
 
     Raises:
-        ConfigError: the URI's scheme is not supported, or the URI holds a secret.
-        StorageError: the store does not answer, or not us.
+        ConfigError: The scheme of the URI is not supported, or the URI contains a secret.
+        StorageError: The store does not answer, or refuses access.
     """
-    if (shown := without_secrets(uri)) != uri:
+    if (redacted_uri := without_secrets(uri)) != uri:
         raise ConfigError(
-            f"a results URI must not hold a password or a key, because the records name it: {shown}. Give"
-            " credentials as the store's own variables, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+            f"a results URI must not contain a password or a key, because records name it: {redacted_uri}."
+            " Give credentials in the store's environment variables, such as AWS_ACCESS_KEY_ID and"
+            " AWS_SECRET_ACCESS_KEY."
         )
     from pyarrow import fs
 
@@ -71,7 +76,7 @@ def filesystem(uri: str) -> tuple[Any, str]:
         raise ConfigError(f"results at {uri}: {first_line(error)}") from None
     if not path:
         raise ConfigError(
-            f"results at {uri}: it names no bucket or folder, such as"
+            f"results at {uri}: the URI has no bucket or folder. Example:"
             f" {uri.partition('://')[0]}://bucket/results"
         )
     ask(uri, lambda: store.get_file_info(path))
@@ -79,16 +84,22 @@ def filesystem(uri: str) -> tuple[Any, str]:
 
 
 def write_object(store: Any, key: str, content: bytes) -> None:
-    """Write one object, in one piece. Where the store has folders, its folder is made."""
-    if store.type_name == "local":
+    """Write one object as a whole."""
+    if store.type_name == "local":  # object stores need no folders
         store.create_dir(key.rpartition("/")[0], recursive=True)
     with store.open_output_stream(key, compression=None) as stream:
         stream.write(content)
 
 
 def ask(uri: str, question: Callable[[], object]) -> None:
-    """Refuse a store that gives no answer in time, or an error of whatever kind its package raises
-    (StorageError).
+    """Ask a store, and wait at most `ANSWER_S` seconds.
+
+    Args:
+        uri: The URI for the message.
+        question: Calls the store.
+
+    Raises:
+        StorageError: The store does not answer in time, or `question` raises any error.
     """
     failures = [f"no answer in {ANSWER_S:.0f} s"]
 
@@ -99,7 +110,7 @@ def ask(uri: str, question: Callable[[], object]) -> None:
         except Exception as error:
             failures[0] = first_line(error)
 
-    thread = threading.Thread(target=answer, daemon=True)  # which an end of the program does not wait for
+    thread = threading.Thread(target=answer, daemon=True)  # a daemon, so that the program can exit
     thread.start()
     thread.join(ANSWER_S)
     if failures:
@@ -108,8 +119,8 @@ def ask(uri: str, question: Callable[[], object]) -> None:
 
 def _refused(uri: str, reason: str) -> str:
     return (
-        f"cannot use the results store {uri} ({reason}). Give a bucket or folder that exists, and credentials"
-        f" that may write to it, as the {urlsplit(uri).scheme} client expects them in the environment."
+        f"cannot use the results store {uri} ({reason}). Give an existing bucket or folder, and set"
+        f" credentials with write access in the environment variables of the {urlsplit(uri).scheme} client."
     )
 
 

@@ -1,5 +1,6 @@
-"""What stands in the files of studies and searches, as classes: one a file, or one a line of a log; strict as
-in `schema.py`.
+"""Record classes of studies, searches and bundles: one class per file, or per line of a log.
+
+The rules are those of `schema.py`. Drivers write these records; reports and the board read them.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -7,17 +8,22 @@ from typing import Any, Literal, NamedTuple
 from pydantic import AliasChoices, Field, model_validator
 
 from recstudy.explained import explained
-from recstudy.records.schema import FORMAT, Number, Object, Plain, Values, Whole, record
+from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
 
 PARTS = ("data", "model", "train", "resources")  # of a config
-NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
-LONGEST = 200  # letters of a study's or a run's name: file systems take 255 bytes
-SMOKED = "-smoke"  # ends the name of a smoke run's folder
+NUMBERS = (
+    "train.epochs",
+    "train.batch_size",
+    "train.ema_decay",
+    "data.limit",
+)  # fields that readers use as numbers
+LONGEST = 200  # characters in the name of a study or run; file systems allow 255 bytes
+SMOKED = "-smoke"  # suffix of the folder of a smoke run
 
 
 @record
 class VariantRecord:
-    """A variant: its label, its level on each axis, and what it changes in the base config."""
+    """A variant: its label, its level on each axis, and its changes to the base config."""
 
     label: str = Field(max_length=2000)
     levels: Object = Field(default_factory=dict)
@@ -26,28 +32,29 @@ class VariantRecord:
     data: str = ""
     synthetic: bool = False
     leaks: bool = False
-    batch_norm: bool = False  # trains with it
-    base: Whole | None = None  # the variant that it is compared with
-    data_checksum: str = ""  # of the images as they are now, where that was known
-    pflop: Number | None = None  # of a run's training, where that was known
+    batch_norm: bool = False  # whether the model has batch normalization
+    base: Integer | None = None  # index of the variant with which it is compared
+    data_checksum: str = ""  # of the images when the plan was written, if known
+    pflop: Number | None = None  # training compute of a run, if known
 
 
 @explained
 @record
 class Deviation:
-    """Where a study's `paper` preset knowingly is not as its paper, or sets what the paper leaves blank.
+    """A known deviation of the `paper` preset from its paper, or a setting that the paper does not state.
 
     Args:
-        field: of the config; or, where none says it, what it is about in words.
-        paper: the paper's value; None where it is blank, so that ours is an assumption, of which every
-            verdict speaks.
-        ours: the preset's value. A run with the paper's own value compares as well, and does not deviate.
-        why: in a few words.
+        field: The field of the config, or a description in words if there is no such field.
+        paper: The value in the paper. None if the paper does not state it; `ours` is then an assumption,
+            which
+            every verdict mentions.
+        ours: The value in the preset. A run with the paper's value is also comparable and does not deviate.
+        why: The reason in a few words.
     """
 
     field: str
-    paper: Plain = None
-    ours: Plain
+    paper: PlainValue = None
+    ours: PlainValue
     why: str
 
     @property
@@ -57,11 +64,11 @@ class Deviation:
 
 @record
 class MetricRecord:
-    """How a metric of a user's own program is read; fields as those of `recstudy.programs.metric.Metric`."""
+    """A metric of a user's own program, with the fields of `recstudy.programs.metric.Metric`."""
 
     unit: str = ""
     better: Literal["higher", "lower"] | None = None
-    items: Whole | None = None
+    items: Integer | None = None
     title: str = ""
     form: str = ""
     bounds: tuple[float, float] | None = None
@@ -70,25 +77,23 @@ class MetricRecord:
 
 @record
 class Reference:
-    """What published values are compared with: the `paper` preset as the study has it, whatever preset is run
-    and set.
-    """
+    """The `paper` preset of a study, with which published values are compared, whatever preset is run."""
 
     preset: str
     base: Object
     axes: dict[str, str] = Field(default_factory=dict)
-    # None: the plan's own, of the same preset without changes
+    # None: the variants of the plan, which then is of the `paper` preset without changes
     variants: tuple[VariantRecord, ...] | None = None
 
 
 @record
 class ImportedFile:
-    """A file that finished runs were imported from; never with the folders above it."""
+    """A file from which finished runs were imported, without the folders above it."""
 
     name: str
     sha256: str
-    date: str  # of the import
-    changed: str = ""  # when the file was last changed: its runs had finished by then
+    date: str  # date of the import
+    changed: str = ""  # when the file was last changed, and so the latest possible end of its runs
 
     @property
     def words(self) -> str:
@@ -97,101 +102,104 @@ class ImportedFile:
 
 @record
 class ImportedRun:
-    """A run as a line of a file has it."""
+    """A run that was imported from a line of a file."""
 
     settings: Object
-    seed: Whole
+    seed: Integer
     status: Literal["done", "diverged", "failed"] = "done"
-    error_class: str = ""  # of one that failed: its state in its tracker
+    error_class: str = ""  # of a failed run: its state in its tracker
     error: str = ""
     metrics: Values = Field(default_factory=dict)
-    file: Whole = 0  # its place among the files
-    line: Whole = 0
+    file: Integer = 0  # index in `files`
+    line: Integer = 0
 
 
 @record
 class Imported:
-    """`imported.json` beside a plan: the runs that were imported, by their ids. They have no folders of their
-    own.
+    """`imported.json` of a study: the imported runs by id."""
 
-    A folder for each of 10,000 runs takes 3 to 13 s to write and 120 MB; this file takes 0.1 s and 2 MB.
-    """
+    # Imported runs have no folders: 10,000 folders take 3 to 13 s and 120 MB, this file 0.1 s and 2 MB.
 
-    format: Whole = FORMAT
+    format: Integer = FORMAT
     files: tuple[ImportedFile, ...] = ()
     runs: dict[str, ImportedRun] = Field(default_factory=dict)
 
 
 class PlannedRun(NamedTuple):
-    """A variant, by its place among all, with one seed."""
+    """A planned run: the index of its variant, its seed and its id."""
 
-    variant: Whole
-    seed: Whole
+    variant: Integer
+    seed: Integer
     id: str
 
 
 @record
 class RangeRecord:
-    """What a search may try of a field: numbers between two ends, or one of several values."""
+    """The range of a field in a search: an interval of numbers, or a list of choices."""
 
     low: Number = 0
     high: Number = 0
     log: bool = False
-    choices: tuple[Plain, ...] = ()
-    # other field -> values at which it is searched
+    choices: tuple[PlainValue, ...] = ()
+    # other field -> its values for which this field is searched
     when: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
 
 
 @record
 class Confirm:
-    """How many of the best are run again, and with which fresh seeds."""
+    """The number of best trials that a search confirms, and the fresh seeds for them."""
 
-    best: Whole = 0
-    seeds: tuple[Whole, ...] = ()
+    best: Integer = 0
+    seeds: tuple[Integer, ...] = ()
 
 
 @record
 class TrialRecord:
-    """A trial that was proposed; trials with the same settings share a variant."""
+    """A proposed trial. Trials with the same settings share a variant."""
 
-    number: Whole
+    number: Integer
     params: Object
-    variant: Whole
+    variant: Integer
 
 
-FEWEST_TRIALS = 10  # for the importance of a field: of two trials each field explains as much as any other
+FEWEST_TRIALS = 10  # for field importance: with two trials, every field explains the same share
 
 
 @record
 class ImportanceRecord:
-    """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance;
-    `intervals` has the ends of its 95 % interval over the trials."""
+    """`importance-DEFINITION.json`: objective -> method -> field -> its share of the objective's variance.
 
-    trials: Whole = 0
+    `intervals` has the 95 % confidence intervals of these shares over the trials.
+    """
+
+    trials: Integer = 0
     importance: dict[str, dict[str, dict[str, float]]]
     intervals: dict[str, dict[str, dict[str, tuple[float, float]]]] = Field(default_factory=dict)
-    missing: dict[str, str] = Field(default_factory=dict)  # method -> why it gives nothing
+    missing: dict[str, str] = Field(default_factory=dict)  # method -> why it has no result
 
 
 @record
 class SearchRecord:
-    """How a search searches; what it has found so far stands in files of its own, and is not written here."""
+    """The settings of a search. Its trials and importances are in files of their own and not written here."""
 
     objectives: dict[str, Literal["max", "min"]] = Field(min_length=1)
     sampler: str = ""
     stopping: str = "none"
     budget: str = ""
-    space: dict[str, dict[str, RangeRecord]]  # family -> field -> what may be tried
+    space: dict[str, dict[str, RangeRecord]]  # family -> field -> its range
     confirm: Confirm = Confirm()
     trials: tuple[TrialRecord, ...] = Field(default=(), exclude=True)
-    # variant -> its fresh seeds
+    # variant -> the fresh seeds of its confirmation
     confirmed: dict[int, tuple[int, ...]] = Field(default_factory=dict, exclude=True)
     importance: ImportanceRecord | None = Field(default=None, exclude=True)
 
 
 def is_name(text: str, empty: bool = False) -> bool:
-    """Return whether a file may have this name on any system: no path, no control characters, of `LONGEST`
-    letters at most.
+    """Return whether this can be the name of a file: no path, no control characters, not too long.
+
+    Args:
+        text: The name.
+        empty: Accept an empty name.
     """
     return (
         (empty or text != "")
@@ -203,70 +211,68 @@ def is_name(text: str, empty: bool = False) -> bool:
 
 
 def folder_of(preset: str, smoke: bool) -> str:
-    """Return a preset's folder; a smoke run has its own, so that it never stands in for the real one."""
+    """Return the name of a preset's folder. A smoke run has its own, so that it never replaces a real run."""
     return f"{preset}{SMOKED}" if smoke else preset
 
 
 @record
 class Registered:
-    """`STUDY.PRESET.registered.yaml` beside a study's file: what it had stated before it ran."""
+    """`STUDY.PRESET.registered.yaml` in the folder of a study file: the statements made before the runs."""
 
     study: str
     preset: str
     date: str
     recstudy: str
     definition: str  # digest of the settings
-    seeds: Whole
-    max_seeds: Whole = Field(validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
-    stated: dict[str, str]  # digest of a claim, margin, deviation or threshold of learning -> its words
+    seeds: Integer
+    max_seeds: Integer = Field(validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
+    stated: dict[str, str]  # digest of a claim, margin, deviation or success threshold -> its words
 
     @model_validator(mode="before")
     @classmethod
-    def _joined(cls, values: Any) -> Any:
-        """Read an older file, which has claims, margins and deviations in lists, and thresholds of learning
-        without digests.
-        """
+    def _merge_statements(cls, values: Any) -> Any:
+        """Read an older file with claims, margins and deviations in lists and thresholds without digests."""
         if not isinstance(values, dict) or "claims" not in values:
             return values
-        from recstudy.programs.settings import digest  # which imports this module
+        from recstudy.programs.settings import digest  # imported here, because it imports this module
 
         kinds = ("claim", "margin", "deviation")
-        stated = {
-            one["digest"]: f"the {kind} {one['what']!r}" for kind in kinds for one in values[f"{kind}s"]
+        statements = {
+            statement["digest"]: f"the {kind} {statement['what']!r}"
+            for kind in kinds
+            for statement in values[f"{kind}s"]
         }
         for name, value in values.get("learned", {}).items():
-            stated[digest(["learned", name, float(value)], 12)] = f"when {name} counts as learned"
-        return values | {"stated": stated}
+            statements[digest(["learned", name, float(value)], 12)] = f"when {name} counts as learned"
+        return values | {"stated": statements}
 
 
 @record
 class PlanRecord:
-    """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials
-    so far.
-    """
+    """`plan.json`: the runs of a study and the parts of its report. A search has the runs of past trials."""
 
-    format: Whole = FORMAT
+    format: Integer = FORMAT
     study: str
     preset: str
     question: str = ""
     description: str = ""
     created: str = ""
     command: str = ""
-    file: str = ""  # of the study; empty for one that comes with recstudy, and at a prompt
+    file: str = ""  # the study file; empty for a shipped study and in an interactive session
     smoke: bool = False
     definition: str = ""
-    plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`
+    plugins: tuple[dict[str, str], ...] = ()  # files with the study's own definitions: `module`, `file`
     base: Object  # the preset's config, in parts
-    changes: Object = Field(default_factory=dict)  # what the command line has set in it, by field
+    changes: Object = Field(default_factory=dict)  # field -> value from the command line
     metrics: dict[str, MetricRecord] = Field(default_factory=dict)  # of a user's own program
-    imported: tuple[ImportedFile, ...] = ()  # from which its runs were imported; none where they were run
+    imported: tuple[ImportedFile, ...] = ()  # the files of imported runs; empty if the runs were run here
     reference: Reference | None = None
     deviations: tuple[Deviation, ...] = ()  # of the `paper` preset from its paper
-    axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
+    axes: dict[str, str] = Field(default_factory=dict)  # axis -> its field
     variants: tuple[VariantRecord, ...]
-    seeds: tuple[Whole, ...]
+    seeds: tuple[Integer, ...]
     # the stated maximum number of seeds; 0 if the study states none
-    max_seeds: Whole = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
+    max_seeds: Integer = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
     # metric -> the value above which a seed has learned
     success_threshold: dict[str, float] = Field(
         default_factory=dict, validation_alias=AliasChoices("success_threshold", "learned")
@@ -274,26 +280,26 @@ class PlanRecord:
     runs: tuple[PlannedRun, ...]
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
-    # the SHA-256 of each user file, by its path below the study file
+    # path of a user file, relative to the study file -> its SHA-256
     files: dict[str, str] = Field(default_factory=dict)
     # SHA-256 of a user file, now or earlier -> of its code alone
     code_digests: dict[str, str] = Field(default_factory=dict)
-    # digest of a claim, margin or deviation -> when it was first stated
+    # digest of a claim, margin or deviation -> the date of its first statement
     stated: dict[str, str] = Field(default_factory=dict)
     registered: Registered | None = None
-    # digest of a question -> its words, how many questions
-    dropped: dict[str, tuple[str, Whole]] = Field(default_factory=dict)
+    # digest of a question -> its words and the number of questions
+    dropped: dict[str, tuple[str, Integer]] = Field(default_factory=dict)
     paired: bool = False  # whether differences are taken per seed
 
     @property
     def folder(self) -> str:
-        """The preset's folder."""
+        """The name of the preset's folder."""
         return folder_of(self.preset, self.smoke)
 
     def __post_init__(self) -> None:
         for field in ("study", "preset", "definition"):
             if not is_name(name := getattr(self, field), empty=True):
-                raise ValueError(f"the {field} must be a name, but it is {name!r}")
+                raise ValueError(f"the {field} must be a valid name, but it is {name!r}")
         if any(not {"module", "file"} <= plugin.keys() for plugin in self.plugins):
             raise ValueError("each of plugins must have a module and a file")
         for part in PARTS:
@@ -301,54 +307,56 @@ class PlanRecord:
                 raise ValueError(f"base.{part} must be an object, but it is {self.base[part]!r}")
         for path in NUMBERS:
             part, _, name = path.partition(".")
-            stated = [
+            numbers = [
                 self.base.get(part, {}).get(name),
                 *(variant.changes.get(path) for variant in self.variants),
             ]
             if wrong := [
-                value for value in stated if value is not None and not isinstance(value, int | float)
+                value for value in numbers if value is not None and not isinstance(value, int | float)
             ]:
                 raise ValueError(f"{path} must be a number, but it is {wrong[0]!r}")
         for run in self.runs:
             if not 0 <= run.variant < len(self.variants):
-                raise ValueError(f"run {run.id!r} names variant {run.variant} of {len(self.variants)}")
+                raise ValueError(
+                    f"run {run.id!r} has variant {run.variant}, but there are {len(self.variants)} variants"
+                )
             if not is_name(run.id):
-                raise ValueError(f"a run's id must be a name, but it is {run.id!r}")
+                raise ValueError(f"a run id must be a valid name, but it is {run.id!r}")
 
 
 @record
 class Look:
-    """A line of `studies/looks.jsonl`: verdicts were read that these runs had not been behind before."""
+    """A line of `studies/looks.jsonl`: the verdicts of these runs were read for the first time."""
 
     date: str
     runs: tuple[str, ...] = ()
-    # in `looks-DEFINITION.jsonl` of records before 2026-11-28: all runs of so many seeds, and no ids
-    seeds: Whole = 0
+    # In `looks-DEFINITION.jsonl` of records before 2026-11-28, a look has a number of seeds and no run ids.
+    seeds: Integer = 0
 
 
 @record
 class TrialLine:
-    """A line of a search's log: a trial was proposed."""
+    """A line in the log of a search: a proposed trial."""
 
-    number: Whole
+    number: Integer
     params: Object
     variant: VariantRecord
-    seed: Whole
+    seed: Integer
     id: str
 
 
 @record
 class ConfirmLine:
-    """A line of a search's log: trial `confirms` is one of the best and is run again with a fresh seed."""
+    """A line in the log of a search: trial `confirms` is one of the best and gets a fresh seed."""
 
-    confirms: Whole
-    seed: Whole
+    confirms: Integer
+    seed: Integer
     id: str
 
 
 @record
 class Clock:
-    """What a session of a search has used so far."""
+    """The wall hours and GPU hours that a session of a search has used so far."""
 
     session: str
     h: float
@@ -357,16 +365,14 @@ class Clock:
 
 @record
 class ClockLine:
-    """A line of a search's log: the time that it has used."""
+    """A line in the log of a search: the time used so far."""
 
     clock: Clock
 
 
 @record
 class About:
-    """`bundle.json` of a published study: what a bundle is of, what drew its report, and what is not in
-    it.
-    """
+    """`bundle.json`: the study in a bundle, the code that drew its report, and the omitted files."""
 
     format: int = FORMAT
     study: str
@@ -374,7 +380,7 @@ class About:
     recstudy: str  # version
     drawn_by: str  # digest of the code that drew the report
     packages: dict[str, str] = Field(default_factory=dict)
-    records: str  # digest of all files below `results`, by which a paper may name them
-    code: dict[str, str] = Field(default_factory=dict)  # file below `code` -> what it is
+    records: str  # digest of all files below `results`, which a paper can print
+    code: dict[str, str] = Field(default_factory=dict)  # file below `code` -> its description
     left_out: tuple[str, ...] = ()  # in words
-    date: str = ""  # on which the last run finished
+    date: str = ""  # when the last run finished

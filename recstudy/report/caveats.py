@@ -145,7 +145,7 @@ def _could_have(run: Row, name: str) -> bool:
     definition = METRICS.get(name)
     if definition is None or definition.of is None or run.value(name) is not None or name in run.unavailable:
         return False
-    if definition.by_finding and run.found.undefined:
+    if definition.by_finding and run.result_or_empty.undefined:
         return False
     tasks: set[str] = set()
     for measured in run.measured:
@@ -168,7 +168,7 @@ def undefined_notes(
     if not any(metric(name).by_finding for name in metrics):
         return ()
     runs = (run for index in variants for run in records.by_variant[index])
-    names = dict.fromkeys(name for run in runs for name in run.found.undefined)
+    names = dict.fromkeys(name for run in runs for name in run.result_or_empty.undefined)
     return (f"left out, undefined on this test split: {', '.join(names)}",) if names else ()
 
 
@@ -180,7 +180,7 @@ def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence
         return ()
     labels_by_note: dict[str, list[str]] = {}
     for run in (run for index in variants for run in records.by_variant[index]):
-        for note in run.found.notes if has_words else ():  # such as how many captions have no word
+        for note in run.result_or_empty.notes if has_words else ():  # such as how many captions have no word
             labels_by_note.setdefault(f"{note} (seed {run.seed})", []).append(run.label)
     notes = [f"{note}: {join_labels(labels)}" for note, labels in labels_by_note.items()]
     keys = ["decode", "metrics"] if has_words else []
@@ -199,7 +199,7 @@ def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[
     for key in (key for key in TEXT if key in keys):
         labels_by_method: dict[str, dict[str, None]] = {}
         for run in (run for index in variants for run in records.by_variant[index] if run.done):
-            method = run.found.decode if key == "decode" else run.found.tokenizer.get(key)
+            method = run.result_or_empty.decode if key == "decode" else run.result_or_empty.tokenizer.get(key)
             if method:
                 labels_by_method.setdefault(str(method), {})[run.label] = None
         if len(labels_by_method) == 1:

@@ -127,8 +127,8 @@ def _questions(run: Row, repeated: bool) -> int:
     Generated puzzles are never copies of each other: the groups of their data sets are classes that keep
     training and test apart.
     """
-    answers = run.found.answers
-    if answers is not None and run.found.provenance.synthetic:
+    answers = run.result_or_empty.answers
+    if answers is not None and run.result_or_empty.provenance.synthetic:
         answers = replace(answers, draws=None)  # records before 2026-11-26 counted them
     return 0 if answers is None else answers.count(repeated)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from recstudy.papers import Target
 from recstudy.programs.settings import digest
 from recstudy.records import PlanRecord, Result, read_record
-from recstudy.records.run_folder import EARLIER
+from recstudy.records.run_folder import ARCHIVE_PREFIX
 from recstudy.records.study_schema import Deviation, Registered
 from recstudy.report.claims import Claim, Claims, QuestionPart, weights
 from recstudy.report.parts import BesidePublished, read_report
@@ -151,7 +151,7 @@ def finished_before(records: "StudyRecords", variants: Iterable[int], date: str)
     limit = datetime.fromisoformat(date)
     for row in (row for index in variants for row in records.by_variant[index] if row.result):
         earlier_results = (
-            records.results.run(row.id).path.glob(f"{EARLIER}-*/result.json")
+            records.results.run(row.id).path.glob(f"{ARCHIVE_PREFIX}-*/result.json")
             if row.provenance.earlier
             else ()
         )

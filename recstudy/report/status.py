@@ -16,7 +16,7 @@ from rich.text import Text
 from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import MARKER, Results, RunFolder
-from recstudy.records.locks import held
+from recstudy.records.locks import is_locked
 from recstudy.records.plans import read_imported, read_plan
 from recstudy.terminal import shortest
 
@@ -103,7 +103,7 @@ def is_running(folder: RunFolder, time_now: float) -> bool:
     A copy of an object store has no locks. In a copy, a run is running if its logs grew in the last minute.
     """
     if folder.lock.exists():
-        return held(folder.lock)
+        return is_locked(folder.lock)
     last = max(last_change(folder.epochs), last_change(folder.attempts))
     return time_now - RECENT_S < last >= last_change(folder.failure) + SLACK_S
 

@@ -25,7 +25,7 @@ from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
-from recstudy.records.runs import ENDED, Row, config_of, read_rows, runs_frame, varied_fields
+from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
@@ -216,13 +216,15 @@ class StudyRecords:
     @cached_property
     def looks(self) -> Looks:
         """The looks (interim analyses) at the whole study, with the present look."""
-        seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
+        seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES})
         looks = self.looks_at(range(len(self.variants)))
         return replace(looks, taken=tuple(sorted({*looks.taken, seeds} - {0})))
 
     def record_look(self) -> None:
         """Record a look: verdicts on the finished runs are read now."""
-        record_runs_read(self.results, self.plan, {row.id for row in self.rows if row.status in ENDED})
+        record_runs_read(
+            self.results, self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES}
+        )
 
     def looks_at(self, variants: Iterable[int]) -> Looks:
         """Return the looks at these variants: how many seeds all of them had at each reading of verdicts."""
@@ -234,7 +236,7 @@ class StudyRecords:
 
     @cached_property
     def _looks(self) -> list[Look]:
-        has_results = any(row.status in ENDED for row in self.rows)
+        has_results = any(row.status in FINAL_STATUSES for row in self.rows)
         return read_looks(self.results, self.plan) if has_results else []
 
     @cached_property

@@ -193,7 +193,7 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
         f" {f'{seeds[0]} to ' * (len(seeds) > 1)}{plural(len(plan.seeds), 'seed')}"
     )
     planned += f"; {plural(shared, 'run')} under a second label" if shared else ""
-    notes = dict.fromkeys(note for row in runs for note in row.found.notes)
+    notes = dict.fromkeys(note for row in runs for note in row.result_or_empty.notes)
     return [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", planned)] if plan.search is None else searched(records, plan.search)),
@@ -224,14 +224,16 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
     plan, rows = records.plan, records.rows
     folder, ids = records.results.study(plan.study, plan.folder), {row.id for row in rows}
     earlier_count = len(earlier_runs(records.results, folder, plan.definition, ids))
-    saved = dict.fromkeys((answers.kept, answers.of) for row in rows if (answers := row.found.answers))
+    saved = dict.fromkeys(
+        (answers.kept, answers.of) for row in rows if (answers := row.result_or_empty.answers)
+    )
     cut = [
         f"of the first {saved_count:,} of {total:,} test images, as many as fit 4 MiB a run"
         for saved_count, total in saved
         if saved_count < total
     ]
     late_values = Counter(
-        (name, source) for row in rows for name, source in row.later.items() if "." not in name
+        (name, source) for row in rows for name, source in row.late_sources.items() if "." not in name
     )
     computed = [
         f"{metric(name).title} of {plural(count, 'run')} from {source}"

@@ -18,7 +18,7 @@ from recstudy.programs.metric import Metric
 from recstudy.programs.settings import json_value
 from recstudy.records import Results, read_record, write_record, write_whole
 from recstudy.records.reading import dumped, fault, record_of
-from recstudy.records.schema import now
+from recstudy.records.schema import current_time
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
     Confirm,
@@ -63,7 +63,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             preset=plan.preset,
             question=question.strip(),
             description=description.strip(),
-            created=now(),
+            created=current_time(),
             command=command(),
             file=str(file.path) if (file := study_file()) and is_user_study(file) else "",
             smoke=plan.smoke,
@@ -262,7 +262,7 @@ def resumed(plan: Plan, results: Results) -> Plan:
     last = _readable(_files(plan, results)[1])
     seeds = dict(plan.extended)
     runs = [run for run in last.runs if run.seed >= plan.seeds] if last and plan.variants else []
-    started_seeds = {run.seed for run in runs if results.run(run.id).begun}
+    started_seeds = {run.seed for run in runs if results.run(run.id).has_begun}
     for run in runs:
         if run.seed in started_seeds:
             seeds[run.variant] = max(run.seed + 1, seeds.get(run.variant, 0))
@@ -300,7 +300,7 @@ def register(plan: PlanRecord) -> str:
     if registered is None:
         code = code_version()
         code_label = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
-        registration_record = registrable(plan, now(), code_label)
+        registration_record = registrable(plan, current_time(), code_label)
         write_whole(
             file,
             HEAD.format(plan.study)

@@ -22,7 +22,7 @@ from recstudy.models.networks.contract import build
 from recstudy.models.networks.weight_files import check_names, check_shape, read_weights
 from recstudy.opened import is_regular_file
 from recstudy.records import Results, read_json, read_record, write_record, write_whole
-from recstudy.records.schema import Initial, now
+from recstudy.records.schema import Initial, current_time
 
 DIGITS = 20  # length of a digest, as of a run id
 # File names of weights: of a folder from `recstudy weights export`, and of a run's folder.
@@ -90,7 +90,7 @@ def read_initial_weights(source: str, results: Results) -> Weights:
 
     settings = read_json(file.parent / "config.json") or {}
     data = settings.get("recstudy", settings).get("data")
-    return Weights(read_weights(file), Initial(source=origin, sha256=sha256(file), date=now()), data)
+    return Weights(read_weights(file), Initial(source=origin, sha256=sha256(file), date=current_time()), data)
 
 
 def sha256(file: Path) -> str:

@@ -44,7 +44,7 @@ def train_run(execution: Execution) -> Json:
     with hang_watchdog(60 * config.resources.hang_timeout_minutes, folder.hang_log(execution.group.rank)):
         load_checkpoint(training, folder.path)
         if writes:
-            folder.keep_epochs(below=training.state.epoch)
+            folder.keep_epochs(end_epoch=training.state.epoch)
             if lost_epochs := folder.lost_epochs(training.state.epoch):
                 log.warning(
                     "%s is damaged: %d of %d epochs are lost. The run continues, and its curves lack them",

@@ -37,7 +37,7 @@ from recstudy.programs.trial import Report, Trial
 from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.files import append_line, write_json
 from recstudy.records.locks import locked
-from recstudy.records.schema import now
+from recstudy.records.schema import current_time
 from recstudy.study.plan import Run, make_plan
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
@@ -141,9 +141,11 @@ def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     """A worker's records, in a worker's order, without a run."""
     folder = RunFolder(Path(trial.folder))
     with locked(folder.path / "lock", wait=True):
-        append_line(folder.attempts, {"started": now(), "host": socket.gethostname(), "process": os.getpid()})
+        append_line(
+            folder.attempts, {"started": current_time(), "host": socket.gethostname(), "process": os.getpid()}
+        )
         write_json(folder.config, trial.config)
-        folder.keep_epochs(below=0)
+        folder.keep_epochs(end_epoch=0)
         append_line(folder.epochs, {"epoch": 0, "train_loss": 0.0})
         folder.finish(Result(status="done", metrics={"top1_accuracy": 0.0}, attempts=1))
     return {"status": "done", "score": 0.0}

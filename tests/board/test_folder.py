@@ -68,7 +68,7 @@ def test_a_finished_result_is_read_once(results):
 
 def test_truncated_log_is_read_again(results):
     sources = poll_folder(results.root)
-    results.run(run_id(3, 2)).keep_epochs(below=1)
+    results.run(run_id(3, 2)).keep_epochs(end_epoch=1)
     append_line(results.run(run_id(3, 2)).epochs, {"epoch": 1, "train_loss": 9.0})
 
     sources.poll()

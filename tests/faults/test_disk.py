@@ -53,13 +53,13 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
     assert driver.returncode == 7
     assert (
         output.count(
-            "jsonl: No space left on device. 0.0 MB are free there. Checkpoints of unfinished runs take"
+            "jsonl: No space left on device. 0.0 MB are free on this disk. Checkpoints of unfinished runs take"
         )
         == 2
     )
     assert errors.startswith("The report cannot be drawn. StorageError: ")  # the report finds no room either
     assert errors.endswith(
-        f"`recstudy clean {on_disk.results}` shows what can go. Free some space; the same command then goes on.\n"
+        f"`recstudy clean {on_disk.results}` lists removable files. Free some space, then run the same command to resume.\n"
     )
     assert len(load_study(Results(on_disk.results), "tiny", "quick").rows) == 6
     small_disk.free_space()
@@ -73,7 +73,7 @@ def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its
         output, _ = driver.communicate(timeout=900)
 
     assert driver.returncode == 7
-    assert output.count("Bring its file system back; the same command then goes on from what was kept.") == 2
+    assert output.count("Mount its file system again, then run the same command to resume.") == 2
     assert list(small_disk.path.iterdir()) == []
 
 

@@ -115,9 +115,7 @@ def test_22_a_stop_keeps_what_was_finished(shell, signs, kill):
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 130, output + errors
-    assert (
-        errors.splitlines()[-1] == "Stopped. What was finished is kept; the same command goes on from there."
-    )
+    assert errors.splitlines()[-1] == "Stopped. Finished work is kept. Run the same command to resume."
     assert "Traceback" not in output + errors
     assert "does not answer" not in output + errors
     finished = shell.records()

@@ -90,7 +90,7 @@ def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, counts, plai
     """
     results = write_study(tmp_path / "r")
     results.run(run_id(0, 0)).finish(as_result(result(50.0) | {"answers": {"kept": 0, "of": 500, **counts}}))
-    runs = [run for run in read(results).rows if run.found and run.found.answers]
+    runs = [run for run in read(results).rows if run.result_or_empty and run.result_or_empty.answers]
 
     assert len(runs) == 1
     assert scale_of("exact_accuracy", runs).items == plain_width

@@ -239,7 +239,7 @@ def test_run_repeated_by_another_process_is_not_repeated(results):
 
     archive([RUN.id], results)
 
-    assert (results.run(RUN.id).earlier, results.run(RUN.id).finished) == (1, True)
+    assert (results.run(RUN.id).archive_count, results.run(RUN.id).finished) == (1, True)
 
 
 @pytest.mark.parametrize("folder", ["home", "studies"])

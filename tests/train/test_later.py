@@ -110,7 +110,7 @@ def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
     for row, folder in zip(sorted(records.rows, key=lambda row: row.id), folders(results), strict=True):
         (measurement,) = read_record(folder.measured, Measured).metrics.values()
         assert row.value("brier") == measurement.value == METRICS["brier"](unpacked(folder.answers).answers)
-        assert (measurement.how, row.later, "brier" in row.measured) == (
+        assert (measurement.how, row.late_sources, "brier" in row.measured) == (
             "answers",
             {"brier": "answers"},
             True,

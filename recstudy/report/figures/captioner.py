@@ -470,7 +470,7 @@ def _read_load(run: Row) -> pd.DataFrame:
     Raises:
         ValueError: A layer has no tokens.
     """
-    routing = record_of(Routing, run.found.routing)
+    routing = record_of(Routing, run.result_or_empty.routing)
     if not all(map(sum, routing.load)):
         raise ValueError("routing: a layer without tokens")
     layers = pd.DataFrame({"tokens": routing.load, "entropy": routing.entropy, "dropped": routing.dropped})

@@ -251,10 +251,12 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     def _positions_within(self, runs: Iterable[Row]) -> Mapping[Any, str]:
         """Return the depths or parts (levels, classes) at which runs were scored, with their metrics."""
         if self.x == "eval.depth":
-            depths = {int(depth) for run in runs for depth in run.found.depths.get(self.y, ())}
+            depths = {int(depth) for run in runs for depth in run.result_or_empty.depths.get(self.y, ())}
             return {depth: at_depth(self.y, depth) for depth in sorted(depths)}
         start = f"{self.y}."
-        names = dict.fromkeys(name for run in runs for name in run.found.metrics if name.startswith(start))
+        names = dict.fromkeys(
+            name for run in runs for name in run.result_or_empty.metrics if name.startswith(start)
+        )
         parts = {name.removeprefix(start): name for name in names}
         # a level of difficulty is a number, a class of the images a word
         return {
