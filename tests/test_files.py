@@ -96,7 +96,7 @@ def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(sm
 
     assert read_lines(log) == [{"epoch": 0}]
     assert read_json(small_disk.path / "recstudy.json") == {"format": 1}
-    small_disk.free()
+    small_disk.free_space()
     append_line(log, {"epoch": 1})
     assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}]
 
