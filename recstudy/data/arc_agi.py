@@ -286,18 +286,15 @@ def collect_pairs(tasks: Sequence[ArcTask], side: int) -> Pairs:
         for pair_number, pair in enumerate((*task.demonstrations, *task.test_pairs))
     ]
     grids = np.zeros((len(members), 2, side, side), np.uint8)
+    sizes = np.zeros((len(members), 2, 2), np.int64)
     for row, (_, _, pair) in enumerate(members):
         for side_of_pair, grid in enumerate(pair):
             grids[row, side_of_pair, : grid.shape[0], : grid.shape[1]] = grid
-    sizes = np.array([[grid.shape for grid in pair] for _, _, pair in members])
+            sizes[row, side_of_pair] = grid.shape
     task_numbers, pair_numbers = np.array([member[:2] for member in members]).T
-    return Pairs(
-        grids,
-        sizes,
-        task_numbers,
-        pair_numbers,
-        pair_numbers >= np.array([len(task.demonstrations) for task in tasks])[task_numbers],
-    )
+    demonstration_counts = np.array([len(task.demonstrations) for task in tasks])
+    is_test = pair_numbers >= demonstration_counts[task_numbers]
+    return Pairs(grids, sizes, task_numbers, pair_numbers, is_test)
 
 
 def augmented_rows(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, Labels]:

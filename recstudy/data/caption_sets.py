@@ -343,15 +343,9 @@ def draw_set(config: PhantomCaptions, folder: Path) -> Arrays:
     """Generate all images with their captions. Only CLIP's files are read from `folder`."""
     cases = draw_cases(config.drawing_seed)
     clean = CLEANERS[config.clean]
-    captions = [[clean(caption) for caption in describe(cases, row)] for row in range(len(cases.groups))]
-    return with_tokens(
-        config,
-        folder,
-        draw_images(cases, config.size, config.drawing_seed),
-        captions,
-        TRAIN_IMAGES,
-        cases.groups,
-    )
+    captions = [list(map(clean, describe(cases, row))) for row in range(len(cases.groups))]
+    images = draw_images(cases, config.size, config.drawing_seed)
+    return with_tokens(config, folder, images, captions, TRAIN_IMAGES, cases.groups)
 
 
 def draw_cases(seed: int) -> DrawnShapes:
@@ -395,12 +389,12 @@ def describe(cases: DrawnShapes, row: int) -> list[str]:
 def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
     """Render all images (N, 3, S, S), piece by piece."""
     random = np.random.default_rng([SEED, size, *filter(None, [seed])])
-    parts = (
-        DrawnShapes._make(numbers[row : row + PIECE] for numbers in cases)
-        for row in range(0, len(cases.groups), PIECE)
-    )
-    tinted = (draw(part, size)[:, None] * part.tint[:, :, None, None] for part in parts)
-    return np.concatenate([with_noise(bright, NOISE, random) for bright in tinted])
+    pixels = []
+    for row in range(0, len(cases.groups), PIECE):
+        part = DrawnShapes._make(numbers[row : row + PIECE] for numbers in cases)
+        tinted = draw(part, size)[:, None] * part.tint[:, :, None, None]
+        pixels.append(with_noise(tinted, NOISE, random))
+    return np.concatenate(pixels)
 
 
 def draw(cases: DrawnShapes, size: int) -> Array:

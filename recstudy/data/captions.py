@@ -201,9 +201,7 @@ class CaptionReader(Reader):
         config, place, clean = self.config, folder / self.config.path, CLEANERS[self.config.clean]
         chosen, chosen_notes, _ = self._choose(folder)
         notes = list(chosen_notes)
-        cleaned = [
-            image._replace(captions=[clean(caption) for caption in image.captions]) for image in chosen
-        ]
+        cleaned = [image._replace(captions=list(map(clean, image.captions))) for image in chosen]
         check_captions(config, cleaned, f"the caption is empty after data.clean {config.clean!r}")
         images = [image for image in cleaned if all(image.captions)]
         if empty_count := len(cleaned) - len(images):
@@ -373,18 +371,20 @@ def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], l
             raise DataError(f"{firsts[0].file} {problem}")
         splits = draw_splits(groups, *layout.shares).tolist()
     check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
-    texts = [[collapse_spaces(row.caption) for row in rows] for rows in rows_by_image]
     files = _find(config, place, firsts)
-    images = [CaptionedImage(*parts) for parts in zip(firsts, files, texts, splits, strict=True)]
+    images = []
+    for rows, file, split in zip(rows_by_image, files, splits, strict=True):
+        captions = [collapse_spaces(row.caption) for row in rows]
+        images.append(CaptionedImage(rows[0], file, captions, split))
     check_captions(config, images, "the caption is missing")
     chosen = [image for image in images if image.file and all(image.captions)]
     check_filled(splits, [image.split for image in chosen], place, NONE)
     notes = []
     if missing_count := files.count(""):
         notes.append(f"{images_are(missing_count)} named in a table but missing: left out")
-    if empty := sum(not all(captions) for captions in texts):
+    if empty := sum(not all(image.captions) for image in images):
         notes.append(f"{images_are(empty)} without a caption: left out")
-    if several := sum(len(captions) > 1 for captions in texts):
+    if several := sum(len(image.captions) > 1 for image in images):
         notes.append(
             f"{several:,} of {len(images):,} images have several captions: training uses the first one, and"
             " all are references"
@@ -486,9 +486,11 @@ def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str
         DataError: If an image is missing, or two rows name the same file.
     """
     paths = _files(place)
-    files = [next((paths[image] for image in row.images if image in paths), "") for row in rows]
+    files = []
     first: dict[str, CaptionRow] = {}
-    for row, file in zip(rows, files, strict=True):
+    for row in rows:
+        file = next((paths[image] for image in row.images if image in paths), "")
+        files.append(file)
         if file and first.setdefault(file, row) is not row:  # once with its ending and once without
             raise repeated_image_error(row, first[file])
     missing_rows = [row for row, file in zip(rows, files, strict=True) if not file]

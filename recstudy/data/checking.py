@@ -165,13 +165,10 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
         raise WrongDataError(f"{name} must be finite")
     minimum, bound = label_type.least, label_type.bound(config)
     if (minimum is not None and labels.min() < minimum) or (bound is not None and labels.max() >= bound):
-        upper_limit = (
-            "" if bound is None else f" to {bound - 1}" if labels.dtype.kind in "iu" else f" to below {bound}"
-        )
-        lowest = "any" if minimum is None else str(minimum)
-        raise WrongDataError(
-            f"{name} must be from {lowest}{upper_limit}, but are from {labels.min()} to {labels.max()}"
-        )
+        allowed = "from any" if minimum is None else f"from {minimum}"
+        if bound is not None:
+            allowed += f" to {bound - 1}" if labels.dtype.kind in "iu" else f" to below {bound}"
+        raise WrongDataError(f"{name} must be {allowed}, but are from {labels.min()} to {labels.max()}")
     return labels.astype(label_type.dtype, copy=False)
 
 

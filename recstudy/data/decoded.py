@@ -80,12 +80,11 @@ class Arrays(NamedTuple):
             part: "train" or "test". The other split is unchanged.
             rows: Rows to keep.
         """
-        columns = {name: column for name, column in self._asdict().items() if name.startswith(f"{part}_")}
-        chosen: dict[str, Any] = {
-            name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
-            for name, column in columns.items()
-            if column is not None
-        }
+        chosen: dict[str, Any] = {}
+        for name, column in self._asdict().items():
+            if name.startswith(f"{part}_") and column is not None:
+                is_array = isinstance(column, np.ndarray)
+                chosen[name] = column[rows] if is_array else [column[row] for row in rows]
         return self._replace(**chosen)
 
     @classmethod

@@ -171,10 +171,13 @@ def carved(config: Maze, random: np.random.Generator) -> set[int]:
 def between(side: int) -> list[tuple[int, int, int]]:
     """Return (room, wall, room) for each pair of neighbouring rooms."""
     cells = np.arange(side**2).reshape(side, side)
-    pairs = [(lines[::2, :-1:2], lines[::2, 1::2], lines[::2, 2::2]) for lines in (cells, cells.T)]
-    return [
-        triple for three in pairs for triple in zip(*(part.flatten().tolist() for part in three), strict=True)
-    ]
+    triples: list[tuple[int, int, int]] = []
+    for lines in (cells, cells.T):  # rows, then columns
+        rooms, walls, next_rooms = lines[::2, :-1:2], lines[::2, 1::2], lines[::2, 2::2]
+        triples += zip(
+            rooms.flatten().tolist(), walls.flatten().tolist(), next_rooms.flatten().tolist(), strict=True
+        )
+    return triples
 
 
 def canonical(free_cells: set[int], side: int) -> bytes:
@@ -219,4 +222,5 @@ def neighbours(side: int) -> list[list[int]]:
     """Return the neighbours of each cell: above, below, left and right."""
     padded = np.pad(np.arange(side**2).reshape(side, side), 1, constant_values=-1)
     sides = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
-    return [[cell for cell in cells if cell >= 0] for cells in np.stack(sides, -1).reshape(-1, 4).tolist()]
+    neighbours_of_cells = np.stack(sides, -1).reshape(-1, 4)
+    return [cells[cells >= 0].tolist() for cells in neighbours_of_cells]

@@ -128,12 +128,13 @@ def draw_groups(random: np.random.Generator, train: int, test: int) -> Labels:
 
 def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
     """Render all images (N, 1, S, S), piece by piece."""
-    random, step = np.random.default_rng([SEED, size, *filter(None, [seed])]), max(1, PIECE // size**2)
-    parts = (
-        DrawnPatients._make(part[row : row + step] for part in cases)
-        for row in range(0, len(cases.groups), step)
-    )
-    return np.concatenate([with_noise(draw(part, size)[:, None], NOISE, random) for part in parts])
+    random = np.random.default_rng([SEED, size, *filter(None, [seed])])
+    step = max(1, PIECE // size**2)  # images per piece
+    pixels = []
+    for row in range(0, len(cases.groups), step):
+        part = DrawnPatients._make(numbers[row : row + step] for numbers in cases)
+        pixels.append(with_noise(draw(part, size)[:, None], NOISE, random))
+    return np.concatenate(pixels)
 
 
 def with_noise(bright: Array, width: float, random: np.random.Generator) -> Pixels:

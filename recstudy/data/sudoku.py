@@ -278,15 +278,21 @@ def thinned(grid: Sequence[int], config: Sudoku, random: np.random.Generator) ->
 
 def boards(grid: Sequence[int], side: int) -> list[Bits]:
     """Return for each digit the cells that may have it: those with this digit, and the empty ones (-1)."""
-    return [
-        sum(1 << cell for cell, digit in enumerate(grid) if digit in (number, -1)) for number in range(side)
-    ]
+    cells_by_digit = [0] * side
+    for cell, digit in enumerate(grid):
+        for candidate in range(side) if digit == -1 else [digit]:
+            cells_by_digit[candidate] |= 1 << cell
+    return cells_by_digit
 
 
 def digits(solved: Sequence[Bits]) -> list[int]:
     """Return the digit of each cell of a solution."""
-    cells = range(sum(solved).bit_length())
-    return [next(digit for digit, board in enumerate(solved) if board >> cell & 1) for cell in cells]
+    grid = [0] * sum(solved).bit_length()
+    for digit, board in enumerate(solved):
+        for cell in range(len(grid)):
+            if board >> cell & 1:
+                grid[cell] = digit
+    return grid
 
 
 @cache
@@ -296,10 +302,10 @@ def cells_unseen(side: int) -> dict[Bits, Bits]:
     row, column = np.divmod(np.arange(side * side), side)
     units = np.stack([row, column, row // tall * side + column // wide])
     is_free = ~(units[:, :, None] == units[:, None]).any(0) | np.eye(side * side, dtype=bool)
-    return {
-        1 << cell: sum(1 << unseen for unseen in np.flatnonzero(cells).tolist())
-        for cell, cells in enumerate(is_free)
-    }
+    unseen_by_cell = {}
+    for cell, cells in enumerate(is_free):
+        unseen_by_cell[1 << cell] = sum(1 << unseen for unseen in np.flatnonzero(cells).tolist())
+    return unseen_by_cell
 
 
 def find_solutions(

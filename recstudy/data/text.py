@@ -257,7 +257,10 @@ def read_clip(vocab: Path, merges: Path) -> Tokenizer:
             for line in merges.read_text("utf-8").splitlines()
             if line and not line.startswith("#version")
         ]
-        pairs = [(left, right) for left, right in (line.split() for line in lines)]
+        pairs = []
+        for line in lines:
+            left, right = line.split()
+            pairs.append((left, right))
         tokenizer = ClipTokenizer(vocabulary, pairs)
     except Exception as error:  # tokenizers raises plain Exception for merges that the vocabulary lacks
         raise DataError(
