@@ -290,7 +290,7 @@ def second_driver(soak: Soak) -> None:
 def disk_full(soak: Soak) -> None:
     soak.disk.fill()
     soak.wait(soak.chance.uniform(2, 12))
-    soak.disk.free()
+    soak.disk.free_space()
 
 
 def files_torn(soak: Soak) -> None:

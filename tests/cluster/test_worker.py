@@ -45,7 +45,7 @@ def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypa
     cluster.add_node(num_cpus=1)
     draining = LeaveRequests()
     workers = [Worker.remote([draining.messages]) for _ in range(2)]
-    nodes = ray.get([worker.where.remote() for worker in workers])
+    nodes = ray.get([worker.node_id.remote() for worker in workers])
     assert len(set(nodes)) == 2
 
     def ask_workers() -> list[bool]:
