@@ -1,6 +1,4 @@
-"""The `recstudy` command. It imports the one command that is used: `recstudy --help` takes 0.3 s, and all of
-them 1 s.
-"""
+"""The `recstudy` command. It imports only the subcommand that is used, so `recstudy --help` takes 0.3 s."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,76 +11,76 @@ from tyro.extras import subcommand_cli_from_dict
 from recstudy.removed import refuse_removed
 from recstudy.terminal import finish, parsed, say
 
-COMMANDS = {  # name -> its class, and what `recstudy --help` says of it
+COMMANDS = {  # name -> its class and its summary in `recstudy --help`
     "report": (
         "commands:Report",
-        "Draw tables, figures and the page of studies again, from their records alone.",
+        "Write the page, tables and figures of studies again, from their records.",
     ),
     "judge": (
         "judge:Judge",
-        "Judge finished runs of a CSV file, as W&B, MLflow, Optuna and pandas write it. Runs nothing.",
+        "Write tables and verdicts of finished runs in a CSV file (W&B, MLflow, Optuna, pandas).",
     ),
-    "status": ("commands:Status", "How far each study of a results folder is."),
+    "status": ("commands:Status", "Show the progress of each study of a results folder."),
     "audit": (
         "commands:Audit",
-        "List what a careful reviewer would ask of studies, and what their papers contradict.",
+        "List what a reviewer would ask, and known contradictions in papers.",
     ),
     "explain": (
         "commands:Explain",
-        "Show the runs behind one number of a table, their values, and how it was judged.",
+        "Show the runs, the estimate and the verdict behind a number of a table.",
     ),
     "evaluate": (
         "commands:Evaluate",
-        "Compute metrics of finished runs that their results do not have, without training.",
+        "Compute metrics of finished runs without training.",
     ),
     "publish": (
         "publishing.command:Publish",
-        "Write a study as a folder and a zip for readers: report, records, code, digests.",
+        "Write a study as a folder and a zip with report, records, code and checksums.",
     ),
     "verify": (
         "publishing.command:Verify",
-        "Check that a published study says what its records say. Runs and trains nothing.",
+        "Check a published study against its records. Trains nothing.",
     ),
     "reproduce": (
         "reproduce:Reproduce",
-        "Run a published study's numbers again, and say whether they are the same.",
+        "Run a published study again, and compare the numbers.",
     ),
     "clean": (
         "commands:Clean",
-        "Show what a results folder can do without: old checkpoints and leftovers of killed processes.",
+        "List or remove old checkpoints and leftovers of killed processes.",
     ),
     "board": (
         "commands:Board",
-        "Show studies and runs in a browser and follow them while they run. Only reads records.",
+        "Show studies and runs in a browser while they run. Read-only.",
     ),
     "check": (
         "commands:Contract",
-        "Check what a file of yours registers: tasks, model families, optimizers, losses.",
+        "Check the tasks, models, optimizers and losses of your file.",
     ),
     "weights": (
         "weights:WeightsCommand",
-        "Take in weights that were trained elsewhere, such as HRM's and TRM's, or export a run's.",
+        "Import weights, such as those of HRM's and TRM's authors, or export a run's.",
     ),
-    "studies": ("commands:Studies", "The studies that come with recstudy, and what each of them asks."),
-    "run": ("commands:RunShipped", "Run a study that comes with recstudy, from any directory."),
+    "studies": ("commands:Studies", "List the studies that come with recstudy."),
+    "run": ("commands:RunShipped", "Run a study that comes with recstudy, from any folder."),
     "register": (
         "commands:Register",
-        "Write what a study states before it runs to a small file beside the study's.",
+        "Write a study's claims and settings to a file before its runs (preregistration).",
     ),
-    "new": ("commands:New", "Write a study that runs as it stands in under a minute: a starting point."),
+    "new": ("commands:New", "Write a starter: a study of a function, a command or a model."),
     "fields": (
         "commands:Fields",
-        "Every field of a run config: its type, default, allowed values, search range and meaning.",
+        "List the settings of runs with types, defaults and meanings.",
     ),
 }
 DESCRIPTION = (
-    "Studies of recursive models: what they ask, run and left behind. recstudy --version says which recstudy"
-    " this is."
+    "Ablation studies and hyperparameter searches with confidence intervals and verdicts. Start"
+    " with: recstudy new my_study"
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The `recstudy` command."""
+    """Run the `recstudy` command."""
     words = list(sys.argv[1:] if arguments is None else arguments)
 
     def work() -> int:
@@ -95,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = {
             name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()
         }
-        typed = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
+        typed = (
+            words[:2] if words[:1] in (["run"], ["register"]) else words
+        )  # the other words are the study's options
         cli_options: dict[str, Any] = {
             "args": typed or ["--help"],
             "prog": "recstudy",

@@ -1,6 +1,5 @@
-"""The commands that read and show what studies left behind, without torch or Ray; `recstudy.command` finds
-them by name.
-"""
+"""Subcommands of `recstudy` that read records, without torch or Ray. `recstudy.command` imports them by
+name."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -26,15 +25,13 @@ ResultsArgument = Positional[ResultsPlace]
 
 @dataclass(frozen=True)
 class Report:
-    """Draw tables, figures and the page of studies again, from their records alone."""
+    """Write the page, tables and figures of studies again, from their records."""
 
     path: ResultsArgument
-    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was
-    given.
-    """
+    """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI."""
     trust: Imports = False
     price: Amount = ""
-    """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
+    """The price of a GPU hour, such as 2.5EUR. The page then shows the price of the study."""
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
@@ -55,10 +52,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Status:
-    """How far each study of a results folder is."""
+    """Show the progress of each study of a results folder."""
 
     path: ResultsArgument = "results"
-    """A results folder, or the URI that --results was given."""
+    """A results folder, or its URI."""
 
     def run(self) -> int:
         from recstudy.report.status import show_status
@@ -69,14 +66,14 @@ class Status:
 
 @dataclass(frozen=True)
 class Clean:
-    """Show what a results folder can do without: old checkpoints and leftovers of killed processes."""
+    """List or remove old checkpoints and leftovers of killed processes."""
 
     path: Positional[Path] = Path("results")
     """A results folder."""
     orphans: bool = False
-    """Also the runs that no study names any more, finished ones too."""
+    """Include runs that no study uses, also finished ones."""
     yes: bool = False
-    """Remove it."""
+    """Remove the listed files. Without it they are only listed."""
 
     def run(self) -> int:
         from recstudy.records.clean import show_clean
@@ -87,21 +84,22 @@ class Clean:
 
 @dataclass(frozen=True)
 class Board:
-    """Show studies and runs in a browser and follow them while they run. Reads records only, and writes
-    nothing.
+    """Show studies and runs in a browser while they run.
+
+    The board changes no run. Showing verdicts adds a look to studies/looks.jsonl.
     """
 
     path: ResultsArgument = "results"
-    """A results folder, or the URI that --results was given."""
+    """A results folder, or its URI."""
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
-    """Where to listen. Any other address than this machine's own wants a token."""
+    """The address to listen on. Addresses other than this machine need a token."""
     port: Annotated[int, arg(metavar="N")] = 8050
-    """0 takes a free one."""
+    """The port. 0 chooses a free one."""
     token: Annotated[str, arg(metavar="TOKEN")] = ""
-    """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
+    """Access token. Readers open the board with ?token=TOKEN once. Default: RECSTUDY_BOARD_TOKEN."""
     trust: Imports = False
     link: Annotated[Several, arg(metavar="NAME=URL")] = ()
-    """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
+    """A link to show, such as "Ray dashboard=http://head:8265". May be repeated."""
 
     def run(self) -> int:
         from recstudy.board.server import BoardServer  # it loads Flask
@@ -117,17 +115,13 @@ class Board:
 
 @dataclass(frozen=True)
 class Audit:
-    """List what a careful reviewer would ask of studies: from their records, and from what their papers
-    contradict.
-    """
+    """List what a reviewer would ask about studies, and known contradictions in their papers."""
 
     path: ResultsArgument = "results"
-    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was
-    given.
-    """
+    """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI."""
     trust: Imports = False
     json: bool = False
-    """As a JSON list, one entry a study."""
+    """Print a JSON list with an entry per study."""
 
     def run(self) -> int:
         from recstudy.report.audit import show_audits
@@ -138,16 +132,17 @@ class Audit:
 
 @dataclass(frozen=True)
 class Explain:
-    """Show the runs behind one number of a table, their values, and how it was judged.
+    """Show the runs, the estimate and the verdict behind a number of a table.
 
-    Such as: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper
+    Example: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper
     """
 
     cell: Positional[Annotated[str, arg(metavar="TABLE:ROW:COLUMN")]]
-    """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
+    """Table, row and column, each by its label or the beginning of it. Rows and columns also by number, from
+    1."""
     path: ResultsArgument = "results"
-    """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table,
-    or its URI.
+    """A study's folder (results/studies/NAME/PRESET), a results folder with one study that has the table, or
+    a URI.
     """
     trust: Imports = False
 
@@ -160,24 +155,19 @@ class Explain:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Compute metrics of finished runs that their results do not have, without training: such as one that was
-    defined since.
+    """Compute metrics of finished runs without training.
 
-    From the answers that runs keep, or, where those do not suffice, from their weights, which takes the data
-    and torch.
+    They are computed from the saved answers. If these do not suffice, they are computed from the weights,
+    which needs the data and torch.
     """
 
     path: ResultsArgument
-    """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was
-    given.
-    """
+    """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI."""
     trust: Imports = False
     metric: Names = ()
-    """Compute this one, anew where it was computed later too. May be given more than once. Default: all that
-    lack.
-    """
+    """A metric to compute, again if it exists. May be repeated. Default: all missing metrics."""
     data: Folder = None
-    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    """The folder with the data sets. Default: RECSTUDY_DATA, else ./data."""
 
     def run(self) -> int:
         from recstudy.reevaluate import evaluate
@@ -193,18 +183,18 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Contract:
-    """Check what a file of your own registers: a task's losses and kept answers; a model family's shapes,
-    gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a
-    loss or an augmentation trains."""
+    """Check the parts that your file registers.
+
+    Tasks: losses and saved answers. Model families: shapes, gradients, independence of images, parameter
+    counts, every switch, resuming and first losses. Optimizers, losses and augmentations: that they train.
+    """
 
     file: Positional[Path]
-    """A study's file, or a module."""
+    """A study file or a module."""
     data: Folder = None
-    """Where the data sets of examples lie. Default: RECSTUDY_DATA, else ./data."""
+    """The folder with the data sets of the examples. Default: RECSTUDY_DATA, else ./data."""
     write: bool = False
-    """Keep each family's first losses as they are now, beside the file; without, they are held against those
-    that were kept.
-    """
+    """Save the first losses of each family beside the file. Without it they are compared with saved ones."""
 
     def run(self) -> int:
         from recstudy.contract.command import check_file  # it loads torch
@@ -214,22 +204,20 @@ class Contract:
 
 @dataclass(frozen=True)
 class Studies:
-    """The studies that come with recstudy, and what each of them asks."""
+    """List the studies that come with recstudy, with their questions."""
 
     def run(self) -> int:
-        _say_table(("study", "asks"), ((name, question(file)) for name, file in shipped().items()))
+        _say_table(("study", "question"), ((name, question(file)) for name, file in shipped().items()))
         say("Run one with: recstudy run NAME")
         return 0
 
 
 @dataclass(frozen=True)
 class RunShipped:
-    """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any
-    directory.
-    """
+    """Run a study that comes with recstudy: as python studies/NAME.py, from any folder."""
 
     name: Positional[Name]
-    """As `recstudy studies` has it. All that follows is the study's: recstudy run NAME --help."""
+    """The name in `recstudy studies`. Options of the study follow it: recstudy run NAME --help."""
 
     def run(self, arguments: Sequence[str]) -> int:
         run(self.name, arguments)
@@ -237,16 +225,13 @@ class RunShipped:
 
 @dataclass(frozen=True)
 class Register:
-    """Write what a study states before it runs - seeds, claims, margins, deviations, code - to a small file
-    beside the study's.
+    """Write a study's settings, seeds, claims, margins and deviations to a file before its runs.
 
-    Commit it, or deposit it where it gets a date. Every page of the study then says what has changed since.
+    Commit the file. Every page of the study then says whether something has changed since.
     """
 
     name: Positional[Annotated[str, arg(metavar="STUDY")]]
-    """A study's file, or one that `recstudy studies` lists. All that follows is the study's: --preset paper
-    --seeds 5.
-    """
+    """A study file, or a name in `recstudy studies`. Options of the study follow it: --preset paper."""
 
     def run(self, arguments: Sequence[str]) -> int:
         run(self.name, [*arguments, "--register"])
@@ -254,23 +239,22 @@ class Register:
 
 @dataclass(frozen=True)
 class New:
-    """Write a study that runs as it stands in under a minute: a starting point.
+    """Write a starter study that runs in under a minute.
 
-    --function (default): your training function, in any framework. It reports its steps and returns its
-    metrics. --command "python train.py": your script, once for each setting and seed. Without that script, a
-    small one is written. --model: a recursive model of your own, which recstudy trains.
+    --function (default): a training function, in any framework. --command "python train.py": a script; if it
+    does not exist, a small one is written. --model: a recursive model that recstudy trains.
 
     Then: python NAME.py, or python NAME.py --help.
     """
 
     name: Positional[Name]
-    """Name of the study and of its file, which is written into this folder."""
+    """The name of the study and of its file in this folder."""
     function: FlagCreatePairsOff[bool] = False
-    """Begin with a training function."""
+    """Study a training function (default)."""
     command: Annotated[str, arg(metavar="COMMAND")] = ""
-    """Begin with a script. Give its command without options: the study file has them."""
+    """Study a script. Give its command without options."""
     model: FlagCreatePairsOff[bool] = False
-    """Begin with a recursive model."""
+    """Study a recursive model."""
 
     def run(self) -> int:
         kind, *other_kinds = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or [
@@ -280,7 +264,7 @@ class New:
             raise ConfigError(f"a study has one program: give --{kind} or --{other_kinds[0]}")
         study, *scripts = new(self.name, Path(), kind, self.command)
         say(
-            *(f"{script}: a script that it runs" for script in scripts),
+            *(f"{script}: the script that the study runs" for script in scripts),
             f"{study}: run it with python {study}",
         )
         return 0
@@ -288,14 +272,13 @@ class New:
 
 @dataclass(frozen=True)
 class Fields:
-    """Every field of a run config: its type, its default, what it may be, what a search tries, and what it
-    means.
-    """
+    """List the settings of runs with types, defaults, allowed values, search ranges and meanings."""
 
     part: Positional[Annotated[str, arg(metavar="PART")]] = ""
-    """train, place, a model family such as vitrm, or a data set such as digits. Default: which there are."""
+    """train, resources, a model family such as vitrm, or a data set such as digits. Default: list the
+    parts."""
     plugin: File = None
-    """A study's file, or a module, that registers more of them."""
+    """A study file or a module that registers more parts."""
 
     def run(self) -> int:
         from recstudy.config import DATASETS, FAMILIES, TrainConfig
@@ -310,8 +293,7 @@ class Fields:
             kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
             if self.part in kinds:
                 _say_table(
-                    ("field", "type", "default", "a search tries", "what it is"),
-                    describe_fields(*kinds[self.part]),
+                    ("field", "type", "default", "search range", "meaning"), describe_fields(*kinds[self.part])
                 )
                 return 0
             limit = len(kinds)
@@ -343,10 +325,10 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def _for_each_study(
     studies: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]
 ) -> list[T]:
-    """Return what `work` gives for each study (results folder, name, preset).
+    """Return the results of `work` for each study (results folder, name, preset).
 
     Raises:
-        StorageError: some are damaged; the others are done.
+        StorageError: Some studies are damaged. The others have been processed.
     """
     done: list[T] = []
     damages: list[str] = []

@@ -64,30 +64,29 @@ KEYS = (DEPTH, "metric", TUNED, "of", "over")  # of a claim's selectors that nam
 
 @dataclass(frozen=True)
 class Judge:
-    """Judge finished runs of a CSV file, as W&B, MLflow, Optuna and pandas write it. Runs nothing.
+    """Write the page, tables and verdicts of finished runs in a CSV file.
 
-    Writes the page, tables, figures and verdicts of a study. The first line says which columns were taken as
-    settings, seed and metrics. Such as: recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower
+    Exports of W&B, MLflow, Optuna and pandas are read unchanged. The first line of output says which columns
+    are settings, seed and metrics. Example: recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower
     --claims claims.yaml
     """
 
     file: Positional[Annotated[Path, arg(metavar="FILE.csv")]]
-    """A line for each run, with columns for settings, seed and metrics."""
+    """A row per run, with columns for settings, seed and metrics."""
     claims: File = None
-    """A YAML file with a list of claims, each with the fields of recstudy.Claim; or with claims, metrics,
-    question, title and data."""
+    """A YAML file with a list of claims (the fields of recstudy.Claim), or with claims, metrics, question,
+    title and data."""
     published: File = None
     """A CSV file of published values to compare with."""
     settings: Listed = ""
-    """The columns that are settings. Others are then no settings."""
+    """The columns that are settings. Default: detected."""
     metrics: Annotated[str, arg(metavar="A[:WORD...],B")] = ""
-    """The columns that are metrics, the most important first. Words behind a name, with colons: higher or
-    lower is better, the unit, and the number of test items of a share, such as
-    accuracy:%:10000,loss:lower."""
+    """The columns that are metrics, the most important first. After colons: higher or lower (which is
+    better), the unit, and the number of test items, such as accuracy:%:10000,loss:lower."""
     seed: Name = ""
-    """The column that is the seed. Without one, runs of the same settings are numbered in their order."""
+    """The column of the seed. Without one, runs with equal settings are numbered."""
     name: Name = ""
-    """Of the study. Default: the file's, without its ending. It is part of the run ids."""
+    """The name of the study, part of its run ids. Default: the file name."""
     results: ResultsPlace = "results"
     """Where records and reports go. Runs that were imported before under this name stay, and are added to."""
     replace: bool = False
@@ -130,7 +129,8 @@ class Judge:
         return 0
 
 
-# ------------------------------------------------------------------------------------------------------------- metrics
+# --------------------------------------------------------------------------------------------------
+# metrics
 
 
 def _list(words: str) -> list[str]:
@@ -159,7 +159,8 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
     for name in stated_fields:
         if name not in field_names:
             raise ConfigError(
-                f"the metric {column.head!r} has no {name!r}: it has {choices(field_names)}.{nearest(name, field_names)}"
+                f"the metric {column.head!r} has no {name!r}: it has {choices(field_names)}."
+                f"{nearest(name, field_names)}"
             )
     head, name = PREFIX.sub("", column.head), column.name.lower()
     is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
@@ -192,7 +193,8 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> st
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- claims
+# --------------------------------------------------------------------------------------------------
+# claims
 
 
 class ClaimsFile(Config):
@@ -263,7 +265,8 @@ def _normalize(value: Any, key: str = "") -> Any:
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- study
+# --------------------------------------------------------------------------------------------------
+# study
 
 
 def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:

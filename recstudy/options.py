@@ -1,4 +1,7 @@
-"""The options of studies' and searches' command lines, and the fields of the run config among their words."""
+"""Options of the command lines of studies and searches, and the parsing of FIELD=VALUE words.
+
+`recstudy.cli` and the commands of `recstudy` use them. tyro shows the docstrings of fields in --help.
+"""
 
 import json
 import os
@@ -18,12 +21,12 @@ from recstudy.records import write_whole
 from recstudy.records.study_schema import PARTS
 from recstudy.report.venues import Paper, paper_of
 
-FIELD = re.compile(r"[a-z]\w*(\.\w+)+=")  # the begin of train.epochs=5
-TAKING = ("--only", "--vary", "--rerun")  # which may be followed by such a word
+FIELD = re.compile(r"[a-z]\w*(\.\w+)+=")  # the start of train.epochs=5
+TAKING = ("--only", "--vary", "--rerun")  # options whose value may look like FIELD=VALUE
 WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
 Format = Literal["pdf", "svg", "png"]
 Logger = Literal["tensorboard", "wandb", "mlflow"]
-# Kinds of values, by the word that help shows for them.
+# Types of values, by the word that --help shows for them.
 Name = Annotated[str, arg(metavar="NAME")]
 Amount = Annotated[str, arg(metavar="AMOUNT")]
 Address = Annotated[str | None, arg(metavar="ADDRESS")]
@@ -38,20 +41,20 @@ Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="
 
 @dataclass(frozen=True)
 class ForPaper:
-    """What a report is to have for a paper."""
+    """Export of tables and figures for a paper."""
 
     export: tuple[Format, ...] = ()
-    """Write the figures in these formats too (needs a Chrome or Chromium)."""
+    """Also write the figures in these formats. Needs Chrome or Chromium."""
     venue: Name = ""
-    """Whose page decides how wide figures and LaTeX's tables are: article (the default), neurips, icml, cvpr,
-    acl or ieee. Figures are written as pdf then."""
+    """Make LaTeX tables and figures as wide as the columns of a venue: article (default), neurips, icml,
+    cvpr, acl or ieee. Figures are then also written as pdf."""
     width: Annotated[str, arg(metavar="LENGTH")] = ""
-    """That width by itself, such as 3.25in or 8.5cm."""
+    """The column width, such as 3.25in or 8.5cm, in place of a venue."""
     without: Annotated[Several, arg(metavar="COLUMN")] = ()
-    """Leave out this column of LaTeX's tables: its head, or a glob of heads. May be given more than once."""
+    """Leave out a column of LaTeX tables, by its head or a glob. May be repeated."""
 
     def __post_init__(self) -> None:
-        assert self.paper  # refused here, before any run
+        assert self.paper  # a bad venue or width is refused before any run
 
     @property
     def paper(self) -> Paper:
@@ -59,7 +62,7 @@ class ForPaper:
 
     @property
     def formats(self) -> tuple[Format, ...]:
-        """Return the formats, with `pdf` where a paper is asked for."""
+        """Return the formats, with `pdf` if a venue or a width is set."""
         return (
             self.export if "pdf" in self.export or not (self.venue or self.width) else ("pdf", *self.export)
         )
@@ -67,74 +70,60 @@ class ForPaper:
 
 @dataclass(frozen=True)
 class CommonOptions:
-    """How runs are run. Everything that decides a number is a field of the run config: see --set."""
+    """Options of studies and searches. Settings that decide numbers are fields: see --set."""
 
     preset: Name = ""
-    """Which budget. Default: `standard` on a cluster (--address) with GPUs if the study has it, else its
-    first one (`quick`).
+    """The scale of the study, such as quick, standard or paper. Default: the first one, or `standard` on a
+    cluster (--address) with GPUs.
     """
     fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
-    """Change a field for every variant, such as train.epochs=5; `recstudy fields` lists them. Anywhere in the
-    command.
-    """
+    """Change a field of every variant, such as train.epochs=5. `recstudy fields` lists the fields."""
     set: Settings = ()
-    """The same, with a flag before them."""
+    """The same, as an option. May be repeated."""
     config: File = None
-    """Set the fields that a file of YAML has, nested or by their dotted names; what is typed goes before."""
+    """Read fields from a YAML file, nested or with dotted names. The command line overrides the file."""
     write_config: File = None
-    """Write the preset, with all that is set here, as a file for --config, and run nothing."""
+    """Write the settings as a file for --config, and exit."""
     smoke: bool = False
-    """The whole path in seconds: two epochs on 32 images, unless --set says otherwise. Its numbers mean
-    nothing.
-    """
+    """Test the whole path in seconds, with two epochs on 32 images. The numbers mean nothing."""
     dry_run: bool = False
-    """Print the plan and what it costs, and run nothing."""
+    """List the runs with their cost, and exit."""
     json: bool = False
-    """With --dry-run: as a JSON list."""
+    """With --dry-run: print JSON."""
     address: Address = None
-    """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
+    """The Ray cluster: auto or HOST:PORT. Default: start Ray on this machine."""
     no_ray: bool = False
-    """Make one run after another in this process, without Ray: where there is none, or under a debugger. The
-    same records, ids and checkpoints; a run that hangs or finds no memory ends the command."""
+    """Run in this process, one run after another, without Ray. Records, ids and checkpoints are the same. A
+    run that hangs or runs out of memory ends the command."""
     data: Folder = None
-    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    """The folder with the data sets. Default: RECSTUDY_DATA, else ./data."""
     download: bool = False
-    """Let torchvision download what is missing there."""
+    """Download missing data sets with torchvision."""
     allow_missing: bool = False
-    """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the
-    run config.
-    """
+    """Skip images that a table of chest X-rays lists and the folder lacks. This is a field of the data."""
     results: ResultsPlace = "results"
-    """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run
-    again.
-    """
+    """The results folder, or s3://bucket/folder. Its finished runs are not repeated."""
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
     init_from: Annotated[str, arg(metavar="RUN|FILE|DIR")] = ""
-    """Start from these weights: a run's of the results folder, a file of safetensors, or a folder that holds
-    one. Their digest is part of a run's id (train.init_from); with train.epochs=0 nothing is trained."""
+    """Start from weights: a run id, a safetensors file, or a folder with one. Their digest is part of the run
+    id (train.init_from). With train.epochs=0 nothing is trained."""
     cpus: Count = None
-    """CPU cores a worker may use."""
+    """CPU cores per worker."""
     gpus: Annotated[float | None, arg(metavar="N")] = None
-    """GPUs a worker gets; a fraction shares one."""
+    """GPUs per worker. A fraction shares a GPU."""
     workers: Annotated[str | None, arg(metavar="N")] = None
-    """Workers that share each batch of one run."""
+    """Workers per run. They share each batch."""
     rerun: Annotated[str, arg(metavar="changed|all|GLOB")] = ""
-    """Run finished runs again: those made with different code or data, all of them, or those whose label
-    matches. Their records so far are kept."""
+    """Repeat finished runs: those of changed code or data, all, or those whose label matches. Earlier records
+    are kept."""
     keep: bool = False
-    """Answer from finished runs although the code of a file of yours has changed since. The page says so."""
+    """Use finished runs although the code of your files has changed. The page says so."""
     trainer: Annotated[str | None, arg(metavar="auto|inline|train")] = None
-    """Train inside Tune's process (inline) or on Ray Train workers (train), whose start takes 4 to 14 s a
-    run.
-    """
+    """Train in the Tune process (inline), or on Ray Train workers (train), which take 4 to 14 s to start."""
     log: tuple[Logger, ...] = ()
-    """Log to these trackers too (W&B, MLflow, TensorBoard), each with its package: see
-    docs/how-to/trackers.md.
-    """
+    """Also log to W&B, MLflow or TensorBoard. Each needs its package (docs/how-to/trackers.md)."""
     log_losses: bool = False
-    """With --log: once a run has ended, the training losses of its updates too, up to 200 an epoch, with the
-    update as step.
-    """
+    """With --log: also log the losses of updates, at most 200 per epoch, after each run."""
 
     def __post_init__(self) -> None:
         for flag, value in {
@@ -143,81 +132,72 @@ class CommonOptions:
             "--trainer": self.trainer == "train",
         }.items():
             if self.no_ray and value:
-                raise ConfigError(f"{flag} needs Ray: leave it out, or --no-ray")
+                raise ConfigError(f"{flag} needs Ray. Remove {flag} or --no-ray.")
 
 
 @dataclass(frozen=True)
 class StudyOptions(CommonOptions):
-    """How a study is run."""
+    """Options of a study."""
 
     seeds: Count = None
-    """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what
-    has begun.
-    """
+    """Number of seeds of every variant: 0 to N-1. A larger number later adds seeds."""
     max_seeds: Count = None
-    """The maximum number of seeds. Each look before it spends a part of the 5 %. Default: as the study
-    states; without any, the first look has all of it."""
+    """The maximum number of seeds. Each look before it spends a part of the 5 %. Without a maximum, the first
+    look has the whole 5 %. Default: the study's own."""
     until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
-    """Run further seeds for the variants of open claims and published values, from look to look (3, 5, 8, 12,
-    ... seeds), until each is decided or unlikely to be decided by --max-seeds. Default maximum: four
-    times the seeds."""
+    """Add seeds to the variants of open questions, from look to look (3, 5, 8, 12, ... seeds), until each is
+    decided or out of reach at --max-seeds (default: four times the seeds)."""
     budget: Amount = ""
-    """With --until: the limit of all runs, the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger
-    budget later continues the study."""
+    """With --until: the limit of all runs, such as 24 runs, 90min, 2h or 40gpuh. A larger budget later
+    continues the study."""
     register: bool = False
-    """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See
-    `recstudy register`.
-    """
+    """Write the study's statements to STUDY.PRESET.registered.yaml, and exit. See `recstudy register`."""
     only: Annotated[Several, arg(metavar="GLOB")] = ()
-    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
+    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be repeated."""
     vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
-    """Sweep a field, such as model.latent_steps=1,2,4, in place of the levels that the study gives it. May be
-    given more than once. The study's claims are not judged then."""
+    """Sweep a field over these levels, such as model.latent_steps=1,2,4. May be repeated. The study's claims
+    are then not judged."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.budget and not self.until:
             raise ConfigError(
-                "--budget goes with --until decided: without it a study makes all runs that --dry-run names"
+                "--budget needs --until decided. Without it a study runs everything that --dry-run lists."
             )
         if self.until and self.only:
-            raise ConfigError(
-                "--until decided chooses the variants itself, by what is open: leave --only out"
-            )
+            raise ConfigError("--until decided chooses the variants with open questions. Remove --only.")
 
     @property
     def of_plan(self) -> dict[str, Any]:
-        """Return what only the plan of a study is made with."""
+        """Return the options of the plan that only studies have."""
         return {"max_seeds": self.max_seeds}
 
 
 @dataclass(frozen=True)
 class SearchOptions(CommonOptions):
-    """How a search is run."""
+    """Options of a search."""
 
     family: Names = ()
-    """Model family to search; several times for one search over several. Default: the preset's first."""
+    """The model family to search. May be repeated. Default: the preset's first."""
     budget: Amount = ""
-    """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh, up to half of it for --seeds. A larger
-    one goes on.
+    """The limit of all runs: 24 runs, 90min, 2h or 40gpuh. Up to half of it is reserved for --seeds. A larger
+    budget later continues the search.
     """
     sampler: Name = ""
-    """tpe, gp, cmaes, nsgaii, qmc, random, or one that the study's file registers."""
+    """tpe, gp, cmaes, nsgaii, qmc, random, or one that the study file registers."""
     stopping: Name = ""
-    """none, asha, median, or one that the study's file registers: whether runs that look poor are stopped
-    early.
-    """
+    """The pruner of poor runs: none, asha, median, or one that the study file registers."""
     seeds: Count = None
-    """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
+    """Fresh seeds for the best settings, within the same budget. 0 for none."""
     optuna_storage: Annotated[str, arg(metavar="FILE|URL")] = ""
-    """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
+    """Write every trial to a journal file or a database URL, for optuna-dashboard."""
     vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
-    """Search a field over these values, such as model.latent_steps=1,2,4, in place of its range. May be given
-    more than once. Of the settings to try first, only the preset's own remain."""
+    """Search a field over these values, such as model.latent_steps=1,2,4, instead of its range. May be
+    repeated."""
 
     @property
     def of_plan(self) -> dict[str, Any]:
-        """Return what only the plan of a search is made with."""
+        """Return the options of the plan that only searches have."""
         return {
             "families": self.family,
             "budget": self.budget,
@@ -227,9 +207,7 @@ class SearchOptions(CommonOptions):
 
 
 def move_fields_first(words: Sequence[str]) -> list[str]:
-    """Return the command line with its FIELD=VALUE at the front, where no option before one takes it for its
-    own.
-    """
+    """Return the words with each FIELD=VALUE at the front, unless it is the value of an option."""
     positions = range(len(words))
     is_other = [
         FIELD.match(words[index]) is None or (index > 0 and words[index - 1] in TAKING) for index in positions
@@ -238,9 +216,7 @@ def move_fields_first(words: Sequence[str]) -> list[str]:
 
 
 def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[str, Any]:
-    """Return the changes of `--config`, where `base` has not that already, of `--set`, and of the flags of
-    what a run gets.
-    """
+    """Return the changed fields of --config, --set and the options of resources. `base` is the preset."""
     changes = read_config_file(options.config, base) if options.config and base else {}
     changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
     flags = {f"resources.{flag}": getattr(options, flag) for flag in ("cpus", "gpus", "workers", "trainer")}
@@ -249,16 +225,15 @@ def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[
 
 
 def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
-    """Return the fields of a file of `--config` that are otherwise in `base`, by their dotted names.
+    """Return the fields of a --config file that differ from `base`, by their dotted names.
 
     Raises:
-        ConfigError: there is no such file, it is no YAML with fields, or a field or a value in it is none of
-            the config's.
+        ConfigError: The file is missing, is not YAML with fields, or has an unknown field or a bad value.
     """
     values = read_yaml("--config", file)
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ConfigError(
-            f"--config {file}: a file of fields is needed, such as train: {{epochs: 5}} or train.epochs: 5"
+            f"--config {file} must contain fields, such as train: {{epochs: 5}} or train.epochs: 5"
         )
     file_values, base_values = flatten(values), flatten(base.model_dump(mode="json"))
     kinds = [f"{part}.{kind}" for part in PARTS for kind in KINDS]
@@ -282,8 +257,10 @@ def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
 
 
 def read_yaml(option: str, file: Path) -> Any:
-    """Return the values in the YAML file of an option (ConfigError: it cannot be read, or gives a key
-    twice).
+    """Return the content of a YAML file.
+
+    Raises:
+        ConfigError: The file cannot be read, or has a key twice.
     """
     from recstudy import strict_yaml  # it loads PyYAML, without which --help is faster
 
@@ -296,11 +273,11 @@ def read_yaml(option: str, file: Path) -> Any:
 
 
 def write_fields(file: Path, config: RunSettings, about: str) -> str:
-    """Write a config as a file for `--config`, and say so.
+    """Write a config as a file for --config, and return a message.
 
     Raises:
-        ConfigError: the file is there.
-        StorageError: it cannot be written.
+        ConfigError: The file exists.
+        StorageError: The file cannot be written.
     """
     from recstudy.strict_yaml import write_yaml
 
@@ -312,7 +289,7 @@ def write_fields(file: Path, config: RunSettings, about: str) -> str:
 
 
 def settings(assignments: Iterable[str], example: str) -> dict[str, Any]:
-    """Return each `FIELD=VALUE` as field -> value."""
+    """Return a dictionary of FIELD=VALUE words."""
     changes: dict[str, Any] = {}
     for setting in assignments:
         field, equals, value = setting.partition("=")
@@ -322,7 +299,7 @@ def settings(assignments: Iterable[str], example: str) -> dict[str, Any]:
         if field[:1] in ("+", "~"):
             assignment = f"{field.lstrip('+~')}={text}"
             raise ConfigError(
-                f"{setting}: every field is there, and has a value. Set it without a sign: {assignment}"
+                f"{setting}: every field has a value already. Set it without a sign: {assignment}"
             )
         changes[field] = _typed(field, text)
         if field in PARTS and not isinstance(changes[field], dict):
@@ -332,15 +309,15 @@ def settings(assignments: Iterable[str], example: str) -> dict[str, Any]:
                 "train": "train.epochs=5",
                 "resources": "resources.gpus=1",
             }[field]
-            raise ConfigError(f"{field}={text}: {field} has fields. {fix} sets a field of it")
+            raise ConfigError(f"{field}={text}: {field} is a group of fields. Set one of them: {fix}")
     return changes
 
 
 def axes(assignments: Iterable[str]) -> dict[str, list[Any]]:
-    """Return each `FIELD=VALUE,VALUE` as field -> levels.
+    """Return a dictionary of the levels of FIELD=VALUE,VALUE words.
 
     Raises:
-        ConfigError: it is not of this form, or names a field twice.
+        ConfigError: A word has another form, or a field is given twice.
     """
     levels: dict[str, list[Any]] = {}
     for axis in assignments:
@@ -351,7 +328,9 @@ def axes(assignments: Iterable[str]) -> dict[str, list[Any]]:
                 f"--vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got {axis!r}"
             )
         if field in levels:
-            raise ConfigError(f"--vary {field} stands twice: give all its levels in one, such as {axis},...")
+            raise ConfigError(
+                f"--vary {field} is given twice. Give all its levels at once, such as {axis},..."
+            )
         try:
             levels[field] = read_json(f"[{text}]", f"--vary {axis}")
         except json.JSONDecodeError:
@@ -361,21 +340,19 @@ def axes(assignments: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def _typed(field: str, text: str) -> Any:
-    """Return what a field is given on the command line: JSON where it is some, else the word itself.
+    """Return the value of a field on the command line: JSON if the text is JSON, else the text.
 
     Raises:
-        ConfigError: Python's None, or a list of words without quotes, which would be taken for words.
+        ConfigError: The value is None, or a list of words without quotes.
     """
     try:
         return read_json(text, f"{field}={text}")
     except json.JSONDecodeError:
         if text == "None":
-            raise ConfigError(f"{field}={text}: values are typed as in JSON, here {field}=null") from None
+            raise ConfigError(f"{field}={text}: write values as JSON: {field}=null") from None
         if text[:1] + text[-1:] == "[]":
             quoted = WORD.sub(r'"\g<0>"', re.sub("[\"']", "", text))
-            raise ConfigError(
-                f"{field}={text}: values are typed as in JSON, here '{field}={quoted}'"
-            ) from None
+            raise ConfigError(f"{field}={text}: write values as JSON: '{field}={quoted}'") from None
         return text
 
 

@@ -1,9 +1,7 @@
-"""`recstudy reproduce`: what a number of a bundle stands on is run again here, and held against what the
-bundle says.
+"""`recstudy reproduce`: run the settings of a bundle's records again, and compare the numbers.
 
-A run is its settings, which its record has, and the installed recstudy carries them out; a study's own
-modules are taken from the bundle with `--trust`. Nothing of the bundle is changed: the runs go into a results
-folder of their own, where they have the ids that they have there.
+The installed recstudy runs them. With `--trust` the study's own modules are imported from the bundle. The
+runs go into a results folder of their own and keep their ids; the bundle is not changed.
 """
 
 from collections.abc import Collection
@@ -37,26 +35,25 @@ from recstudy.terminal import say
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run again what a published study's numbers stand on, and say whether they are the same: bit for bit, or
-    within the spread of runs.
+    """Run a published study again, and compare the numbers.
 
-    Such as: recstudy reproduce sudoku_depth.zip depths:1:2
+    They may be bit-equal, within the spread of runs, or different.
+
+    Example: recstudy reproduce sudoku_depth.zip depths:1:2
     """
 
     bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
-    """What `recstudy publish` wrote."""
+    """A bundle of `recstudy publish`."""
     cell: Positional[Annotated[str, arg(metavar="CELL|CLAIM")]] = ""
-    """TABLE:ROW:COLUMN, as `recstudy explain` takes it, or the beginning of a claim. Default: every finished
-    run.
-    """
+    """TABLE:ROW:COLUMN as in `recstudy explain`, or the beginning of a claim. Default: every finished run."""
     fresh_seeds: Annotated[int, arg(metavar="N")] = 0
-    """In place of the published seeds, the next N of each variant: does it hold for others too?"""
+    """Run the next N seeds of each variant instead of the published ones."""
     dry_run: bool = False
-    """Say what would be run and what it costs, and run nothing."""
+    """List the runs with their cost, and exit."""
     results: ResultsPlace = "reproduced"
-    """Where the new records go."""
+    """The folder of the new records."""
     data: Folder = None
-    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    """The folder with the data sets. Default: RECSTUDY_DATA, else ./data."""
     address: Address = None
     """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
     no_ray: bool = False
@@ -71,8 +68,8 @@ class Reproduce:
             plan_record = read_plan(theirs.study)
             if plan_record and plan_record.imported:
                 raise ConfigError(
-                    f"the runs of {plan_record.study} were finished elsewhere and imported: recstudy cannot run"
-                    " them"
+                    f"the runs of {plan_record.study} were finished elsewhere and imported: recstudy cannot"
+                    " run them"
                 )
             modules = theirs.modules
             if modules and not self.trust:
@@ -145,8 +142,8 @@ def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Pl
     runs = [run for run in plan.runs if run.id in published]
     if unknown_ids := sorted({*published} - {run.id for run in runs}):
         raise ConfigError(
-            f"{choices(unknown_ids)}: this recstudy ({version('recstudy')}) has another id for these settings, so"
-            f" it would make other runs. The bundle was made by {theirs.about.recstudy}: install that, or"
-            " take --fresh-seeds"
+            f"{choices(unknown_ids)}: this recstudy ({version('recstudy')}) has other ids for these settings"
+            f" and would make other runs. Install the recstudy of the bundle ({theirs.about.recstudy}), or use"
+            " --fresh-seeds."
         )
     return plan, runs

@@ -41,33 +41,31 @@ OFFICIAL_SETTINGS = {"halting": "sample", "halt_weight": 0.5, "loss": "stablemax
 
 @dataclass(frozen=True)
 class Import:
-    """Judge weights that were trained elsewhere: a finished run of origin `imported`, in a study of its own,
-    with its report.
+    """Evaluate weights that were trained elsewhere, as a finished run of origin `imported` with a report.
 
-    Such as: recstudy weights import step_65100 sudoku_extreme --as trm --data DIR
+    Example: recstudy weights import step_65100 sudoku_extreme --as trm --data DIR
     """
 
     file: Positional[Annotated[Path, arg(metavar="FILE|DIR")]]
-    """A checkpoint of the authors' code or its folder, or a folder that `recstudy weights export` wrote, or a
-    run's.
-    """
+    """A checkpoint of the authors' code or its folder, a folder of `recstudy weights export`, or a run's
+    folder."""
     data_set: Positional[Name] = ""
-    """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder,
-    sudoku, ... Default: that of the folder's config."""
+    """The data set: sudoku_extreme, maze_hard, puzzle_folder, sudoku, ... Default: that of the folder's
+    config."""
     family: Annotated[Literal["", "trm", "hrm"], arg(name="as", metavar="trm|hrm")] = ""
-    """Whose checkpoint it is: by the names of TRM's or of HRM's authors. Default: recstudy's own."""
+    """The layout of the checkpoint: of TRM's or HRM's authors. Default: recstudy's."""
     arch: File = None
-    """The config that it was trained with. Default: all_config.yaml beside it, else the authors' defaults,
-    which are printed.
+    """The config of the training. Default: all_config.yaml beside the file, else the authors' defaults, which
+    are printed.
     """
     set: Settings = ()
-    """Change a field, such as data.limit=1000 or train.evaluation_steps=64. May be given more than once."""
+    """Change a field, such as data.limit=1000 or train.evaluation_steps=64. May be repeated."""
     name: Name = ""
-    """Of the study. Default: that of the file, with `imported` before it."""
+    """The name of the study. Default: imported_FILE."""
     data: Folder = None
-    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    """The folder with the data sets. Default: RECSTUDY_DATA, else ./data."""
     results: ResultsPlace = "results"
-    """Where records and reports go."""
+    """The results folder."""
 
     def run(self) -> int:
         name = self.name or f"imported_{self.file.name}"
@@ -184,18 +182,18 @@ def _checkpoint(place: Path) -> Path:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a finished run's weights, config and a short README into a new folder, as the Hugging Face hub
-    shows them.
+    """Write the weights, config and a short README of a finished run into a new folder.
 
-    `recstudy weights import DIR` and `--init-from DIR` read it. With `--as` it is for the code of TRM's or
-    HRM's authors instead: a checkpoint step_N, N being the epoch, and its all_config.yaml. Nothing is sent.
-    Such as: recstudy weights export 3f0c... trm-sudoku --results results
+    The layout is that of the Hugging Face hub. `recstudy weights import DIR` and `--init-from DIR` read it.
+    With
+    --as it is that of the authors' code: a checkpoint step_N of epoch N, and all_config.yaml. Nothing is
+    uploaded. Example: recstudy weights export 3f0c... trm-sudoku --results results
     """
 
     run_id: Positional[Annotated[str, arg(metavar="RUN")]]
-    """The run, by its id: its page and `recstudy explain` name it."""
+    """The id of the run, as on its page and in `recstudy explain`."""
     folder: Positional[Annotated[Path, arg(metavar="DIR")]]
-    """What to write; nothing may be there."""
+    """The new folder."""
     family: Annotated[Literal["", "trm", "hrm"], arg(name="as", metavar="trm|hrm")] = ""
     """For whose code: under the names of TRM's or of HRM's authors. Default: recstudy's own."""
     results: ResultsPlace = "results"

@@ -474,7 +474,7 @@ def fields() -> str:
             lines += ["", f"### {name}", "", by_name(writers.md((kind.__doc__ or "").split("\n")[0]))]
             lines += [
                 "",
-                "| field | type | default | a search tries | what it is |",
+                "| field | type | default | search range | meaning |",
                 "| --- | --- | --- | --- | --- |",
             ]
             lines += [

@@ -19,28 +19,25 @@ Names = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(meta
 
 @dataclass(frozen=True)
 class Publish:
-    """Write a study as a folder and a zip that stand by themselves, for a paper's readers: report, records,
-    code, digests.
+    """Write a study as a folder and a zip with report, records, code and checksums.
 
-    Such as: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle
+    Example: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle
     """
 
     place: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="STUDY")]]
     """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI."""
     out: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
-    """The new folder. OUT.zip is written beside it."""
+    """The new folder. OUT.zip is written too."""
     with_data: bool = False
-    """Also publish images, captions and puzzles of data sets that were not generated. Check that their
-    licence allows it.
-    """
+    """Include images, captions and puzzles of real data sets. Check their licence first."""
     author: Names = ()
-    """An author for CITATION.cff. May be given more than once."""
+    """An author for CITATION.cff. May be repeated."""
     licence: Annotated[str, tyro.conf.arg(metavar="SPDX|URL")] = ""
-    """The licence of the bundle, such as CC-BY-4.0. Default: none is stated."""
+    """The licence of the bundle, such as CC-BY-4.0. Default: none."""
     study: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """The study's file, if its command does not name it."""
+    """The study file, if its command does not name it."""
     allow: Names = ()
-    """A name of a machine or an account that may be published. May be given more than once."""
+    """A name of a machine or an account that may be published. May be repeated."""
     trust: Imports = False
 
     def run(self) -> int:
@@ -51,9 +48,15 @@ class Publish:
             known = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
             raise ConfigError(f"{self.place} has {len(studies)} studies: give the folder of one, of {known}")
         left_out = publish(
-            *studies[0], self.out, data=self.with_data, authors=self.author, licence=self.licence, study=self.study,
-            allowed=self.allow, trust=self.trust,
-        )  # fmt: skip
+            *studies[0],
+            self.out,
+            data=self.with_data,
+            authors=self.author,
+            licence=self.licence,
+            study=self.study,
+            allowed=self.allow,
+            trust=self.trust,
+        )
         say(*(f"Left out: {line}" for line in left_out))
         say(
             f"{self.out} and {self.out}.zip: verified. Check them anywhere with: recstudy verify"
@@ -64,15 +67,14 @@ class Publish:
 
 @dataclass(frozen=True)
 class Verify:
-    """Check that a published study says what its records say. Needs no network, runs no code of it, and
-    trains nothing.
+    """Check a published study against its records.
 
-    The last line is the SHA-256 of the records, which a paper may print. The exit code is 1 if something
-    differs.
+    No network is needed, nothing is trained, and no code of the bundle is run. The last line is the SHA-256
+    of the records, which a paper may print. If something differs, the exit code is 1.
     """
 
     bundle: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR|ZIP")]]
-    """What `recstudy publish` wrote."""
+    """A bundle of `recstudy publish`."""
 
     def run(self) -> int:
         from recstudy.publishing.verify import show_verified

@@ -99,10 +99,10 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
         (
             "train {folder} {lrr}",
             {"lr": 0.1},
-            "unknown placeholder {lrr}: there are seed, folder, lr. Did you mean 'lr'?",
+            "Unknown placeholder {lrr}. Known placeholders: seed, folder, lr. Did you mean 'lr'?",
         ),
-        ("train {folder} {}", {"lr": 0.1}, "unknown placeholder {0}: there are seed, folder, lr."),
-        ("train {folder}", {"lr": 0.1}, "no placeholder uses the setting 'lr': add {lr} to train {folder}"),
+        ("train {folder} {}", {"lr": 0.1}, "Unknown placeholder {0}. Known placeholders: seed, folder, lr."),
+        ("train {folder}", {"lr": 0.1}, "No placeholder uses the setting 'lr'. Add {lr} to train {folder}"),
         ("train {folder} {lr:d}", {"lr": 0.1}, "Cannot fill in a placeholder: Unknown format code 'd'"),
         ("train {folder", {}, "Cannot fill in a placeholder: expected '}' before end of string"),
         ("train '{folder}", {}, "the command cannot be split into words: No closing quotation"),

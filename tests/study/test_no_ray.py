@@ -41,7 +41,7 @@ with locked_run_folder(sys.argv[1], ""):
     ids=lambda flags: next(iter(flags)),
 )
 def test_option_that_needs_ray_is_refused_with_no_ray(flags):
-    with pytest.raises(ConfigError, match=f"--{next(iter(flags))} needs Ray: leave it out, or --no-ray"):
+    with pytest.raises(ConfigError, match=f"--{next(iter(flags))} needs Ray. Remove --"):
         StudyOptions(no_ray=True, **flags)
 
 
