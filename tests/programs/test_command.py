@@ -105,9 +105,9 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
         ("train {folder}", {"lr": 0.1}, "No placeholder uses the setting 'lr'. Add {lr} to train {folder}"),
         ("train {folder} {lr:d}", {"lr": 0.1}, "Cannot fill in a placeholder: Unknown format code 'd'"),
         ("train {folder", {}, "Cannot fill in a placeholder: expected '}' before end of string"),
-        ("train '{folder}", {}, "the command cannot be split into words: No closing quotation"),
-        ("train", {}, "metrics.json is read in {folder}: add it to the command"),
-        ("", {}, "the command is empty"),
+        ("train '{folder}", {}, "Cannot split the command into words: No closing quotation"),
+        ("train", {}, "metrics.json is read from {folder}: add it to the command"),
+        ("", {}, "The command is empty"),
         ("train {folder}", {"folder": "x"}, "A setting of train must not be named 'folder'"),
     ],
 )
@@ -121,13 +121,13 @@ def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": LastLine(r"f1: \S+")}, "the pattern of LastLine has no group for accuracy"),
+        ({"metrics": LastLine(r"f1: \S+")}, "The pattern of LastLine has no group for accuracy"),
         ({"metrics": LastLine("(")}, "The pattern of LastLine is not a valid regular expression"),
-        ({"progress": "step"}, "progress has no named group"),
+        ({"progress": "step"}, "progress needs a named group"),
         ({"progress": r"(?P<seconds>\d+)"}, "must not be named seconds"),
         ({"metrics": "metrics.json"}, "'metrics.JsonFile' must be"),
         ({"minutes": -1}, "'minutes' must be greater than or equal to 0, but got -1"),
-        ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, "leave CUDA_VISIBLE_DEVICES out"),
+        ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, "environment must not contain CUDA_VISIBLE_DEVICES"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_when_the_study_is_made(options, message, study):
@@ -168,10 +168,10 @@ def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_w
     [
         ("print('boom'); sys.exit(3)", {}, "train.py exited with code 3: boom"),
         ("os.kill(os.getpid(), 11)", {}, "train.py was ended by signal 11 (Segmentation fault)"),
-        ("pass", {}, "without its metrics: metrics.json cannot be read in {folder}: No such file or directory"),
-        ("write('{\"acc')", {}, "without its metrics: metrics.json is not JSON: Unterminated string"),
-        ("write('{\"loss\": 1}')", {}, "without its metrics: train.py returned no 'accuracy': it returned loss"),
-        ("write('{\"accuracy\": \"good\"}')", {}, "without its metrics: train.py: accuracy must be a number, but it is 'good'"),
+        ("pass", {}, "its metrics are missing: Cannot read metrics.json in {folder}: No such file or directory"),
+        ("write('{\"acc')", {}, "its metrics are missing: metrics.json is not JSON: Unterminated string"),
+        ("write('{\"loss\": 1}')", {}, "its metrics are missing: train.py must return 'accuracy', but it returned loss"),
+        ("write('{\"accuracy\": \"good\"}')", {}, "its metrics are missing: train.py: accuracy must be a number, but it is 'good'"),
         ("print('f1: 3')", {"metrics": LastLine(r"accuracy: (\S+)")}, r"no line of the output matches accuracy: (\S+)"),
     ],
 )  # fmt: skip

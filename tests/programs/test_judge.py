@@ -159,8 +159,8 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     ("text", "problem"),
     [
         (
-            "- text: a\n  than: {lr: 0.1}\n- text: b\n  thn: {lr: 0.1}\n",
-            "claims.yaml, line 3: .*'thn'.* Did you mean 'than'",
+            "- text: a\n  higher: {lr: 0.1}\n- text: b\n  highr: {lr: 0.1}\n",
+            "claims.yaml, line 3: .*'highr'.* Did you mean 'higher'",
         ),
         ("claims:\n- just words\n", "claims.yaml, line 2: a claim has fields, such as text"),
         (

@@ -26,7 +26,7 @@ def new(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("words", "scripts"),
-    [([], []), (["--command", "python src/train.py"], ["src/train.py: a script that it runs\n"])],
+    [([], []), (["--command", "python src/train.py"], ["src/train.py: the script that the study runs\n"])],
 )
 def test_a_starter_runs_and_its_claims_are_supported(words, scripts, new):
     assert new("mine", *words) == (0, "".join([*scripts, "mine.py: run it with python mine.py\n"]))

@@ -150,8 +150,8 @@ WRONG = {
     "": "runs.csv is empty. It needs a header with the names of settings, seed and metrics, and a line for each run",
     "lr,seed,acc\n": "runs.csv has a header but no runs. It needs a header with",
     "lr,lr,acc\n1,2,3\n": "runs.csv, line 1, column 'lr': 2 columns have this name. Rename or remove one",
-    "lr,acc\n1,2,3\n": "runs.csv, line 2: it has 3 cells, but the head has 2. Put a cell with the separator in quotes",
-    'lr,acc\n1,2\n1,"2\n1,3\n': "runs.csv, line 3: unexpected end of data. A quote that opens a cell must be closed, and be doubled in it",
+    "lr,acc\n1,2,3\n": "runs.csv, line 2: it has 3 cells, but the header has 2. Put cells that contain the separator in quotes",
+    'lr,acc\n1,2\n1,"2\n1,3\n': "runs.csv, line 3: unexpected end of data. Close the quote of a cell, and double quotes inside it",
     b"lr,acc\n1,\xed\xa0\x80\n": "runs.csv, line 2: the text is not UTF-8. Export the file as CSV in UTF-8",
     GRID.replace(
         "90.1", '"90,1"'
@@ -169,14 +169,14 @@ WRONG = {
     GRID.replace(
         "0.1,1,1,", "0.1,1,0,"
     ): "runs.csv, lines 2 and 3: the same settings and seed (lr=0.1, depth=1, seed 0). Remove "
-    "one, such as all but the last epoch of a run. If another column tells them apart, name it too: --settings lr,depth,COLUMN",
+    "one of them, such as all but the last epoch of a run. If another column distinguishes them, add it: --settings lr,depth,COLUMN",
     "lr,seed,samples\n1,0,9123\n1,1,9140\n2,0,9200\n2,1,9201\n": "runs.csv: settings: lr; seed: seed; metrics: none; unclear: samples. "
     "Name the columns: --settings A,B --metrics C,D --seed S",
     "model,seed\nA,0\nB,0\n": "runs.csv: settings: model; seed: seed; metrics: none; no column is a metric. Name the",
-    "model,seed,x,f1\nA,0,a,0.1\nA,1,b,0.2\nB,0,b,0.3\nB,1,a,0.4\n": "there are several seeds, but no two runs have the same settings",
-    "model,0,1\nA,0.5,0.25\nB,0.75,0.5\n": "metrics: 0, 1; columns called by numbers look like seeds, but each run needs a line of its own",
+    "model,seed,x,f1\nA,0,a,0.1\nA,1,b,0.2\nB,0,b,0.3\nB,1,a,0.4\n": "there are several seeds, but all runs have different settings",
+    "model,0,1\nA,0.5,0.25\nB,0.75,0.5\n": "metrics: 0, 1; columns named by numbers look like seeds, but each run needs its own line",
     "lr,momentum,acc\n0.3,0.91,0.5\n0.2,0.93,0.6\n": "settings: lr; seed: none; metrics: momentum, acc; unclear: momentum. Name the",
-    "model,val/f1,val f1\nA,0.1,0.3\nA,0.4,0.5\n": "metrics: val/f1, val f1; 2 of these columns would be called 'val_f1'",
+    "model,val/f1,val f1\nA,0.1,0.3\nA,0.4,0.5\n": "metrics: val/f1, val f1; 2 of these columns would be named 'val_f1'",
 }
 
 

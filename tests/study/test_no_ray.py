@@ -49,7 +49,7 @@ def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypa
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     requests = {
         "workers": (2, "runs one worker"),
-        "gpus": (2, "there is none"),
+        "gpus": (2, "this machine has none"),
         "device": ("mps", "no Apple GPU"),
     }
     for field, (value, words) in requests.items():
