@@ -293,7 +293,8 @@ class Fields:
             kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
             if self.part in kinds:
                 _say_table(
-                    ("field", "type", "default", "search range", "meaning"), describe_fields(*kinds[self.part])
+                    ("field", "type", "default", "search range", "meaning"),
+                    describe_fields(*kinds[self.part]),
                 )
                 return 0
             limit = len(kinds)
