@@ -44,6 +44,7 @@ TARGETS = published(
     margin=0.8,
     why="a third of the 2.6 points between TRM-MLP and HRM, one task of ARC-AGI-2",
 )
+# Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(
     halting="sample",
     supervision_steps=16,

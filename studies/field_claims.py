@@ -54,6 +54,7 @@ from recstudy.data import Sudoku
 from recstudy.models import TRM
 from recstudy.report import Curve, LearningCurves, Part, Table
 
+# Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(
     halting="sample",
     supervision_steps=16,
@@ -90,6 +91,7 @@ STANDARD = {
 }
 SIZE = {"tokens": "cell", "mixing": "mlp"}
 SMALL = TRM(**SIZE, width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1)
+# Copies, trajectories and 64 segments are expensive. Rows whose claims do not need them run without.
 WITHOUT_EXTRA_TESTS = {"train.at_test": AtTest(), "train.evaluation_depths": 16}
 # T=n=3 as in trm_recursions, which is deep enough for a curriculum.
 DEEP = {
@@ -194,7 +196,7 @@ def claims(trajectories: int, copies: int, puzzles: str) -> list[Claim]:
                 f"{text} ({points:g} published), {puzzles}",
                 lower=lower,
                 higher=higher,
-                margin=round(points / 3, 1),
+                margin=round(points / 3, 1),  # a smaller effect would be a different finding
             )
             for text, points, lower, higher in findings
         ),
@@ -210,7 +212,7 @@ def claims(trajectories: int, copies: int, puzzles: str) -> list[Claim]:
             f" {puzzles}",
             lower={"variant": ["halting bias 0", "halting bias 1"]},
             higher=row("halting bias -3"),
-            margin=20.0,
+            margin=20.0,  # a third of 60 points
         ),
         Claim(
             f"Aakash: a vote of {copies} copies adds 2.7 points at most, {puzzles}",
@@ -230,6 +232,7 @@ def claims(trajectories: int, copies: int, puzzles: str) -> list[Claim]:
             within=2.0,
         ),
         Claim(
+            # The lower end of the published range.
             f"Aakash: copies disagree on 24 to 50 % of the puzzles (at least 24), {puzzles}",
             higher=at_test("flipped_puzzles", copies),
             margin=24.0,

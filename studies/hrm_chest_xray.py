@@ -168,7 +168,7 @@ study = Study(
             model=HRM(halves="carry"),
             train=TRAIN.model_copy(
                 update={
-                    "batch_size": 8,
+                    "batch_size": 8,  # a batch of 16 whole images needs 160 GB
                     "precision": "bfloat16",
                     "optimizer": "adam_atan2",
                     "learning_rate": 1e-4,
@@ -195,6 +195,7 @@ study = Study(
                         "model": HRM(**QUICK | {"tokens": "pixel"}, halves="carry"),
                         "data.size": 16,
                     },
+                    # The one token needs images with exactly one finding (001-2).
                     "HRM, halves, one token": {
                         "model": HRM(**QUICK | {"head": "single_token"}, halves="carry"),
                         "data.findings": "single",

@@ -50,6 +50,7 @@ TARGETS = tuple(
     for target in TABLE_4
     if target.where["data.name"] == "sudoku_extreme" and not target.model.startswith("TRM")
 )
+# Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(
     halting="sample",
     supervision_steps=16,
@@ -89,6 +90,7 @@ PAPER = {
     "precision": "bfloat16",
 }
 ALL, FIXED = "all", "1000"  # another symmetry each time, or 1,000 fixed symmetries per puzzle
+# Settings that the transformers take from HRM.
 SHARED = {"tokens", "width", "heads", "expansion", "multiple", "mixing", "puzzle_emb", "identifiers"}
 # An MLP, because attention solves nothing within a minute of one core (tests/benchmarks/LOG.md).
 SIZE = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32, "mixing": "mlp"}

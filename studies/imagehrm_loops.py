@@ -156,9 +156,11 @@ def models(
         "LSTM": {"model": ImageLSTM(**backbone), **ONE_STEP},
         "dual": {"model": ImageHRM(**backbone, **size, middle_cycles=0)},
         "triple": {"model": ImageHRM(**backbone, **size)},
+        # One way to read the paper's "1/1/1" (000-6).
         "triple, cycles 1/1/1": {
             "model": ImageHRM(**backbone, **size, high_cycles=1, middle_cycles=1, low_cycles=1)
         },
+        # The paper's algorithm has no input from above, its text has some (000-8).
         "triple, nothing from above": {"model": ImageHRM(**backbone, **size, top_down="literal")},
         "triple, all from above": {"model": ImageHRM(**backbone, **size, top_down="full")},
         **{

@@ -163,6 +163,7 @@ def models(
     return {
         "LSTM": {"model": ImageLSTM(**backbone), **ONE_STEP},
         "ImageTRM": {"model": ImageTRM(**backbone, **size)},
+        # The gradient of TRM's code; the paper has the whole recursion (000-9).
         "ImageTRM, last cycle": {"model": ImageTRM(**backbone, **size, gradient="last_cycle")},
         "ImageTRM, without EMA": {"model": ImageTRM(**backbone, **size), "train.ema_decay": 0.0},
         "ImageTRM, twice the T": {"model": ImageTRM(**backbone, **more_cycles)},
@@ -173,6 +174,7 @@ def models(
         },
         "ImageTRM, FuseLIP": {"model": ImageTRM(**fused("prefix_causal"), **size)},
         "ImageTRM, FuseLIP of the image": {"model": ImageTRM(**fused("image_only"), **size)},
+        # FuseLIP sees the caption, as it was trained (000-7). This row is in no comparison.
         "ImageTRM, FuseLIP, LEAKY": {"model": ImageTRM(**fused("leaky"), **size)},
         "ImageHRM (triple)": {"model": ImageHRM(**backbone), **HRM_TRAINING},
         "ImageHRM (triple), FuseLIP": {"model": ImageHRM(**fused("prefix_causal")), **HRM_TRAINING},

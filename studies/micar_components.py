@@ -88,10 +88,13 @@ def remove_parts(model: MicarVLMoE) -> dict[str, dict]:
     return {
         "w/o lb loss": {"model.balance": 0.0},
         "w/o moe": one_expert,
+        # A token passes one expert where it passed two; this expert has twice the width.
         "w/o moe, an expert as wide as two": {**one_expert, "model.ffn_width": 2 * model.ffn_width},
         "w/o lenc": {"model.encoder_layers": 0},
         "w/o msve": {"model.msve": "off"},
+        # Without MSVE a model has 13 times fewer FLOPs (003-9); one scale costs as much as with MSVE.
         "w/o msve, as many FLOPs": {"model.msve": "one_scale"},
+        # As in the published code, which leaves its router without training (003-1).
         "experts unweighted": {"model.combine": "unweighted"},
     }
 
@@ -104,6 +107,7 @@ AS_IN_TEXT = {
     "fusion reads I_att": {"model.fusion_reads": "plain"},
 }
 ALL_AS_IN_TEXT = {field: value for changes in AS_IN_TEXT.values() for field, value in changes.items()}
+# The paper's settings on MM-Retinal.
 MMR = {
     "data": MmRetinal(**REPORTS, length=60, vocabulary=20_000),
     "train.batch_size": 32,

@@ -93,10 +93,12 @@ def claim(data: str) -> Claim:
 ROWS = leave_one_out(
     {
         "w/o lb loss": {"model.balance": 0.0},
+        # As in the published code, whose router learns from the balance loss alone (003-1).
         "experts unweighted": {"model.combine": "unweighted"},
         "experts unweighted, w/o lb loss": {"model.combine": "unweighted", "model.balance": 0.0},
     }
 )
+# The paper's model and settings on MM-Retinal.
 ON_MMR = Variant(
     "full, MMR",
     {

@@ -37,6 +37,7 @@ from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import TRM
 from recstudy.report import Budgets, Curve, Effort, LearningCurves, Part, Table, Thinking
 
+# Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(
     halting="sample",
     supervision_steps=16,
@@ -81,6 +82,7 @@ SMALL = TRM(
     tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1
 )
 FIRST = {"model.halt_bias": -5.0}
+# Copies, trajectories and 64 segments are expensive, so only the first variant has them.
 WITHOUT_EXTRA_TESTS = {"train.at_test": AtTest(), "train.evaluation_depths": 16}
 BIASES = {
     "-5": FIRST,

@@ -77,6 +77,7 @@ def variants(
         (f"{flat_name}, equal FLOPs", n): {"model": flat.model_copy(update={"layers": depth})}
         for n, depth in layers.items()
     }
+    # The recursive block used once; n = 0 because its depth does not depend on n.
     models[f"{flat_name}, equal parameters", 0] = {"model": flat}
     return [
         Variant(

@@ -44,6 +44,7 @@ TARGETS = (
     *published("trm_table1_sudoku_ablation", **MARGIN, only=("exact_accuracy", "params")),
     *published("trm_table3_recursions", **MARGIN, only=("exact_accuracy",)),
 )
+# Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(
     halting="sample",
     supervision_steps=16,
@@ -177,6 +178,7 @@ FAST_METRICS = (
     "train_pflop",
     "mfu",
 )
+# Without published values: the fast recipe is not the paper's protocol.
 FAST_REPORT = [
     *REPORT[:3],
     Table("solved", metrics=FAST_METRICS),

@@ -35,21 +35,17 @@ def variants(epochs: int, steps: tuple[int, ...], threshold: float = 0.5) -> lis
     return [
         Variant(
             f"{equal}, supervision_steps={count}",
-            changes(equal, count, epochs, threshold),
+            {
+                "train.supervision_steps": count,
+                # N_sup times the epochs is constant if the updates are equal.
+                "train.epochs": epochs // count if equal.startswith("updates") else epochs,
+                "train.halt_threshold": threshold if count > 1 and equal.endswith("halting") else 1.0,
+            },
             {"equal": equal, "supervision_steps": count},
             axes,
         )
         for equal, count in pairs
     ]
-
-
-def changes(equal: str, steps: int, epochs: int, threshold: float) -> dict[str, float]:
-    halts = steps > 1 and equal.endswith("halting")
-    return {
-        "train.supervision_steps": steps,
-        "train.epochs": epochs // steps if equal.startswith("updates") else epochs,
-        "train.halt_threshold": threshold if halts else 1.0,
-    }
 
 
 def claims(max_steps: int, data: str) -> list[Claim]:
@@ -139,6 +135,7 @@ study = Study(
             train=TrainConfig(warmup=0.03, ema_decay=0.999, precision="bfloat16", augment=AUGMENT),
         ),
     },
+    # The epochs are divisible by all of their numbers of steps.
     variants={
         "quick": variants(12, (1, 4), threshold=0.9),  # half of two colors are right by chance
         "standard": variants(96, (1, 2, 4)),

@@ -57,6 +57,7 @@ TARGETS = (
     *published("trm_table1_sudoku_ablation", **MARGIN, only=("exact_accuracy", "params")),
     *published("trm_table2_latents", **MARGIN),
 )
+# Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(
     halting="sample",
     supervision_steps=16,
@@ -158,7 +159,7 @@ def rows(model: TRM, hrm: dict, recursion: int) -> list[tuple[str, dict, str, fl
         ),
         ("HRM", hrm, "5: TRM solves more than HRM", 16.0),
         (
-            "single z",
+            "single z",  # from here on Table 2
             {"model.states": "single"},
             "4.2: an answer and a latent solve more than one state",
             7.5,
@@ -169,7 +170,7 @@ def rows(model: TRM, hrm: dict, recursion: int) -> list[tuple[str, dict, str, fl
             "4.2: one latent solves more than one for each update",
             4.5,
         ),
-        (*embedding, "", 0.0),
+        (*embedding, "", 0.0),  # our row, which the paper makes no claim about
     ]
 
 

@@ -55,6 +55,7 @@ TABLE_4 = published(
     why="ten of 1,000 mazes, a tenth of the 10.8 points between HRM and TRM-Att",
 )
 MAZES = tuple(target for target in TABLE_4 if target.where["data.name"] == "maze_hard")
+# Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(
     halting="sample",
     supervision_steps=16,
@@ -95,6 +96,7 @@ PAPER = {
 # As in the HRM paper, from which Table 4 quotes: 20,000 epochs, 2,000 of 26,000 updates of warm-up, and no
 # average of the weights.
 QUOTED = {"train.epochs": 4, "train.warmup": 0.0768, "train.ema_decay": 0.0}
+# An MLP mixes the tokens of both: with attention HRM solves nothing in so few updates.
 SIZE = {
     "tokens": "cell",
     "width": 64,
@@ -136,6 +138,7 @@ def variants(
         Variant(
             f"{name}, T={t}, n={n}",
             {"model": model, **(hrm_training if name == "HRM" else {})},
+            # A segment has T cycles of n + 1 updates of L layers.
             {"model": name, "T": t, "n": n, "depth": t * (n + 1) * layers},
             axes,
         )
@@ -153,6 +156,7 @@ def mazes() -> list[Variant]:
             "train.evaluation_steps": 1,
         },
         "HRM": {"model": HRM(**CELLS), **QUOTED},
+        # TRM has n=4 on mazes.
         "TRM-Att": {"model": TRM(**CELLS, latent_steps=4)},
         "TRM-MLP": {"model": TRM(**CELLS, latent_steps=4, mixing="mlp")},
     }

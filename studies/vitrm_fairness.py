@@ -49,7 +49,7 @@ TABLE1 = published(
     "002_table1_cifar10", margin=0.2, why="a third of the 0.6 points between ViTRM and ResNet-50 at batch 64"
 )
 SMALL = ViTRM(width=64, heads=4, layers=1, latent_tokens=8, patch=2, dropout=0.0)
-RATES = [1e-4, 3e-4, 1e-3]  # the paper's is 3e-4
+RATES = [1e-4, 3e-4, 1e-3]  # the paper has 3e-4 for all models
 # ViTRM's training FLOPs per image over those of a ResNet, by depth: 10.351 GFLOP over 3.329 and 7.783; on
 # digits 0.0180 over 0.2078.
 FLOP_RATIOS, SMALL_FLOP_RATIOS = {18: 3.109, 50: 1.330}, {18: 1 / 12}
@@ -116,6 +116,7 @@ def report(batch: int, rate: float) -> list[Part]:
     ]
 
 
+# At batch 256 in the preset paper.
 OTHER_VITRMS = {
     "ViTRM, GELU": {"model": ViTRM(ffn="gelu")},  # section 3.3; 768 parameters fewer (002-2)
     # Section 3.5: three steps with an update each, against two passes without and one pass with a gradient.
