@@ -65,8 +65,8 @@ class ArcAgi(Puzzles):
     and a permutation of the colours 1 to 9. For training, all pairs of a puzzle but one are also shifted on
     the canvas. Test pairs are answered under every augmentation, and the answers vote (`metrics.arc`).
 
-    An epoch shows each task's demonstration pairs under one augmentation and its test pairs under another
-    one. Validation holds out the test pairs of the training tasks under all augmentations. With
+    An epoch shows each task's demonstration pairs under one random augmentation, and its test pairs under an
+    independent one. Validation holds out the test pairs of the training tasks under all augmentations. With
     `whole_tasks` both kinds of pairs share one augmentation, and validation holds out whole tasks.
     `model.identifiers` is at most 1 + tasks x (1 + augmentations). With 1,000 augmentations and 30x30 cells
     the decoded set takes 6.3 GB on disk, and 12 GB while it is built.
