@@ -35,7 +35,7 @@ class Worker:
         return ray.get_runtime_context().get_node_id()
 
     def asks(self) -> bool:
-        self.leave._asked = 0.0  # an answer counts for two seconds
+        self.leave._request_time = 0.0  # an answer counts for two seconds
         return self.leave()
 
 
