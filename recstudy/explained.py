@@ -106,7 +106,7 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
         for name in outer:  # the class that holds the field, for its list of names
             kind = kind.model_fields[name].annotation
         fields = sorted(_takes(kind))
-        return f"no field {path!r}: {kind.__name__} has {nearest_first(last, fields)}.{nearest(last, fields)}"
+        return f"Unknown field {path!r}.{nearest(last, fields)} {kind.__name__} has {nearest_first(last, fields)}"
     if first["type"] in MISSING_FIELD:
         return f"{kind.__name__} needs {path!r}"
     if first["type"] == "value_error":

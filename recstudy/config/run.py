@@ -268,7 +268,7 @@ def _refuse_elsewhere(path: str, fields: Iterable[str], changes: Mapping[str, An
         close = [names[match] for match in get_close_matches(name, names, n=1)]
         hint = "" if name in names else nearest(name, fields)
         hint = hint or "".join(f" Did you mean {field!r}?" for field in close)
-        raise ConfigError(f"no field {path!r}: there are {nearest_first(name, fields)}.{hint}")
+        raise ConfigError(f"Unknown field {path!r}.{hint} Fields: {nearest_first(name, fields)}")
 
 
 def _replace(values: dict[str, Any], path: str, value: Any) -> None:
@@ -278,7 +278,7 @@ def _replace(values: dict[str, Any], path: str, value: Any) -> None:
     *parents, last = path.split(".")
     for parent in parents:
         if not isinstance(values.get(parent), dict):
-            raise ConfigError(f"no field {path!r}: there are {choices(values)}.{nearest(parent, values)}")
+            raise ConfigError(f"Unknown field {path!r}.{nearest(parent, values)} Parts: {choices(values)}")
         values[parent] = dict(values[parent])  # copied: `with_each` shares it between several configs
         values = values[parent]
     if last in KINDS and values.get(last) != value:

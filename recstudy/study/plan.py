@@ -488,7 +488,7 @@ def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only")
         if not matches:
             known_labels = choices((f"'{label}'" for label in labels.values()), limit=6)
             near = _nearest_name(pattern, labels.values()) or nearest(pattern, labels.values())
-            raise ConfigError(f"no variant matches {option} {pattern!r}: there are {known_labels}.{near}")
+            raise ConfigError(f"No variant matches {option} {pattern!r}.{near} Variants: {known_labels}")
         chosen |= {labels[match] for match in matches}
     return [run for run in runs if run.label in chosen] if patterns else runs
 

@@ -124,7 +124,7 @@ class StudyBase:
         """Return the preset of this name, by default the first one (ConfigError: there is none)."""
         if name and name not in self.presets:
             raise ConfigError(
-                f"no preset {name!r}: {self.name} has {choices(self.presets)}.{nearest(name, self.presets)}"
+                f"Unknown preset {name!r}.{nearest(name, self.presets)} {self.name} has {choices(self.presets)}"
             )
         return name or next(iter(self.presets))
 

@@ -69,7 +69,7 @@ def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path,
     [
         ("raised", "failed", "counting.py, line 35: ZeroDivisionError: division by zero"),
         ("exit", "failed", "ended its process: counting.py, line 40: SystemExit: 3"),
-        ("missing", "failed", "must return \\'accuracy\\', but it returned loss"),
+        ("missing", "failed", "but it returned loss"),
         ("text", "failed", "accuracy must be a number, but it is 'high'"),
         ("nothing", "failed", "must return its metrics, such as {'accuracy': 91.3}, but it returned None"),
         ("nan", "diverged", "accuracy is nan"),

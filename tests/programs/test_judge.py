@@ -165,7 +165,7 @@ def test_every_reading_command_takes_it(judge, tmp_path):
         ("claims:\n- just words\n", "claims.yaml, line 2: a claim has fields, such as text"),
         (
             "claim:\n- text: a\n",
-            "claims.yaml: no field 'claim': ClaimsFile has claims, .*Did you mean 'claims'",
+            "claims.yaml: Unknown field 'claim'. Did you mean 'claims'. ClaimsFile has claims, ",
         ),
         ("- text: 'a\n", "claims.yaml: .*line 2"),
         ("metrics: [f1]\n", "claims.yaml: 'metrics' must be a dictionary, but got \\['f1'\\]"),

@@ -208,7 +208,7 @@ def test_finished_runs_are_run_again_only_where_they_are_named(results, tmp_path
 
 
 def test_a_label_that_nothing_has_is_refused(results, tmp_path):
-    with pytest.raises(ConfigError, match="no variant matches --rerun 'chnged': there are 'tiny'"):
+    with pytest.raises(ConfigError, match="No variant matches --rerun 'chnged'"):
         outdated([RUN], results, tmp_path, "chnged")
 
 

@@ -160,7 +160,7 @@ def test_budget_is_parsed_into_amount_and_unit(text, amount, unit):
         ({"sampler": "tpee"}, "--sampler must be one of tpe, gp, cmaes.* but got 'tpee'. Did you mean 'tpe'"),
         ({"stopping": "hyperband"}, "--stopping must be one of none, asha, median"),
         ({"families": ("hrm",)}, "--family must be one of vitrm, trm, but got 'hrm'"),
-        ({"preset": "quik"}, "no preset 'quik': s has quick. Did you mean 'quick'"),
+        ({"preset": "quik"}, "Unknown preset 'quik'. Did you mean 'quick'. s has quick"),
         ({"changes": {"model.latent_steps": 2}}, "'model.latent_steps' is searched by s"),
         ({"changes": {"train.selection": "last"}}, "train.selection must be 'validation'"),
     ],
@@ -247,7 +247,7 @@ def test_a_field_is_searched_over_values_that_are_given_from_outside():
     assert plan.first == [{"model.latent_steps": 3, "train.batch_size": 128, "train.epochs": 1}]
     assert plan.definition != make_plan(search()).definition
     for wrong, words in (
-        ({"model.dpeth": [1]}, "no field 'model.dpeth'"),
+        ({"model.dpeth": [1]}, "Unknown field 'model.dpeth'"),
         ({"train.epochs": ["x"]}, "must be an integer"),
     ):
         with pytest.raises(ConfigError, match=words):
