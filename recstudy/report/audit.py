@@ -97,6 +97,7 @@ def check_selection(records: StudyRecords) -> Iterator[Observation]:
         index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"
     }
     selected = {row.variant for row in records.rows if row.selected.split == "test"}
+    # Imported weights are excluded, because the selection in their config was never applied.
     if test_selected := (planned - records.imported) | selected:
         yield "The epoch is selected on the test set: validation and test are the same images", test_selected
     objectives = records.plan.search.objectives if records.plan.search else ()
@@ -107,7 +108,12 @@ def check_selection(records: StudyRecords) -> Iterator[Observation]:
 
 def check_seeds(records: StudyRecords) -> Iterator[Observation]:
     """Find variants with one seed. Searches are excluded: their table of best trials names fresh seeds."""
-    single = {index for index, rows in enumerate(records.by_variant) if len({row.seed for row in rows}) == 1}
+    single = set()
+    for index, rows in enumerate(records.by_variant):
+        seeds = {row.seed for row in rows}
+        if len(seeds) == 1:
+            single.add(index)
+    # The table of a search's best trials names its fresh seeds itself.
     if single and records.plan.search is None:
         yield "One seed only", single
 
@@ -133,6 +139,7 @@ def check_data(records: StudyRecords) -> Iterator[Observation]:
     """Find data sets with the same settings but different images. With `per seed`, seeds differ anyway."""
     groups: dict[object, list[Row]] = {}
     for row in finished_runs(records):
+        # With `per seed`, each seed has other images, so runs are compared within a seed.
         seed = row.seed if records.configs[row.variant].get("data.resample") == "per seed" else None
         groups.setdefault((seed, records.data_settings[row.variant]), []).append(row)
     for rows in groups.values():
@@ -164,6 +171,7 @@ def check_origins(records: StudyRecords) -> Iterator[Observation]:
     """
     has_times = any(metric(name).timed for part in records.parts for name in part.shown_metrics)
     for noun, read in ORIGINS.items():
+        # The machine changes only times, which this report does not show.
         if noun == MACHINES and not has_times:
             continue
         origins = [[read(row.provenance) for row in rows] for rows in finished_by_variant(records) if rows]

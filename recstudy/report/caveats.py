@@ -57,6 +57,7 @@ def caption_facts(records: StudyRecords, variants: Sequence[int]) -> dict[str, A
     for state in ("diverged", "stopped", "failed"):
         progress += f", {counts[state]:,} {state}" if counts[state] else ""
     caption = "; ".join(fact for fact in facts if fact not in study_facts)
+    # A page states the facts of the whole study once, and not below each table.
     shared = [fact for fact in facts if fact in study_facts]
     return {"caption": caption, "study_notes": (*shared, progress, INTERVALS)}
 
@@ -68,6 +69,7 @@ def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
         data += " (synthetic data)"
     selections: dict[str, None] = {}
     for index in () if records.is_own else variants:
+        # The selection in the config of imported weights was never applied.
         is_imported = index in records.imported
         selection = "imported" if is_imported else records.configs[index].get("train.selection")
         selections[SELECTIONS.get(str(selection), f"selection {value_text(selection)}")] = None
@@ -145,11 +147,13 @@ def _could_have(run: Row, name: str) -> bool:
     definition = METRICS.get(name)
     if definition is None or definition.of is None or run.value(name) is not None or name in run.unavailable:
         return False
+    # A metric by finding is undefined if all or none of the test images have the finding.
     if definition.by_finding and run.result_or_empty.undefined:
         return False
     tasks: set[str] = set()
     for measured in run.measured:
         other_metric = METRICS.get(measured)
+        # A metric of a single task shows which task the run has.
         if other_metric is not None and other_metric.of is not None and len(other_metric.tasks) == 1:
             tasks.update(other_metric.tasks)
     return not tasks.isdisjoint(definition.tasks)
@@ -158,7 +162,8 @@ def _could_have(run: Row, name: str) -> bool:
 def leaky_notes(records: StudyRecords, variants: Iterable[int], is_shown: bool = True) -> tuple[str, ...]:
     """Name the variants that leak: they are never compared and never part of a mean."""
     labels = ", ".join(records.variants[index].label for index in variants if records.leaks(index))
-    return (f"{'never compared' if is_shown else 'left out'}, because it {LEAK}: {labels}",) if labels else ()
+    consequence = "never compared" if is_shown else "left out"
+    return (f"{consequence}, because it {LEAK}: {labels}",) if labels else ()
 
 
 def undefined_notes(

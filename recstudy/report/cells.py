@@ -101,6 +101,7 @@ class Cell:
     @property
     def n(self) -> int:
         """The number of runs behind the mean. For an improvement, that of the side with fewer runs."""
+        # An improvement is as certain as its side with fewer runs.
         return min(len(self.counted), self.base.n) if self.base else len(self.counted)
 
     @property
@@ -200,6 +201,7 @@ def cell(
         runs = distinct(run for index in variants for run in records.by_variant[index])
         return cell_of(records, variants, name, runs)
 
+    # Tables, published values and estimates share the cells. Only their published values differ.
     result = records.compute_once(("cell", *variants, name), make)
     if placement is None:
         return result
@@ -225,6 +227,7 @@ def cell_of_values(
         values: The value of each run, by run id.
     """
     runs = [
+        # `added` values take precedence over the values in the run's record.
         replace(run, added={name: values.get(run.id)})
         for index in variants
         for run in records.by_variant[index]
@@ -235,6 +238,7 @@ def cell_of_values(
 def commit_words(run: Row) -> str:
     """Return the code version of a run: `commit 0123abc with changes`."""
     changes = " with changes" if run.provenance.dirty else ""
+    # Thousands of runs share a few texts, so interning saves memory.
     return sys.intern(f"commit {run.provenance.made_by or 'unknown'}{changes}")
 
 
@@ -254,6 +258,7 @@ def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRo
     """Add intervals over seeds and items if the runs saved their answers, for at most `MAX_RUNS` runs."""
     cells = [cell for row in rows for cell in row.cells]
     scored = [cell for cell in cells if cell.metric in METRICS and METRICS[cell.metric].each is not None]
+    # Reading the answers of 100 runs takes 2 s, so larger tables have no intervals over items.
     if len({run_id for cell in scored for run_id in cell.run_ids}) > MAX_RUNS:
         return tuple(rows)
     return tuple(replace(row, cells=tuple(map(_with_items, row.cells))) for row in rows)

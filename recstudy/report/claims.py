@@ -100,6 +100,7 @@ class Claim:
     def selectors(self) -> tuple[tuple[float, Selector], ...]:
         """The selectors of the contrast `higher` minus `lower`, each with its sign."""
         signed: list[tuple[float, Selector]] = []
+        # An interaction is a difference itself, so its second selector has the opposite sign.
         for sign, side in ((1.0, self.higher), (-1.0, self.lower)):
             if isinstance(side, Interaction):
                 signed += [(sign, side.of), (-sign, side.over)]
@@ -289,6 +290,7 @@ def _select(
             raise ConfigError(
                 f"{_claim_name(claim)} is about {name!r}, which follows from the config and needs no test"
             )
+        # Runs that are planned under two labels have equal settings and count once.
         keys = (first.setdefault(canonical(configs[index]), index) for index in matches)
         distinct_variants = list(dict.fromkeys(keys))
         if tune and TUNED in selector:

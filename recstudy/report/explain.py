@@ -82,6 +82,7 @@ def show_cell(
     if not numbers:
         raise errors[0]
     ((records, number),) = numbers
+    # A reader sees the value of a cell, so this counts as a look (interim analysis).
     records.record_look()
     with records.study_modules():
         column = f", column {number.column!r}" if number.column else ""
@@ -160,6 +161,7 @@ def match(kind: str, name: str, labels: Sequence[str], numbered: bool = True) ->
     """
     name = name.strip()
     matches = [label for label in labels if name in (label, label.partition(" (")[0])]
+    # An exact label has priority over a number, and a number over the beginning of a label.
     if not matches and numbered and name.isdecimal() and 1 <= int(name) <= len(labels):
         return labels[int(name) - 1]
     if not matches and name:

@@ -67,6 +67,7 @@ def item_scores(
     if len(scores) < len(results):
         return None, damages
     checksums = {run.provenance.data_checksum for run in runs} - {""}
+    # Scores can be paired by item only if all runs were tested on the same items in the same order.
     if len(checksums) > 1 or any(not np.array_equal(score.rows, scores[0].rows) for score in scores):
         return None, damages
     return scores[0]._replace(scores=np.array([score.scores for score in scores], dtype=np.float64)), ()
@@ -111,6 +112,7 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
     definition = metric(name.partition("@")[0])
     low, high = definition.bounds or (-inf, inf)
     if definition.share:
+        # Copies and trajectories of a puzzle are no independent items and count as one.
         repeated = name.partition(".")[0] in AT_TEST
         items = (
             definition.items or max((_questions(run, repeated) for run in runs), default=0) or DEFAULT_ITEMS
@@ -165,6 +167,7 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
         fits: dict[int, tuple[Fit[int], int]] = {}
         for group in groups.values():
             first_with_runs: dict[tuple[str, ...], int] = {}
+            # Variants with the same runs share a key, so that their runs count once.
             keys = {index: first_with_runs.setdefault(_ids(runs), index) for index, runs in group.items()}
             distinct_runs = {key: group[key] for key in dict.fromkeys(keys.values())}
             scores = {key: [run.number(name) for run in runs] for key, runs in distinct_runs.items()}
@@ -192,6 +195,7 @@ def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequ
         items, _ = item_scores(records, runs, name)
         if items is not None:
             scores.append((items.scores - scale.low) / (scale.high - scale.low))
+    # On the angle scale, the share of correct answers among N independent items has the variance 1 / (4 N).
     return independent_share(scores) / (4 * scale.items) if scores else 0.0
 
 

@@ -44,6 +44,7 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
         study_notes = table.study_notes or caption_facts(records, range(len(records.variants)))["study_notes"]
         return replace(table, warnings=notes, study_notes=study_notes)
 
+    # Page, terminal, LaTeX and findings ask for the same cells.
     return records.compute_once((type(part), repr(part), "cells"), make)
 
 
@@ -69,6 +70,7 @@ def call_method(records: StudyRecords, part: Part, base: type[Part], method: str
     Raises:
         ConfigError: A user's own class does not define the method, or the result is not a `kind`.
     """
+    # An inherited method means that the user's class does not define its own.
     if getattr(type(part), method) is getattr(base, method):
         raise ConfigError(f"{type(part).__name__} does not define `{method}`: see recstudy.report.parts")
     value = getattr(part, method)(records)
@@ -84,6 +86,7 @@ def heading(part: Part) -> str:
     try:
         return str(part.heading)
     except Exception as error:
+        # The page still needs a heading for the section that states the problem.
         report_problem(part, error)
         return part.title or part.name
 
@@ -93,6 +96,7 @@ def report_problem(part: Part, error: Exception) -> str:
 
     The log has the traceback, unless the error is one of recstudy with a clear message.
     """
+    # Errors of recstudy have a clear message. All others are logged with their traceback.
     if isinstance(error, RecstudyError):
         log.warning("%s: %s", part.name, error)
         return str(error)

@@ -185,6 +185,7 @@ class Loaded:
 
 
 def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
+    # `near` is the published value. The other kinds of questions are contrasts, for which it is 0.
     estimate, published = answer.estimate, answer.question.near
     numbers = []
     for number in (estimate.value, estimate.low, estimate.high):
@@ -213,5 +214,6 @@ def load(path: str | Path, trust: bool = False) -> Loaded:
         raise ConfigError(
             f"{path} has {len(studies)} studies: give one of {choices(names)} in {studies[0][0].root}"
         )
+    # A notebook shows verdicts, so loading a study counts as a look (interim analysis).
     record_look(*studies[0])
     return Loaded(load_study(*studies[0], trust))

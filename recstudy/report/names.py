@@ -210,7 +210,11 @@ def with_word_labels(variants: Sequence[VariantRecord]) -> tuple[VariantRecord, 
     All labels stay if two would become equal.
     """
     axes = dict.fromkeys(axis for variant in variants for axis in variant.levels)
-    constant = {axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) == 1}
+    constant = set()
+    for axis in axes:
+        levels = {repr(variant.levels.get(axis)) for variant in variants}
+        if len(levels) == 1:
+            constant.add(axis)
     labels = [_word_label(variant, constant) for variant in variants]
     if len(set(labels)) < len(labels):
         return tuple(variants)

@@ -342,6 +342,7 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
     bases = _bases(records, part)
     placement = match_targets(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
+    # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
     if len({run_id for row in rows for run_id in row.run_ids}) <= MAX_RUNS:
         rows = [_with_items(records, row) for row in rows]
     return Family(tuple(rows), unmatched_notes(placement))
@@ -385,6 +386,7 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
         PublishedDifference(first, second)
         for first in placement.matches.get((index, name), ())
         for second in placement.matches.get((base, name), ())
+        # Published differences are taken only within one table of a paper.
         if first.target.table == second.target.table
     ]
     fewest_reasons = min((len(difference.reasons) for difference in differences), default=0)
@@ -491,7 +493,9 @@ def _ask(
     waits = [row for index in waiting_variants for row in records.by_variant[index]] or planned
     left = sum(row.status not in SETTLED for row in waits)
     question = make_question({term.variant: term.weight for term in terms})
+    # A question about equivalence is tested at the edge of its margin (docs/statistics.md).
     estimate, edge = _contrast(terms), _contrast(terms, question.within) if question.within else None
+    # A paired contrast needs two variants with values.
     is_paired = records.plan.paired and len(terms) > 1 and estimate.why in (None, Why.NO_SPREAD)
     if is_paired:
         estimate, edge = _paired_contrast(terms), None
@@ -510,12 +514,15 @@ def _contrast(terms: Sequence[Term], margin: float = 0.0) -> Estimate:
 
 def _paired_contrast(terms: Sequence[Term]) -> Estimate:
     """Return the mean over common seeds of the contrast within a seed, with its t interval."""
-    values = [{run.seed: value for run, value in zip(term.runs, term.values, strict=True)} for term in terms]
-    seeds = set(values[0]).intersection(*values[1:])
-    differences = [
-        sum(term.weight * of_seed[seed] for term, of_seed in zip(terms, values, strict=True))
-        for seed in sorted(seeds)
-    ]
+    values: list[dict[int, float]] = []
+    for term in terms:
+        seeds_of_runs = (run.seed for run in term.runs)
+        values.append(dict(zip(seeds_of_runs, term.values, strict=True)))
+    common_seeds = set(values[0]).intersection(*values[1:])
+    differences = []
+    for seed in sorted(common_seeds):
+        pairs = zip(terms, values, strict=True)
+        differences.append(sum(term.weight * value_by_seed[seed] for term, value_by_seed in pairs))
     return Fit({0: differences}).estimate(0)
 
 

@@ -52,10 +52,10 @@ def remaining_seconds(finished_jobs: Sequence[Job], todo: Iterable[Job]) -> list
     groups: dict[Hashable, list[Job]] = {}
     for job in timed_jobs:
         groups.setdefault(job.variant, []).append(job)
-    means = {
-        variant: (fmean(job.training for job in group), fmean(job.evaluation for job in group))
-        for variant, group in groups.items()
-    }
+    means = {}
+    for variant, group in groups.items():
+        training_mean = fmean(job.training for job in group)
+        means[variant] = training_mean, fmean(job.evaluation for job in group)
     usual, evaluation = (
         fmean(job.training for job in timed_jobs),
         median(job.evaluation for job in timed_jobs),

@@ -74,6 +74,7 @@ def status(results: Results) -> list[StudyStatus]:
             continue
         if plan is None:
             continue
+        # Imported runs have no folders below `runs`, so their status comes from the file of the import.
         states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
         runs = {run.id: run for run in plan.runs}
         count = Counter(map(states.get, runs))

@@ -78,25 +78,27 @@ class Design:
         return same_value(self.setting(index, name), value) or value in titles
 
     def homes(self, stated_settings: Json, decides: Callable[[str], bool]) -> list[int]:
-        """Return the variants with these settings. If several match, keep those whose unstated fields equal
-        the preset's.
+        """Return the variants with these settings.
+
+        Args:
+            stated_settings: Settings by dotted path.
+            decides: Returns whether a field matters for the match.
         """
         shared = {path: value for path, value in stated_settings.items() if path in self.varied}
-        matches = [
-            index
-            for index in range(len(self.variants))
-            if all(self.agrees(index, path, value) for path, value in shared.items())
-        ]
-        unstated = [
-            path
-            for path in varied_fields([self.configs[index] for index in matches])
-            if path not in stated_settings and decides(path)
-        ]
-        return [
-            index
-            for index in matches
-            if all(same_value(self.configs[index].get(path), self.preset.get(path)) for path in unstated)
-        ]
+
+        def has_settings(index: int) -> bool:
+            return all(self.agrees(index, path, value) for path, value in shared.items())
+
+        matches = [index for index in range(len(self.variants)) if has_settings(index)]
+        fields = varied_fields([self.configs[index] for index in matches])
+        unstated = [path for path in fields if path not in stated_settings and decides(path)]
+
+        # If several variants match, those with the preset's values of unstated fields are kept.
+        def is_like_preset(index: int) -> bool:
+            config = self.configs[index]
+            return all(same_value(config.get(path), self.preset.get(path)) for path in unstated)
+
+        return [index for index in matches if is_like_preset(index)]
 
 
 @contextmanager
@@ -231,11 +233,13 @@ class StudyRecords:
         # If the maximum was changed or removed after verdicts were read, the earlier maximum counts.
         firsts = [self._first_readings[index] for index in variants]
         readings = sorted({reading for first in firsts for reading in first})
+        # At each reading, the variant with the fewest runs limits the number of common seeds.
         look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
         return Looks(tuple(sorted(look_sizes - {0})), self._max_seeds)
 
     @cached_property
     def _looks(self) -> list[Look]:
+        # Before a run has ended, there are no verdicts to read.
         has_results = any(row.status in FINAL_STATUSES for row in self.rows)
         return read_looks(self.results, self.plan) if has_results else []
 
@@ -310,6 +314,7 @@ class StudyRecords:
         Parts that show only values by step are left out if no run has reported a step.
         """
         with self.study_modules():
+            # A part of a user's own kind is read with the class of the user's module.
             parts = read_report(self.plan.report)
         started_runs = [row for row in self.rows if row.status != "not run"][:SAMPLED_RUNS]
         if started_runs and not any(is_regular_file(self.results.run(row.id).epochs) for row in started_runs):

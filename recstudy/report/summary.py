@@ -172,6 +172,7 @@ def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
 
 def flowing(text: str) -> str:
     """Return a docstring without line breaks inside sentences. Indented lines, such as commands, stay."""
+    # Lines that end a sentence or precede an indented line keep their break.
     return re.sub(r"(?<![.?!:\n])\n(?=\S)", " ", text)
 
 
@@ -266,6 +267,7 @@ def looks_words(looks: Looks) -> str:
         return ""
     words = f"{', '.join(map(str, looks.taken)) or 'none yet, at'} seeds of a maximum of {looks.maximum}"
     extensions = sum(look > looks.maximum for look in looks.taken)
+    # The level of each extension is stricter, which bounds the total error (docs/how-to/verdicts.md).
     error = "7.5 %" if extensions == 1 else "10 %"
     return (
         f"{words}; extended beyond the stated maximum: total error at most {error}" if extensions else words
@@ -351,7 +353,10 @@ def settings(records: StudyRecords) -> str:
 
 def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return settings by their names for readers, without resources that the program does not use."""
-    left_out = ("resources.",) if records.plan.imported else OF_RECURSIVE if records.is_own else ()
+    left_out: tuple[str, ...] = OF_RECURSIVE if records.is_own else ()
+    if records.plan.imported:
+        # Imported results were computed elsewhere, so the resources of the plan do not apply to them.
+        left_out = ("resources.",)
     return [
         (setting_name(path), value_text(value))
         for path, value in fields.items()

@@ -159,6 +159,7 @@ class PrintedTable:
         """
         columns = [0]
         for column, head in enumerate(self.heads[1:], 1):
+            # A column of published values stays only together with the column before it.
             belongs = head != PUBLISHED or columns[-1] == column - 1
             if belongs and not matches(head, patterns) and set(self.texts(column)) - {"", DASH}:
                 columns.append(column)
@@ -169,6 +170,7 @@ class PrintedTable:
         columns, facts = [0], [self.caption] if self.caption else []
         for column, head in enumerate(self.heads[1:], 1):
             texts = self.texts(column)
+            # A column of words that are no settings stays, for example the verdicts.
             can_leave = column <= self.settings or all(
                 isinstance(row[column].pieces[-1], Number) for row in self.rows
             )
@@ -198,6 +200,7 @@ class PrintedTable:
                 blocks[-1].append(column)
                 used_width += widths[column]
                 continue
+            # A column and the published values after it must fit into the same block.
             published = widths[column + 1] if PUBLISHED in self.heads[column + 1 : column + 2] else 0
             if used_width + widths[column] + published > room:
                 blocks.append([0])

@@ -160,9 +160,10 @@ def sentence(title: str, finding: str = "") -> str:
     name = NUMBERED.sub("", title.strip()).rstrip(". ") or finding or title
     name = name[:1].upper() + name[1:]
     finding = "" if name[1:] == finding[1:] else finding
-    return _finished_sentence(
-        f"{name} ({finding})" if ": " in finding else f"{name}: {finding}" if finding else name
-    )
+    if not finding:
+        return _finished_sentence(name)
+    # A finding with a colon of its own is in brackets.
+    return _finished_sentence(f"{name} ({finding})" if ": " in finding else f"{name}: {finding}")
 
 
 def note_lines(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:

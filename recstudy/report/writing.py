@@ -60,8 +60,8 @@ def show_report(
 ) -> Path:
     """Write a study's report, print its findings and tables, and return the path of the page.
 
-    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` in `report/`. The
-    study need not be finished.
+    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` in `report/`.
+    The study need not be finished.
 
     Args:
         results: The results folder.
@@ -155,6 +155,7 @@ def write_files(
         tell: Gets a line before each figure is exported, which takes seconds.
         price: The price of a GPU hour.
     """
+    # An unknown format is refused before any file is written.
     check_export(export)
     folder = study / "report"
     report_files = ReportFiles(folder)
@@ -190,6 +191,7 @@ def write_files(
     for column in paper.hidden_columns:
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
+    # The page is last, so that its links never lead to missing files.
     write_whole(folder / "report.html", page(page_content(records, sections, price)))
     return folder / "report.html"
 
@@ -245,6 +247,7 @@ def section(
         content = rendered.without_notes(warnings(records)).linked_html(link)
         return Section(title, content + write(rendered), rendered.finding)
     except Exception as error:
+        # The part was rendered, so this error is about writing its files and concerns the whole report.
         if content and isinstance(error, StorageError):
             raise
         return Section(title, (markup("warnings", [report_problem(part, error)])))
