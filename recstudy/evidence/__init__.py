@@ -1,5 +1,7 @@
-"""What the seeds of a study say: pure functions of arrays, which know neither records nor words nor
-figures.
+"""Statistics over seeds: estimates, tests, interim looks and power.
+
+All functions are pure functions of arrays and numbers. They do not read records and write no text. Reports
+call them through `recstudy.report`.
 """
 
 from recstudy.evidence.estimates import (

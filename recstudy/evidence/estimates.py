@@ -1,13 +1,15 @@
-"""An estimate with its interval, why an interval is as it is or is missing, and the scale that values spread
-alike on.
+"""Estimates with confidence intervals, and the scales on which the variance over seeds is stable.
 
-    share of N items   a = arcsin(sqrt(p)): items drawn anew give a variance of 1/(4N) wherever p is   (1)
-    a loss             log(v)                                                                           (2)
-    anything else      v itself, no further than its bounds                                             (3)
+The variance of a value should not depend on the value. Each kind of metric has its own transformation:
 
-Test items are a sample, too: intervals over seeds and items together, and the test of two variants on the
-same items. Shapes: n runs, M items. Items that belong together (augmented copies of one puzzle, test inputs
-of one ARC task) are given as clusters: their scores count as one draw (Miller, arXiv:2411.00640).
+    share of N items   a = arcsin(sqrt(p)): new random items give a variance of 1/(4N) at every p   (1)
+    a loss             log(v)                                                                        (2)
+    anything else      v itself, clipped to its bounds                                               (3)
+
+The test items are a sample, too. `over_items` widens an interval over seeds to seeds and items, and `mcnemar`
+compares two variants on the same items. Shapes: n runs, M items. Items that belong together (augmented copies
+of one puzzle, test inputs of one ARC task) form a cluster. The scores of a cluster count as one draw
+(Miller, arXiv:2411.00640).
 """
 
 from __future__ import annotations
@@ -28,31 +30,35 @@ LEVEL = 0.95
 
 
 class Why(StrEnum):
-    """Why an estimate is no plain t interval."""
+    """The reason why an estimate has no plain t interval."""
 
-    CEILING = "ceiling"  # every seed at the upper bound, which shows no spread
-    FLOOR = "floor"  # every seed at the lower bound
+    CEILING = "ceiling"  # every seed is at the upper bound, so the seeds show no variance
+    FLOOR = "floor"  # every seed is at the lower bound
     SPLIT = "split"  # some seeds learned and others did not
     MAY_SPLIT = "may split"  # seeds of another variant split, and a few seeds may all be of one kind
-    # a ratio to what is not told from 0, which has no bounded interval (Fieller 1954)
+    # The denominator of the ratio does not differ significantly from 0: no bounded interval (Fieller 1954).
     NEAR_ZERO = "near zero"
-    NO_SPREAD = "no spread"  # one run and nothing to borrow from, or runs that agree
+    NO_SPREAD = "no spread"  # one run and no variance to borrow, or runs with equal values
     NO_RUN = "no run"
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSeeds:
-    """Seeds of two kinds: `learned` of `of` lie above the gap.
+    """Seeds of two kinds, such as successful and failed training.
 
-    `low` and `high` are the exact (Clopper-Pearson) interval of the share that learns, `given` the mean of
-    those that did.
+    Args:
+        learned: The number of seeds above the gap or the threshold.
+        total: The number of all seeds.
+        low: Lower end of the exact (Clopper-Pearson) interval of the share of seeds that learn, from 0 to 1.
+        high: Its upper end.
+        success_mean: The mean of the seeds that learned, in the metric's unit.
     """
 
     learned: int
-    of: int
+    total: int
     low: float
     high: float
-    given: float
+    success_mean: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +66,17 @@ class Estimate:
     """A value with its confidence interval over seeds, in the metric's own unit.
 
     Args:
-        value: the mean, or a weighted sum of means; None without runs.
-        low: lower end at `level`; None where `why` says so.
-        high: upper end.
-        level: of the interval, 0.95 where nothing else is said.
-        n: seeds behind it, of a contrast the fewest of its variants.
-        df: degrees of freedom; None where no spread is known.
-        error: standard error in the metric's unit.
-        reach: the least and the largest that it can be, beyond which no interval reaches.
-        why: what a reader must know of the interval.
-        split: the two kinds of seeds if `why` is SPLIT; at a bound, how many seeds exceed the stated
-            threshold of success.
+        value: The mean, or a weighted sum of means. None if there are no runs.
+        low: Lower end of the interval. None if there is no interval; `why` names the reason.
+        high: Upper end of the interval.
+        level: Confidence level of the interval.
+        n: The number of seeds. For a contrast, the smallest number among its variants.
+        df: Degrees of freedom. None if the variance is unknown.
+        error: Standard error in the metric's unit.
+        reach: The smallest and the largest possible value. Intervals are clipped to it.
+        why: The reason why the interval is missing or needs care.
+        split: The two kinds of seeds if `why` is SPLIT. If all seeds are at a bound, the number of seeds that
+            exceed the study's threshold of success.
     """
 
     value: float | None
@@ -86,22 +92,22 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Both ends; None where there is no interval."""
+        """Both ends, or None if there is no interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
-TINY = 1e-12  # of a loss, whose logarithm has no place at 0
+TINY = 1e-12  # smallest loss on the log scale (2), because log(0) does not exist
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A metric's scale.
+    """The scale of a metric, with its transformation (1), (2) or (3).
 
     Args:
-        low: the metric's lower bound.
-        high: its upper bound.
-        kind: `linear`, `share` (of right answers to `items` questions) or `log`.
-        items: of a share, the distinct questions that it is a share of.
+        low: The metric's lower bound.
+        high: The metric's upper bound.
+        kind: `linear`, `share` (a share of correct answers) or `log`.
+        items: For a share, the number of distinct test items.
     """
 
     low: float = -inf
@@ -110,37 +116,42 @@ class Scale:
     items: int = 0
 
     def share(self, value: float) -> float:
-        """Return a value between the bounds as a number from 0 to 1."""
+        """Map a value between the bounds to a number from 0 to 1."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     def transform(self, value: float) -> float:
-        """Return the place of a value on the scale; that of the nearest bound for one outside."""
+        """Transform a value to the scale. A value outside of the bounds counts as the nearest bound."""
         if self.kind == "share":
             return asin(sqrt(self.share(value)))
         if self.kind == "log":
             return log(max(value, TINY))
         return min(max(value, self.low), self.high)
 
-    def inverse(self, place: float) -> float:
-        """Return the value at a place, within the bounds."""
+    def inverse(self, transformed: float) -> float:
+        """Transform a value on the scale back to the metric's unit, within the bounds."""
         if self.kind == "share":
-            return self.low + (self.high - self.low) * sin(min(max(place, 0.0), pi / 2)) ** 2
-        return exp(min(place, 700.0)) if self.kind == "log" else min(max(place, self.low), self.high)
+            return self.low + (self.high - self.low) * sin(min(max(transformed, 0.0), pi / 2)) ** 2
+        if self.kind == "log":
+            return exp(min(transformed, 700.0))  # exp overflows above 709
+        return min(max(transformed, self.low), self.high)
 
     def slope(self, value: float) -> float:
-        """Return how a value changes with its place (delta method); a share counts as half an item from its
-        bounds at least.
+        """Return the derivative of the value by its transformed value, for the delta method.
+
+        A share counts as at least half an item away from its bounds, because the derivative is 0 at a bound.
         """
         if self.kind == "share":
-            least = 1 / (2 * self.items)
-            share = min(max(self.share(value), least), 1 - least)
+            half_item = 1 / (2 * self.items)
+            share = min(max(self.share(value), half_item), 1 - half_item)
             return (self.high - self.low) * 2 * sqrt(share * (1 - share))
         return max(value, TINY) if self.kind == "log" else 1.0
 
     def items_from_bound(self, value: float) -> float:
-        """Return how many items a share is from the nearest bound; endless on other scales."""
-        share = self.share(value) if self.kind == "share" else 0.5
-        return min(share, 1 - share) * self.items if self.kind == "share" else inf
+        """Return the distance of a share from the nearest bound, in items. It is infinite on other scales."""
+        if self.kind != "share":
+            return inf
+        share = self.share(value)
+        return min(share, 1 - share) * self.items
 
 
 LINEAR = Scale()
@@ -149,79 +160,98 @@ Scores: TypeAlias = "npt.NDArray[np.float64]"
 
 
 def over_items(
-    found: Estimate,
+    estimate: Estimate,
     scores: Sequence[Scores],
     weights: Sequence[float],
     clusters: npt.NDArray[np.int64] | None = None,
     scale: Scale = LINEAR,
 ) -> Estimate:
-    """Return an estimate as if the items were drawn anew, too: seeds and items as crossed random effects.
+    """Widen an interval over seeds to seeds and test items, as crossed random effects.
 
-    The variance over seeds and that over items, less what both contain of single answers; Satterthwaite's
-    degrees of freedom. Never narrower than over seeds alone.
+    The total variance is the sum of the variances over seeds and over items, minus the variance of single
+    answers, which both contain. The degrees of freedom are Satterthwaite's.
 
     Args:
-        found: the contrast over seeds, with its standard error in the scores' unit.
-        scores: (n, M) of each variant in the contrast.
-        weights: of each.
-        clusters: (M,) which items are one draw; each its own by default.
-        scale: of a single mean, that of its metric.
+        estimate: The contrast over seeds, with its standard error in the scores' unit.
+        scores: Array (n, M) of each variant in the contrast.
+        weights: Weight of each variant in the contrast.
+        clusters: Array (M,) with the cluster of each item. By default each item is its own cluster.
+        scale: For a single mean, the scale of its metric.
+
+    Returns:
+        The estimate with the wider interval. It is never narrower than the interval over seeds alone.
     """
-    if found.value is None or found.error is None or found.df is None:
-        return found
-    means = np.sum([weight * one.mean(0) for one, weight in zip(scores, weights, strict=True)], axis=0)
-    of_items, drawn = variance_of_mean(means, clusters)
-    # the latter is due to single answers, beside effects of runs and items
-    of_seeds, both = found.error**2, 0.0
-    for one, weight in ((one, weight) for one, weight in zip(scores, weights, strict=True) if len(one) > 1):
-        left = one - one.mean(0) - one.mean(1, keepdims=True) + one.mean()
-        both += weight**2 * float((left**2).sum()) / ((len(one) - 1) * (one.shape[1] - 1)) / one.size
-    total = max(of_seeds, of_items, of_seeds + of_items - both)
-    df = total**2 / (of_seeds**2 / found.df + of_items**2 / max(1, drawn - 1))
-    middle = scale.transform(found.value)
-    half = float(special.stdtrit(df, (1 + found.level) / 2)) * sqrt(total) / scale.slope(found.value)
+    if estimate.value is None or estimate.error is None or estimate.df is None:
+        return estimate
+    weighted_scores = list(zip(scores, weights, strict=True))
+    means = np.sum([weight * variant_scores.mean(0) for variant_scores, weight in weighted_scores], axis=0)
+    item_variance, draws = variance_of_mean(means, clusters)
+    seed_variance, residual_variance = estimate.error**2, 0.0
+    for variant_scores, weight in weighted_scores:
+        runs, items = variant_scores.shape
+        if runs < 2:
+            continue
+        # Single answers vary beyond the effects of runs and items: the residuals of the two-way layout.
+        residuals = variant_scores - variant_scores.mean(0) - variant_scores.mean(1, keepdims=True)
+        residuals = residuals + variant_scores.mean()
+        squares = weight**2 * float((residuals**2).sum())
+        residual_variance += squares / ((runs - 1) * (items - 1)) / variant_scores.size
+    # The difference of estimated variances can be too small or negative, so each part is a lower limit.
+    total = max(seed_variance, item_variance, seed_variance + item_variance - residual_variance)
+    df = total**2 / (seed_variance**2 / estimate.df + item_variance**2 / max(1, draws - 1))
+    middle = scale.transform(estimate.value)
+    half = float(special.stdtrit(df, (1 + estimate.level) / 2)) * sqrt(total) / scale.slope(estimate.value)
     low, high = (
-        max(scale.inverse(middle - half), found.reach[0]),
-        min(scale.inverse(middle + half), found.reach[1]),
+        max(scale.inverse(middle - half), estimate.reach[0]),
+        min(scale.inverse(middle + half), estimate.reach[1]),
     )
-    wide = replace(found, low=low, high=high, error=sqrt(total), df=df)
-    return wide if found.low is None or found.high is None or high - low > found.high - found.low else found
+    widened_estimate = replace(estimate, low=low, high=high, error=sqrt(total), df=df)
+    if estimate.low is None or estimate.high is None:
+        return widened_estimate
+    return widened_estimate if high - low > estimate.high - estimate.low else estimate
 
 
 def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = None) -> tuple[float, int]:
-    """Return the variance of the mean over items or clusters of them, and how many draws there are."""
+    """Return the variance of the mean of values over items or clusters, and the number of draws."""
     if clusters is None:
         return float(values.var(ddof=1)) / len(values), len(values)
-    _, which = np.unique(clusters, return_inverse=True)
-    sums = np.bincount(which, weights=values - values.mean())
-    drawn = len(sums)
-    return float((sums**2).sum()) / len(values) ** 2 * drawn / max(1, drawn - 1), drawn
+    _, cluster_indices = np.unique(clusters, return_inverse=True)
+    sums = np.bincount(cluster_indices, weights=values - values.mean())
+    draws = len(sums)
+    return float((sums**2).sum()) / len(values) ** 2 * draws / max(1, draws - 1), draws
 
 
 def independent_share(groups: Sequence[Scores]) -> float:
-    """Return the share of the variance of answers that is between the seeds of one variant: 0 if all runs
-    answer alike.
+    """Return the share of the variance of answers that is due to the seed.
 
-    Items that are hard for every run add nothing to the differences between runs.
+    It is 0 if all runs of a variant give the same answers. Items that are hard for every run add nothing to
+    the differences between runs.
 
     Args:
-        groups: (n, M) of each variant, each score from 0 to 1, n two or more.
+        groups: Array (n, M) of each variant with scores from 0 to 1, n at least 2.
     """
-    between = sum(float(scores.var(0, ddof=1).sum()) for scores in groups)
+    between_seeds = sum(float(scores.var(0, ddof=1).sum()) for scores in groups)
     means = [scores.mean(0) for scores in groups]
-    whole = sum(len(mean) * float(mean.mean() * (1 - mean.mean())) for mean in means)
-    return min(1.0, between / whole) if whole else 0.0
+    total_variance = sum(len(mean) * float(mean.mean() * (1 - mean.mean())) for mean in means)
+    return min(1.0, between_seeds / total_variance) if total_variance else 0.0
 
 
 def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None = None) -> float | None:
-    """Return p of McNemar's test that two variants are as often right on other such items, their weights as
-    they are.
+    """Return the p value of McNemar's test: do two trained variants differ on new items of this kind?
 
-    Of several runs each, the items or their clusters are the clusters of Durkalski (2003): chi^2 = (sum of
-    differences)^2 / sum of their squares.
+    The test holds the trained weights fixed. If there are several runs, the items or their clusters are the
+    clusters of Durkalski (2003): chi^2 = (sum of differences)^2 / sum of their squares.
+
+    Args:
+        ours: Array (n, M) of scores of one variant.
+        theirs: Array (n, M) of scores of the other variant on the same items.
+        clusters: Array (M,) with the cluster of each item. By default each item is its own cluster.
+
+    Returns:
+        The p value, or None if no item differs.
     """
-    apart = ours.mean(0) - theirs.mean(0)
+    differences = ours.mean(0) - theirs.mean(0)
     if clusters is not None:
-        apart = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=apart)
-    squares = float(apart @ apart)
-    return float(special.chdtrc(1, float(apart.sum()) ** 2 / squares)) if squares else None
+        differences = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=differences)
+    squares = float(differences @ differences)
+    return float(special.chdtrc(1, float(differences.sum()) ** 2 / squares)) if squares else None

@@ -1,21 +1,18 @@
-"""One kind of question: a contrast of means, and the region that it is held against.
+"""Questions about contrasts of means, and their tests and verdicts.
 
-    a claim         at least 0.5 above:  Question({"n=3": +1, "n=1": -1}, above=0.5)
-    a difference    other than none:     Question({"n=3": +1, "n=1": -1}, other_than=0)
-    an effect       likewise, of the cells of a factorial, each with its sign
-    a published value                    Question({"n=3": +1}, near=93.1, within=0.5, kind=Kind.PUBLISHED)
+A question has a contrast of means and a region. The test decides whether the contrast is in the region:
 
-`room` is how far inside of the region the estimate lies, negative outside. p is of the two-sided t test that
-the truth lies on the region's edge, so that the interval at level 1 - a lies wholly inside or wholly outside
-just where p < a. All questions of a study are one family, its published values included: of m questions Holm
-(1979) tests the j-th least p at a / (m - j + 1), where `a` is the level of the question's present look
-(`seeds.py`).
+    a claim of at least 0.5    Question({"n=3": +1, "n=1": -1}, lower_bound=0.5)
+    a difference               Question({"n=3": +1, "n=1": -1}, other_than=0)
+    an effect                  the same, over the cells of a factorial, each with its sign
+    a published value          Question({"n=3": +1}, center=93.1, half_width=0.5, kind=Kind.PUBLISHED)
 
-A published value is tested as our mean against its margin (an equivalence test) if the mean lies within it,
-and else as one more run of ours: a mean of n runs and one run differ by a standard error of s sqrt(1 + 1/n).
+`room` is the distance from the estimate to the edge of the region, negative outside. The p value belongs to
+the two-sided t test that the true contrast is on the edge. So p < a exactly if the interval at level 1 - a is
+completely inside or completely outside of the region.
 
-The effects of a two-level design of N cells: a column of signs stands for each, an axis is -1 at its first
-level and +1 at its second, an interaction is the product of its axes' columns.
+All questions of a study form one family, including its published values. Of m questions, Holm (1979) tests
+the j-th smallest p at a / (m - j + 1), where `a` is the level of the question's present look (`seeds.py`).
 """
 
 from __future__ import annotations
@@ -36,14 +33,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Key = TypeVar("Key")
-FEWEST = 3  # seeds from which a prediction interval means anything: with two it spans most of any metric
-FEWEST_OF_KINDS = 5  # seeds from which a variant is judged, if the seeds of another variant are of two kinds
+MIN_SEEDS = 3  # of a prediction interval: with two seeds it covers most of the range of any metric
+MIN_SEEDS_IF_SPLIT = 5  # of a test, if the seeds of another variant split: fewer may all be of one kind
 
 
 class Kind(StrEnum):
-    """What a question is asked for, which decides the words of its verdict and nothing else but
-    PUBLISHED's.
-    """
+    """The kind of a question, which selects the words of its verdict. Only PUBLISHED has its own test."""
 
     CLAIM = "claim"
     DIFFERENCE = "difference"
@@ -52,7 +47,7 @@ class Kind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What an answer says."""
+    """The verdict of an answer."""
 
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
@@ -66,7 +61,7 @@ class Verdict(StrEnum):
     INTERIM = "interim"
     NOT_COMPARABLE = "not comparable"
     NOT_RUN = "not run"
-    GIVEN = "given"
+    GIVEN_VALUE = "given"
 
     @property
     def is_decided(self) -> bool:
@@ -75,17 +70,17 @@ class Verdict(StrEnum):
 
 
 DECIDED = (
-    Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER, Verdict.HIGHER, Verdict.LOWER, Verdict.AGREES, Verdict.DIFFERS,
-    Verdict.NOT_COMPARABLE, Verdict.GIVEN,
+    Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER, Verdict.HIGHER, Verdict.LOWER,
+    Verdict.AGREES, Verdict.DIFFERS, Verdict.NOT_COMPARABLE, Verdict.GIVEN_VALUE,
 )  # fmt: skip
 
 
-# questions that can never be tested, and do not count in a family
-NO_TESTS = (Verdict.NOT_COMPARABLE, Verdict.GIVEN)
+# Questions with these verdicts cannot be tested, so they do not count in the family of tests.
+NO_TESTS = (Verdict.NOT_COMPARABLE, Verdict.GIVEN_VALUE)
 
 
 class Reason(StrEnum):
-    """Why an answer is open, or what it is worth less for."""
+    """The reason why an answer is open or needs care."""
 
     RUNS_LEFT = "runs are left to do"
     RUNS_LOST = "runs failed or diverged, and the rest may be the lucky ones"
@@ -101,36 +96,37 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Question(Generic[Key]):
-    """A contrast and its region: one of `above`, `within` (of `near`) or `other_than`.
+    """A contrast and its region, which is one of `lower_bound`, `half_width` and `other_than`.
 
     Args:
-        weights: variant -> its weight in the contrast.
-        above: the contrast is at least this.
-        near: with `within`, the middle of the region.
-        within: the region's half width; 0 where none is stated.
-        other_than: the contrast is not this.
-        kind: what it is asked for.
+        weights: Variant -> its weight in the contrast.
+        lower_bound: The contrast is at least this value.
+        center: The center of the region, if it has a `half_width`.
+        half_width: Half the width of the region; 0 if no margin is stated.
+        other_than: The contrast differs from this value.
+        kind: The kind of the question.
     """
 
     weights: Mapping[Key, float]
-    above: float | None = None
-    near: float = 0.0
-    within: float | None = None
+    lower_bound: float | None = None
+    center: float = 0.0
+    half_width: float | None = None
     other_than: float | None = None
     kind: Kind = Kind.CLAIM
 
     @property
     def region(self) -> tuple[float, float]:
-        """What is asked, as an interval of the contrast; of `other_than` the point that is to be excluded."""
-        if self.within is not None:
-            return self.near - self.within, self.near + self.within
+        """The region as an interval of the contrast. For `other_than`, both ends are the excluded value."""
+        if self.half_width is not None:
+            return self.center - self.half_width, self.center + self.half_width
         if self.other_than is not None:
             return self.other_than, self.other_than
-        return (-inf if self.above is None else self.above), inf
+        return (-inf if self.lower_bound is None else self.lower_bound), inf
 
     def room(self, value: float) -> float:
-        """Return the distance from a value to the region's edge; below 0 outside. Of `other_than` the
-        distance from the point.
+        """Return the distance from a value to the edge of the region, negative outside.
+
+        For `other_than` it is the distance from the excluded value.
         """
         low, high = self.region
         return abs(value - low) if self.other_than is not None else min(value - low, high - value)
@@ -144,14 +140,14 @@ class Answer(Generic[Key]):
         question: The question.
         estimate: The contrast with its 95 % interval.
         verdict: The verdict among the questions of the study.
-        p: Of this question alone; None if it is not tested.
-        adjusted: p after Holm and the look, which is below 0.05 if the question is decided.
+        p: The p value of this question alone. None if it is not tested.
+        adjusted: The p value after Holm's correction and the look. A decided question has less than 0.05.
         alpha: The level at which Holm tests the question at this look.
-        prediction: Of a published value, the interval of one more run.
-        reasons: Why the answer is open or worth less: of this package, or sentences on why two numbers do not
-            compare.
+        prediction: For a published value, the prediction interval of one more run.
+        reasons: Why the answer is open or needs care: members of `Reason`, or sentences on why two numbers
+            are not comparable.
         seeds_needed: Further seeds of each variant that decide the question 4 times in 5, for the estimate
-            and for the lower quartile of the effect; None if no number of seeds is known to decide it.
+            and for the lower quartile of the effect. None if no number of seeds is known to decide it.
         chance: The chance of a decision at the study's maximum if the true effect is the estimate plus one
             standard error.
         maximum: The study's maximum number of seeds.
@@ -173,7 +169,7 @@ class Answer(Generic[Key]):
 
     @property
     def room(self) -> float | None:
-        """From the estimate to the edge of the question's region; None without an estimate."""
+        """Distance from the estimate to the edge of the question's region. None without an estimate."""
         return None if self.estimate.value is None else self.question.room(self.estimate.value)
 
     @property
@@ -183,73 +179,83 @@ class Answer(Generic[Key]):
 
     @property
     def shown_difference(self) -> float | None:
-        """Of a published value: the smallest difference from our mean with which the verdict would be
-        `differs`.
-        """
+        """For a published value, the smallest distance from our mean that has the verdict `differs`."""
         prediction = self.prediction
         if prediction is None or prediction.error is None or prediction.df is None:
             return None
-        half = float(special.stdtrit(prediction.df, 1 - self.alpha / 2)) * prediction.error
-        return max(half, self.question.within or 0.0)
+        distance = float(special.stdtrit(prediction.df, 1 - self.alpha / 2)) * prediction.error
+        return max(distance, self.question.half_width or 0.0)
 
 
 def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVEL) -> Estimate:
-    """Return a weighted sum of means in the metric's unit, within its reach; degrees of freedom by
-    Satterthwaite (1946).
+    """Return a weighted sum of means in the metric's unit with its interval.
+
+    Args:
+        terms: Weight and mean of each variant; None for a variant without runs.
+        level: Confidence level of the interval.
     """
-    known = [(weight, term) for weight, term in terms if term is not None]
-    if len(known) < len(terms) or not known:
+    known_terms = [(weight, term) for weight, term in terms if term is not None]
+    if len(known_terms) < len(terms) or not known_terms:
         return Estimate(None, level=level, why=Why.NO_RUN)
-    n = min(term.n for _, term in known)
-    value = round(sum(weight * term.value for weight, term in known), 9)  # the rest is rounding
-    whys = {term.why for _, term in known}
+    n = min(term.n for _, term in known_terms)
+    value = round(sum(weight * term.value for weight, term in known_terms), 9)  # drop rounding errors
+    whys = {term.why for _, term in known_terms}
     if Why.SPLIT in whys:
         return Estimate(value, level=level, n=n, why=Why.SPLIT)
     doubt = Why.MAY_SPLIT if Why.MAY_SPLIT in whys else None
-    parts = [(weight**2 * term.variance, term.df) for weight, term in known if term.variance is not None]
+    parts = [
+        (weight**2 * term.variance, term.df) for weight, term in known_terms if term.variance is not None
+    ]
     total = sum(variance for variance, _ in parts)
-    if len(parts) < len(known) or not total:
+    if len(parts) < len(known_terms) or not total:
         return Estimate(value, level=level, n=n, why=Why.NO_SPREAD)
-    df = total**2 / sum(variance**2 / df for variance, df in parts)
-    ends = [sorted((weight * term.low, weight * term.high)) for weight, term in known]
-    reach = sum(low for low, _ in ends), sum(high for _, high in ends)
-    bound = Why.CEILING if whys <= {Why.CEILING} else Why.FLOOR if whys <= {Why.FLOOR} else doubt
-    return at_level(
-        Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=bound), level
-    )
+    df = total**2 / sum(variance**2 / df for variance, df in parts)  # Satterthwaite (1946)
+    term_bounds = [sorted((weight * term.low, weight * term.high)) for weight, term in known_terms]
+    reach = sum(low for low, _ in term_bounds), sum(high for _, high in term_bounds)
+    why = whys.pop() if whys in ({Why.CEILING}, {Why.FLOOR}) else doubt
+    estimate = Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=why)
+    return at_level(estimate, level)
 
 
-def at_level(found: Estimate, level: float) -> Estimate:
-    """Return an estimate of a contrast with its t interval at another level."""
-    if found.value is None or found.error is None or found.df is None:
-        return replace(found, level=level)
-    half = float(special.stdtrit(found.df, (1 + level) / 2)) * found.error
-    low, high = max(found.value - half, found.reach[0]), min(found.value + half, found.reach[1])
-    return replace(found, low=low, high=high, level=level)
+def at_level(estimate: Estimate, level: float) -> Estimate:
+    """Return an estimate of a contrast with its t interval at another confidence level."""
+    if estimate.value is None or estimate.error is None or estimate.df is None:
+        return replace(estimate, level=level)
+    half = float(special.stdtrit(estimate.df, (1 + level) / 2)) * estimate.error
+    low, high = max(estimate.value - half, estimate.reach[0]), min(estimate.value + half, estimate.reach[1])
+    return replace(estimate, low=low, high=high, level=level)
 
 
 def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> Estimate:
-    """Return by how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta
-    method).
+    """Return the relative difference of two means in percent, with an interval by the delta method.
 
-    There is no interval where that of `theirs` reaches 0.
+    Args:
+        ours: The first mean.
+        theirs: The mean that counts as 100 %.
+        sign: +1 for how much higher `ours` is, -1 for how much lower.
+
+    Returns:
+        The relative difference. It has no interval if the interval of `theirs` contains 0.
     """
     if ours is None or theirs is None or not theirs.value:
         return Estimate(None, why=Why.NO_RUN)
     share = ours.value / theirs.value
-    free = [one._replace(low=-inf, high=inf) for one in (ours, theirs)]
-    found = contrast([(sign * 100 / theirs.value, free[0]), (-sign * 100 * share / theirs.value, free[1])])
-    value, row = round(sign * 100 * (share - 1), 9), contrast([(1.0, free[1])])
-    if found.interval and row.interval and row.interval[0] <= 0 <= row.interval[1]:
-        return Estimate(value, n=found.n, why=Why.NEAR_ZERO)
-    return at_level(replace(found, value=value), found.level)
+    unbounded = [term._replace(low=-inf, high=inf) for term in (ours, theirs)]
+    weights = sign * 100 / theirs.value, -sign * 100 * share / theirs.value
+    relative_difference = contrast(list(zip(weights, unbounded, strict=True)))
+    value = round(sign * 100 * (share - 1), 9)
+    denominator = contrast([(1.0, unbounded[1])])
+    interval = denominator.interval
+    if relative_difference.interval and interval and interval[0] <= 0 <= interval[1]:
+        return Estimate(value, n=relative_difference.n, why=Why.NEAR_ZERO)
+    return at_level(replace(relative_difference, value=value), relative_difference.level)
 
 
 def answer(
     question: Question[Key],
     estimate: Estimate,
-    left: int = 0,
-    lost: int = 0,
+    runs_left: int = 0,
+    lost_runs: int = 0,
     runs: Sequence[str] = (),
     edge: Estimate | None = None,
 ) -> Answer[Key]:
@@ -257,23 +263,26 @@ def answer(
 
     Args:
         question: The question.
-        estimate: Of its contrast.
-        left: The number of its runs that have not ended.
-        lost: The number of its runs that failed or diverged.
+        estimate: The estimate of its contrast.
+        runs_left: The number of its unfinished runs.
+        lost_runs: The number of its runs that failed or diverged.
         runs: Ids of the runs behind the estimate.
-        edge: The contrast with its standard error at the edge of the region, if that is another.
+        edge: The contrast with its standard error at the edge of the region, if it differs from `estimate`.
+
+    Returns:
+        The answer with its p value, or with the reasons why it is not tested.
     """
-    few = estimate.n < FEWEST_OF_KINDS
-    both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.within is not None
-    holds = {
-        Reason.RUNS_LEFT: left,
-        Reason.RUNS_LOST: lost,
+    has_few_seeds = estimate.n < MIN_SEEDS_IF_SPLIT
+    both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
+    conditions = {
+        Reason.RUNS_LEFT: runs_left,
+        Reason.RUNS_LOST: lost_runs,
         Reason.SPLIT: estimate.why is Why.SPLIT,
-        Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and few,
+        Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and has_few_seeds,
         Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD,
         Reason.CEILING: both_at_bound,
     }
-    reasons = tuple(reason for reason, is_true in holds.items() if is_true)
+    reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
     untested = Answer(question, estimate, reasons=reasons, runs=tuple(runs))
     if estimate.value is None:
         return replace(untested, verdict=Verdict.NOT_RUN)
@@ -281,7 +290,7 @@ def answer(
     if reasons or tested.error is None or tested.df is None:
         return untested
     room = abs(question.room(estimate.value))
-    return replace(untested, p=_two_sided(room, tested.error, tested.df))
+    return replace(untested, p=_two_sided_p(room, tested.error, tested.df))
 
 
 def answer_published(
@@ -289,57 +298,60 @@ def answer_published(
     margin: float | None,
     estimate: Estimate,
     prediction: Estimate,
-    left: int = 0,
-    lost: int = 0,
+    runs_left: int = 0,
+    lost_runs: int = 0,
     runs: Sequence[str] = (),
     edge: Estimate | None = None,
 ) -> Answer[str]:
-    """Test a published value against a variant's seeds. `judge` adds the verdict:
+    """Test a published value against a variant's seeds. `judge` adds the verdict.
 
-    agrees       our mean lies within the margin of the value, by an equivalence test
-    differs      our mean lies outside of the margin, and one more run of ours would not give the value
-    undecided    neither
+    The verdict is `agrees` if our mean is significantly within the margin (an equivalence test). It is
+    `differs` if our mean is outside of the margin and the value is outside of the prediction interval of one
+    more run. Otherwise it is `undecided`.
 
     Args:
         value: The published value, in the metric's own unit.
-        margin: The distance that still counts as equal; None if none is stated.
+        margin: The distance that still counts as equal. None if no margin is stated.
         estimate: Our mean.
-        prediction: One more run of ours.
-        left: The number of runs that have not ended.
-        lost: The number of runs that failed or diverged.
+        prediction: Our mean with the prediction interval of one more run.
+        runs_left: The number of unfinished runs.
+        lost_runs: The number of runs that failed or diverged.
         runs: Ids of the runs behind the estimate.
-        edge: Our mean with its standard error at the edge of the margin, if that is another.
+        edge: Our mean with its standard error at the edge of the margin, if it differs from `estimate`.
     """
-    question = Question({"ours": 1.0}, near=value, within=margin or 0.0, kind=Kind.PUBLISHED)
-    tested = replace(answer(question, estimate, left, lost, runs, edge), prediction=prediction)
+    question = Question({"ours": 1.0}, center=value, half_width=margin or 0.0, kind=Kind.PUBLISHED)
+    tested = replace(answer(question, estimate, runs_left, lost_runs, runs, edge), prediction=prediction)
     if tested.p is None or (tested.room or 0.0) > 0:
         return tested
-    if estimate.n < FEWEST:
+    if estimate.n < MIN_SEEDS:
         return replace(tested, p=None, reasons=(*tested.reasons, Reason.TOO_FEW_SEEDS))
     if prediction.error is None or prediction.df is None or estimate.value is None:
         return replace(tested, p=None)
-    p = _two_sided(abs(estimate.value - value), prediction.error, prediction.df)
-    return replace(tested, p=p, reasons=(*tested.reasons, *([Reason.NO_MARGIN] if margin is None else [])))
+    # The published value is one run: it differs from a mean of n runs by a standard error of s sqrt(1 + 1/n).
+    p = _two_sided_p(abs(estimate.value - value), prediction.error, prediction.df)
+    reasons = (*tested.reasons, Reason.NO_MARGIN) if margin is None else tested.reasons
+    return replace(tested, p=p, reasons=reasons)
 
 
-def _two_sided(distance: float, error: float, df: float) -> float:
+def _two_sided_p(distance: float, error: float, df: float) -> float:
     return 2 * float(special.stdtr(df, -distance / error)) if error else 0.0
 
 
 def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: int = 0) -> list[Answer[Key]]:
-    """Return the verdicts of a study's questions: Holm over all of them, each at the level of its look.
+    """Add the verdicts to a study's answers, by Holm's method over all of them.
 
     Args:
-        answers: Of `answer` and `answer_published`.
-        looks: Of each question; by default one look.
-        dropped: The number of questions that the study has dropped since its first run finished, which count
-            as tests.
+        answers: Answers from `answer` and `answer_published`.
+        looks: The looks of each question; by default one look.
+        dropped: The number of questions that the study has dropped since its first run finished. They still
+            count as tests.
     """
     looks = looks or [Looks()] * len(answers)
     levels = [
         ALPHA if answer.p is None else look.level(answer.estimate.n)
         for look, answer in zip(looks, answers, strict=True)
     ]
+    # A p value at the level of its look counts as ALPHA, so that Holm can compare different looks.
     p_values = [
         min(1.0, answer.p * ALPHA / level) if answer.p is not None and level else 1.0
         for answer, level in zip(answers, levels, strict=True)
@@ -351,6 +363,8 @@ def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: 
     ranks = {index: rank for rank, index in enumerate(sorted(tests, key=p_values.__getitem__))}
     judged = list(answers)
     for index in tests:
+        # Holm's share of the level: 1 / (m - j + 1) for the j-th smallest p, and for open questions the share
+        # of the smallest open p.
         share = 1 / (count - min(ranks[index], decided))
         tested = replace(
             answers[index],
@@ -382,35 +396,33 @@ def _verdict(answer: Answer[Key]) -> Verdict:
     if is_inside:
         return Verdict.SUPPORTED
     _, high = answer.adjusted_interval or (-inf, inf)
-    has_sign = (question.above or 0.0) > 0 and high > 0
-    return Verdict.SMALLER if has_sign else Verdict.CONTRADICTED
+    # The claimed direction may still be true if the interval has values above 0.
+    may_be_positive = (question.lower_bound or 0.0) > 0 and high > 0
+    return Verdict.SMALLER if may_be_positive else Verdict.CONTRADICTED
 
 
 def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
-    """Add the seeds that an open question needs, and its chance at the maximum.
-
-    If our mean lies outside of a published value's margin, more seeds bring it no nearer. Then the question
-    is whether one more run would give the value, and the spread of that run does not shrink with more seeds.
-    """
+    """Add the number of seeds that an open question needs, and its chance of a decision at the maximum."""
     estimate, room, prediction = answer.estimate, answer.room, answer.prediction
     if estimate.error is None or estimate.df is None or room is None:
         return answer
-    variants, later = len(answer.question.weights), looks.later(estimate.n)
+    variants, later_levels = len(answer.question.weights), looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:
-        distance = estimate.error + abs((estimate.value or 0.0) - answer.question.near)
+        # Our mean is outside of the published value's margin, and more seeds do not move it closer. The test
+        # compares the value with one more run, whose variance does not shrink with more seeds.
+        distance = estimate.error + abs((estimate.value or 0.0) - answer.question.center)
         analysis = PowerAnalysis(distance, prediction.error, estimate.df, estimate.n, variants)
-        chance = analysis.power(distance, estimate.n, share * later[looks.maximum]) if later else 0.0
+        if not later_levels:
+            return replace(answer, chance=0.0)
+        chance = analysis.power(distance, estimate.n, share * later_levels[looks.maximum])
         return replace(answer, chance=float(chance))
     analysis = PowerAnalysis(abs(room), estimate.error, estimate.df, estimate.n, variants)
-    return replace(
-        answer, seeds_needed=analysis.seeds_needed(looks, share), chance=analysis.chance(looks, share)
-    )
+    seeds_needed, chance = analysis.seeds_needed(looks, share), analysis.chance(looks, share)
+    return replace(answer, seeds_needed=seeds_needed, chance=chance)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values for their number (Holm 1979): the chance of any false finding among them stays below
-    the level.
-    """
+    """Adjust p values for multiple tests (Holm 1979), which controls the family-wise error rate."""
     adjusted, largest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         largest = max(largest, min(1.0, p_values[index] * (len(p_values) - rank)))
@@ -423,20 +435,31 @@ Signs: TypeAlias = "npt.NDArray[np.int64]"
 
 @dataclass(frozen=True)
 class Effect:
-    """A main effect, or the interaction of several axes, and its column of signs (N,)."""
+    """A main effect or an interaction in a two-level factorial of N cells.
+
+    Args:
+        axes: The axis of the main effect, or the axes of the interaction.
+        column: Array (N,) of signs. An axis is -1 at its first level and +1 at its second level; an
+            interaction is the product of the columns of its axes.
+    """
 
     axes: tuple[str, ...]
     column: Signs
 
     @property
     def weights(self) -> list[float]:
-        """Of the cells: the mean where the column is +1 minus the mean where it is -1."""
+        """The weight of each cell: the mean over cells of +1 minus the mean over cells of -1."""
         return [float(sign) / (len(self.column) / 2) for sign in self.column]
 
 
 def estimable(columns: Mapping[str, Signs]) -> list[Effect] | None:
-    """Return all effects of a factorial by order, or None if the cells are not every combination of the
-    levels, once each.
+    """Return all effects of a factorial, main effects first.
+
+    Args:
+        columns: Axis -> array (N,) of signs of the cells.
+
+    Returns:
+        The effects, or None unless the cells are all combinations of the levels, once each.
     """
     cells = set(zip(*columns.values(), strict=True))
     if not len(cells) == len(next(iter(columns.values()))) == 2 ** len(columns):

@@ -147,7 +147,7 @@ def _key(cell: Cell, match: MatchedTarget) -> PublishedKey:
 
 def _published_answer(cell: Cell, match: MatchedTarget) -> Answer[str]:
     """Test a published value alone. A number that follows from the config needs no test."""
-    question = Question({"ours": 1.0}, near=match.value, within=match.margin, kind=Kind.PUBLISHED)
+    question = Question({"ours": 1.0}, center=match.value, half_width=match.margin, kind=Kind.PUBLISHED)
     untested = Answer(question, cell.estimate, runs=cell.run_ids)
     if match.reasons:
         return replace(untested, verdict=Verdict.NOT_COMPARABLE, reasons=match.reasons)

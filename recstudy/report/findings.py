@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from recstudy.evidence import Answer, Reason, Verdict
-from recstudy.evidence.questions import FEWEST_OF_KINDS
+from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import join_labels
 from recstudy.report.cells import TableData
@@ -420,7 +420,7 @@ def _with_remedy(
         more_seeds = answer.seeds_needed[1] if answer.seeds_needed else None
         return replace(question, more_seeds=more_seeds, chance=answer.chance, why=lost_runs or UNLIKELY)
     # with fewer seeds no variance is known, or all may be of one kind
-    may_need_seeds = seeds < FEWEST_OF_KINDS and any(reason in NEED_SEEDS for reason in answer.reasons)
+    may_need_seeds = seeds < MIN_SEEDS_IF_SPLIT and any(reason in NEED_SEEDS for reason in answer.reasons)
     if may_need_seeds and not lost_runs:
         return replace(question, chance=1.0)
     reasons = [str(reason) for reason in answer.reasons if reason is not Reason.WIDE]

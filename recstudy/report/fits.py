@@ -258,7 +258,7 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
     for name in names:
         labels: dict[str, list[str]] = {}
         for index, (fit, key) in fits_of(records, name).items():
-            text = WHY_NOTES.get(fit.why(key)) or (WIDE_SPREAD if fit.stands_apart(key) else "")
+            text = WHY_NOTES.get(fit.why(key)) or (WIDE_SPREAD if fit.has_wide_spread(key) else "")
             if text and index in variants:
                 labels.setdefault(text, []).append(records.variants[index].label)
         for text, marked in labels.items():

@@ -186,7 +186,7 @@ class Loaded:
 
 def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
     # `near` is the published value. The other kinds of questions are contrasts, for which it is 0.
-    estimate, published = answer.estimate, answer.question.near
+    estimate, published = answer.estimate, answer.question.center
     numbers = []
     for number in (estimate.value, estimate.low, estimate.high):
         numbers.append(None if number is None else number - published)

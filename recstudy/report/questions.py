@@ -268,9 +268,9 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     waiting_variants = list(weights(claim, records.variants, records.configs))
     rows = []
     question = (
-        partial(Question, above=claim.margin)
+        partial(Question, lower_bound=claim.margin)
         if claim.within is None
-        else partial(Question, within=claim.within)
+        else partial(Question, half_width=claim.within)
     )
     for term_weights in weights_each(claim, records.variants, records.configs, tuned):
         rows.append(
@@ -494,13 +494,13 @@ def _ask(
     left = sum(row.status not in SETTLED for row in waits)
     question = make_question({term.variant: term.weight for term in terms})
     # A question about equivalence is tested at the edge of its margin (docs/statistics.md).
-    estimate, edge = _contrast(terms), _contrast(terms, question.within) if question.within else None
+    estimate, edge = _contrast(terms), _contrast(terms, question.half_width) if question.half_width else None
     # A paired contrast needs two variants with values.
     is_paired = records.plan.paired and len(terms) > 1 and estimate.why in (None, Why.NO_SPREAD)
     if is_paired:
         estimate, edge = _paired_contrast(terms), None
     tested = answer(question, estimate, left, len(lost_rows), runs, edge)
-    wide = any(term.fit.stands_apart(term.key) for term in terms if term.fit)
+    wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     marks = (f"{PAIRED}, {Reason.POST_HOC}",) if is_paired and post_hoc(records, PAIRED) else ()
     return QuestionRow(label, contrast_words, name, tested, terms, left, lost_rows, marks=marks)

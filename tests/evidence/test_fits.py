@@ -152,7 +152,7 @@ def test_seeds_of_two_kinds_have_no_interval_over_both():
     assert estimate.why is Why.SPLIT
     assert estimate.interval is None
     assert estimate.split is not None
-    assert (estimate.split.learned, estimate.split.of, estimate.split.given) == (2, 3, 93.5)
+    assert (estimate.split.learned, estimate.split.total, estimate.split.success_mean) == (2, 3, 93.5)
     assert (estimate.split.low, estimate.split.high) == pytest.approx(proportion_confint(2, 3, method="beta"))
 
 
@@ -186,7 +186,7 @@ def test_unusually_high_variance_is_marked():
     scores = {index: [90.0 + 0.3 * index, 90.5, 91.0] for index in range(4)} | {"wide": [70.0, 75.0, 82.0]}
     fit = Fit(scores, SHARE)
 
-    assert [key for key in scores if fit.stands_apart(key)] == ["wide"]
+    assert [key for key in scores if fit.has_wide_spread(key)] == ["wide"]
 
 
 @given(st.lists(st.lists(st.floats(0, 100), min_size=1, max_size=5), min_size=1, max_size=5), st.booleans())

@@ -58,11 +58,11 @@ def test_a_contrast_reaches_no_further_than_its_metric():
 @pytest.mark.parametrize(
     ("question", "verdict"),
     [
-        (Question({"b": 1.0, "a": -1.0}, above=0.5), Verdict.SUPPORTED),
-        (Question({"b": -1.0, "a": 1.0}, above=0.5), Verdict.CONTRADICTED),
-        (Question({"b": 1.0, "a": -1.0}, above=12.0), Verdict.SMALLER),
-        (Question({"b": 1.0, "a": -1.0}, above=4.5), Verdict.UNDECIDED),
-        (Question({"b": 1.0, "a": -1.0}, within=30.0), Verdict.SUPPORTED),
+        (Question({"b": 1.0, "a": -1.0}, lower_bound=0.5), Verdict.SUPPORTED),
+        (Question({"b": -1.0, "a": 1.0}, lower_bound=0.5), Verdict.CONTRADICTED),
+        (Question({"b": 1.0, "a": -1.0}, lower_bound=12.0), Verdict.SMALLER),
+        (Question({"b": 1.0, "a": -1.0}, lower_bound=4.5), Verdict.UNDECIDED),
+        (Question({"b": 1.0, "a": -1.0}, half_width=30.0), Verdict.SUPPORTED),
         (Question({"b": 1.0, "a": -1.0}, other_than=0.0), Verdict.HIGHER),
         (Question({"b": -1.0, "a": 1.0}, other_than=0.0), Verdict.LOWER),
     ],
@@ -83,8 +83,8 @@ def test_holm_is_statsmodels_and_takes_all_that_was_answer():
     assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
 
     difference = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
-    question_answer = answer(Question({"b": 1.0, "a": -1.0}, above=1.0), difference)
-    waiting = answer(Question({"b": 1.0}, above=0.0), Estimate(None, why=Why.NO_RUN))
+    question_answer = answer(Question({"b": 1.0, "a": -1.0}, lower_bound=1.0), difference)
+    waiting = answer(Question({"b": 1.0}, lower_bound=0.0), Estimate(None, why=Why.NO_RUN))
     single, family_member, after_dropping = (
         judge([question_answer])[0],
         judge([question_answer, waiting, waiting])[0],
@@ -96,10 +96,10 @@ def test_holm_is_statsmodels_and_takes_all_that_was_answer():
 
 def test_open_answers_say_why():
     difference = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
-    question = Question({"b": 1.0, "a": -1.0}, above=0.5)
+    question = Question({"b": 1.0, "a": -1.0}, lower_bound=0.5)
 
-    assert judge([answer(question, difference, left=1)])[0].verdict is Verdict.INTERIM
-    lost_answer = judge([answer(question, difference, lost=1)])[0]
+    assert judge([answer(question, difference, runs_left=1)])[0].verdict is Verdict.INTERIM
+    lost_answer = judge([answer(question, difference, lost_runs=1)])[0]
     assert (lost_answer.verdict, lost_answer.reasons) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,))
     split = Fit({"a": [51.0, 92.0, 95.0], "b": [92.0, 92.5, 91.0]}, SHARE)
     assert answer(question, estimate(split, b=1.0, a=-1.0)).reasons == (Reason.SPLIT,)
@@ -108,7 +108,7 @@ def test_open_answers_say_why():
 def test_no_difference_between_two_ceilings_is_undecided():
     """ "Moderate depth yields the best" was supported by 100.0 against 100.0."""
     fit = Fit({"a": [100.0] * 3, "b": [100.0] * 3, "c": [90.0, 91.0, 90.5]}, SHARE)
-    (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, within=0.5), estimate(fit, a=1.0, b=-1.0))])
+    (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, half_width=0.5), estimate(fit, a=1.0, b=-1.0))])
 
     assert (judged.verdict, judged.reasons) == (Verdict.UNDECIDED, (Reason.CEILING,))
 
@@ -117,7 +117,7 @@ def test_near_a_ceiling_no_difference_is_tested_at_the_edge_of_its_margin():
     """One item more or less must not turn a verdict: the p values of neighbouring counts differ by less than
     a half.
     """
-    question, p_values = Question({"a": 1.0, "b": -1.0}, within=0.5), []
+    question, p_values = Question({"a": 1.0, "b": -1.0}, half_width=0.5), []
     for items in range(6):
         near = [100.0 - items / 20, 100.0 - items / 20, 99.9]
         fit = Fit({"a": [100.0, 99.95, 100.0], "b": near, "c": [90.0, 91.0, 90.5]}, SHARE)
@@ -135,7 +135,7 @@ def test_few_seeds_are_not_judged_where_another_variant_splits():
     """With gaps of 25 and 60 points, intervals of three seeds of one kind covered in 0 to 5 % of studies."""
     three = {"a": [51.0, 92.0, 95.0], "b": [91.0, 92.5, 92.0], "c": [80.0, 81.0, 80.5]}
     five = three | {key: [*three[key], three[key][0] + 0.4, three[key][1] - 0.3] for key in "bc"}
-    question = Question({"b": 1.0, "c": -1.0}, above=0.5)
+    question = Question({"b": 1.0, "c": -1.0}, lower_bound=0.5)
     three_seeds, five_seeds = (
         judge([answer(question, estimate(Fit(scores, SHARE), b=1.0, c=-1.0))])[0] for scores in (three, five)
     )
@@ -154,8 +154,8 @@ OURS = [90.0, 90.5, 90.2, 90.1, 90.4]
         (OURS, 90.2, 0.1, {}, Verdict.UNDECIDED, ()),
         (OURS, 90.2, None, {}, Verdict.UNDECIDED, (Reason.NO_MARGIN,)),
         (OURS, 95.0, 1.0, {}, Verdict.DIFFERS, ()),
-        (OURS, 90.2, 2.0, {"left": 1}, Verdict.INTERIM, (Reason.RUNS_LEFT,)),
-        (OURS, 90.2, 2.0, {"lost": 1}, Verdict.UNDECIDED, (Reason.RUNS_LOST,)),
+        (OURS, 90.2, 2.0, {"runs_left": 1}, Verdict.INTERIM, (Reason.RUNS_LEFT,)),
+        (OURS, 90.2, 2.0, {"lost_runs": 1}, Verdict.UNDECIDED, (Reason.RUNS_LOST,)),
         ([97.70, 97.80, 97.85, 97.78, 97.77, 97.81], 98.9, 2.0, {}, Verdict.AGREES, ()),  # the margin decides
         ([65.0, 79.4], 88.0, 0.5, {}, Verdict.UNDECIDED, (Reason.TOO_FEW_SEEDS,)),
     ],
@@ -165,7 +165,7 @@ def test_published_values(values, target, margin, options, verdict, reasons):
     (judged,) = judge([answer_published(target, margin, fit.estimate("a"), fit.prediction("a"), **options)])
 
     assert (judged.verdict, judged.reasons) == (verdict, reasons)
-    assert judged.question == Question({"ours": 1.0}, near=target, within=margin or 0.0, kind=Kind.PUBLISHED)
+    assert judged.question == Question({"ours": 1.0}, center=target, half_width=margin or 0.0, kind=Kind.PUBLISHED)
 
 
 def test_an_undecided_published_value_says_which_difference_would_have_been_shown():

@@ -27,10 +27,10 @@ def test_a_study_without_a_difference_is_decided_in_one_of_twenty_over_all_looks
     generator = np.random.default_rng(1)
     looks = Looks((3, 5, 10), 10)
     ours, theirs = generator.standard_normal((2, 20_000, 10))
-    p_values = {n: stats.ttest_ind(ours[:, :n], theirs[:, :n], axis=1).pvalue for n in looks.taken}
+    p_values = {n: stats.ttest_ind(ours[:, :n], theirs[:, :n], axis=1).pvalue for n in looks.seed_counts}
 
-    levels = boundaries(looks.taken, 10)
-    decided = np.any([p_values[n] < level for n, level in zip(looks.taken, levels, strict=True)], axis=0)
+    levels = boundaries(looks.seed_counts, 10)
+    decided = np.any([p_values[n] < level for n, level in zip(looks.seed_counts, levels, strict=True)], axis=0)
 
     assert decided.mean() == pytest.approx(0.05, abs=0.005)
 
@@ -38,8 +38,8 @@ def test_a_study_without_a_difference_is_decided_in_one_of_twenty_over_all_looks
 def test_looks_follow_a_schedule_up_to_the_maximum():
     assert list(schedule(20)) == [3, 5, 8, 12, 16, 20]
     assert list(schedule(3)) == [3]
-    assert [*Looks((3,), 10).later(3)] == [5, 8, 10]
-    assert Looks((3,), 10).later(10) == {}
+    assert [*Looks((3,), 10).later_levels(3)] == [5, 8, 10]
+    assert Looks((3,), 10).later_levels(10) == {}
 
 
 def test_a_look_in_between_is_inserted_and_changes_no_earlier_level():
@@ -52,7 +52,7 @@ def test_a_look_in_between_is_inserted_and_changes_no_earlier_level():
 def test_looks_beyond_the_maximum_have_half_of_the_error_each_time():
     looks = Looks((3, 5, 8), 3)
 
-    assert [looks.level(n) for n in looks.taken] == [0.05, 0.025, 0.0125]
+    assert [looks.level(n) for n in looks.seed_counts] == [0.05, 0.025, 0.0125]
     assert Looks((3, 5)).level(5) == 0.025  # nothing stated: the first look is the maximum
 
 
@@ -70,7 +70,7 @@ def test_levels_are_kept_for_the_next_command(tmp_path, monkeypatch):
 def test_a_look_spends_a_part_of_the_level_and_holm_divides_it():
     fit = Fit({"a": [10.0, 11.0, 12.0], "b": [14.0, 16.0, 18.0]})
     test = answer(
-        Question({"b": 1.0, "a": -1.0}, above=1.0),
+        Question({"b": 1.0, "a": -1.0}, lower_bound=1.0),
         contrast([(1.0, fit.weighted("b")), (-1.0, fit.weighted("a"))]),
     )
     final_answer, early = judge([test])[0], judge([test], [Looks((), 10)])[0]

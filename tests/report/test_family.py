@@ -122,8 +122,8 @@ def test_a_variant_with_an_unfinished_run_is_not_read_yet(tmp_path):
     (look,) = read_looks(results, read_record(results.root / FILE, PlanRecord))
 
     assert len(look.runs) == 9
-    assert read(results).looks_at([0, 3]).taken == ()
-    assert read(results).looks_at([0, 1]).taken == (3,)
+    assert read(results).looks_at([0, 3]).seed_counts == ()
+    assert read(results).looks_at([0, 1]).seed_counts == (3,)
 
 
 def test_paired_seeds_are_compared_seed_by_seed(tmp_path):

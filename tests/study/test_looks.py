@@ -48,7 +48,7 @@ def test_fewer_seeds_at_most_than_seeds_are_refused():
 def looks_taken(results: Results) -> tuple[int, ...]:
     """The looks at all variants that were recorded, without the present one."""
     records = load_study(results, "tiny", "quick")
-    return records.looks_at(range(len(records.variants))).taken
+    return records.looks_at(range(len(records.variants))).seed_counts
 
 
 def test_each_report_is_a_look_that_later_plans_keep(results):
@@ -77,7 +77,7 @@ def test_a_study_without_a_whole_seed_was_not_looked_at(tmp_path):
 
     record_look(results, "tiny", "quick")
 
-    assert looks_taken(results) == load_study(results, "tiny", "quick").looks.taken == ()
+    assert looks_taken(results) == load_study(results, "tiny", "quick").looks.seed_counts == ()
 
 
 def test_a_folder_that_cannot_be_written_can_be_looked_at(results, monkeypatch):

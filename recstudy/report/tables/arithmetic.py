@@ -86,7 +86,7 @@ class Arithmetic(BesidePublished):
         """Return the table with a row per published number, and its CSV."""
         claims = counted_claims(self)
         verdicts = [claim.verdict for claim in claims]
-        given_count, agreeing = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.AGREES)
+        given_count, agreeing = verdicts.count(Verdict.GIVEN_VALUE), verdicts.count(Verdict.AGREES)
         # a number that the study put in can neither agree nor differ
         words = f"{agreeing} of {len(verdicts) - given_count} agree with our count"
         if given_count:
@@ -128,7 +128,7 @@ class CountedClaim:
         # the factor forgives the rounding of floats at the end of the margin
         if abs(self.counted - value) > margin * (1 + 1e-9):
             return Verdict.DIFFERS
-        return Verdict.GIVEN if self.is_given or self.target.kind == "derived" else Verdict.AGREES
+        return Verdict.GIVEN_VALUE if self.is_given or self.target.kind == "derived" else Verdict.AGREES
 
     @property
     def note(self) -> str:

@@ -70,12 +70,12 @@ def _measured_content(cell: Cell, value: float, form: str) -> Content:
         seeds = f"{estimate.n} of {plural(estimate.n, 'seed')}"
         if split:
             lower_bound = f"\N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
-            seeds = f"{split.learned} of {split.of} learned, {lower_bound}"
+            seeds = f"{split.learned} of {split.total} learned, {lower_bound}"
         return Number(value, form), f" ({seeds})"
     # some seeds learned and others did not: a mean of both would describe no run
     if split and estimate.why is Why.SPLIT:
         share = f"{100 * split.low:.0f} to {100 * split.high:.0f} %"
-        return f"{split.learned} of {split.of} learned ({share}): ", Number(split.given, form)
+        return f"{split.learned} of {split.total} learned ({share}): ", Number(split.success_mean, form)
     if estimate.interval is None:
         return (Number(value, form),)
     mark = [" (may split)"] if estimate.why is Why.MAY_SPLIT else []
@@ -229,7 +229,7 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
 
 def outcome_words(match: MatchedTarget, answer: Answer[str]) -> str:
     """Return the verdict on a published value in words, with its margin and what it assumes."""
-    name, margin = match.target.metric, answer.question.within or 0.0
+    name, margin = match.target.metric, answer.question.half_width or 0.0
     words: str = answer.verdict
     smallest = answer.shown_difference
     if answer.verdict is Verdict.AGREES and not metric(name).computed:
@@ -255,7 +255,7 @@ def margin_notes(cells: Sequence[Cell]) -> list[str]:
     """Return a note with the reason of each margin that decides a verdict."""
     notes: dict[str, None] = {}
     for match, answer in chain.from_iterable(map(published_answers, cells)):
-        target, margin = match.target, answer.question.within
+        target, margin = match.target, answer.question.half_width
         is_measured = not metric(target.metric).computed
         if answer.adjusted is not None and margin and target.margin_reason and is_measured:
             notes[f"margin of {margin:.3g} {metric(target.metric).unit}: {target.margin_reason}"] = None
