@@ -265,7 +265,9 @@ def looks_words(looks: Looks) -> str:
     """Return `3, 5 seeds of a maximum of 10`; empty if one look was planned and taken."""
     if not looks.max_seeds and len(looks.seed_counts) < 2:
         return ""
-    words = f"{', '.join(map(str, looks.seed_counts)) or 'none yet, at'} seeds of a maximum of {looks.maximum}"
+    words = (
+        f"{', '.join(map(str, looks.seed_counts)) or 'none yet, at'} seeds of a maximum of {looks.maximum}"
+    )
     extensions = sum(look > looks.maximum for look in looks.seed_counts)
     # The level of each extension is stricter, which bounds the total error (docs/how-to/verdicts.md).
     error = "7.5 %" if extensions == 1 else "10 %"

@@ -165,7 +165,9 @@ def test_published_values(values, target, margin, options, verdict, reasons):
     (judged,) = judge([answer_published(target, margin, fit.estimate("a"), fit.prediction("a"), **options)])
 
     assert (judged.verdict, judged.reasons) == (verdict, reasons)
-    assert judged.question == Question({"ours": 1.0}, center=target, half_width=margin or 0.0, kind=Kind.PUBLISHED)
+    assert judged.question == Question(
+        {"ours": 1.0}, center=target, half_width=margin or 0.0, kind=Kind.PUBLISHED
+    )
 
 
 def test_an_undecided_published_value_says_which_difference_would_have_been_shown():

@@ -30,7 +30,9 @@ def test_a_study_without_a_difference_is_decided_in_one_of_twenty_over_all_looks
     p_values = {n: stats.ttest_ind(ours[:, :n], theirs[:, :n], axis=1).pvalue for n in looks.seed_counts}
 
     levels = boundaries(looks.seed_counts, 10)
-    decided = np.any([p_values[n] < level for n, level in zip(looks.seed_counts, levels, strict=True)], axis=0)
+    decided = np.any(
+        [p_values[n] < level for n, level in zip(looks.seed_counts, levels, strict=True)], axis=0
+    )
 
     assert decided.mean() == pytest.approx(0.05, abs=0.005)
 

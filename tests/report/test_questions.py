@@ -453,5 +453,9 @@ def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):
 
     estimate = cell(records, [0], "top1_accuracy", Placement({}, ())).estimate
 
-    assert (estimate.split.learned, estimate.split.total, estimate.split.success_mean) == (2, 3, pytest.approx(93.15))
+    assert (estimate.split.learned, estimate.split.total, estimate.split.success_mean) == (
+        2,
+        3,
+        pytest.approx(93.15),
+    )
     assert (estimate.low, estimate.high) == (None, None)
