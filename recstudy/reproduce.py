@@ -20,7 +20,7 @@ from recstudy.plugins import loaded, user_files_of
 from recstudy.programs.base import read_settings
 from recstudy.programs.own import OwnSettings
 from recstudy.programs.settings import PREFIX, RunSettings, flatten
-from recstudy.publishing.bundle import CODE, Bundle, opened
+from recstudy.publishing.bundle import CODE, Bundle, open_bundle
 from recstudy.publishing.command import Imports
 from recstudy.records import Results, read_json
 from recstudy.records.plans import read_plan
@@ -64,7 +64,7 @@ class Reproduce:
         from recstudy.publishing.compared import compare, price, read_number
         from recstudy.report.study_records import records_of  # brings pandas
 
-        with opened(self.bundle) as theirs, ExitStack() as stack:
+        with open_bundle(self.bundle) as theirs, ExitStack() as stack:
             plan_record = read_plan(theirs.study)
             if plan_record and plan_record.imported:
                 raise ConfigError(

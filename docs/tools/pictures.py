@@ -15,7 +15,7 @@ from typing import NamedTuple
 from playwright.sync_api import Page, sync_playwright
 
 from recstudy.board.server import BoardServer
-from recstudy.publishing.bundle import opened
+from recstudy.publishing.bundle import open_bundle
 
 PICTURES = Path(__file__).parents[1] / "pictures"
 RESULTS = Path("results")
@@ -69,7 +69,7 @@ def main() -> int:
         print("No Chromium found: install one (Debian: apt install chromium).", file=sys.stderr)
         return 2
     missing_count = 0
-    with sync_playwright() as playwright, board() as address, opened(PUBLISHED) as bundle:
+    with sync_playwright() as playwright, board() as address, open_bundle(PUBLISHED) as bundle:
         page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)
         for picture in SCREENSHOTS:
             own_report = RESULTS / f"studies/{picture.study}/{picture.preset}/report/report.html"

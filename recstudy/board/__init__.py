@@ -1,13 +1,15 @@
-"""The live board: pages over a results folder while studies run. It reads records and writes the log of looks
-alone.
+"""The live board (`recstudy board`): web pages of a results folder while studies run.
 
-folder     a results folder as of the last poll: its studies, and the runs in progress
-progress   how far a run and a study are, and the time that is left
-pages      the index, and the page of a study: the report's page with the runs in progress
-runs       the table of a study's runs, and an overlay of several runs
+It only reads records, except for the log of looks, which it writes.
+
+folder     the state of a results folder at the last poll: studies and runs in progress
+progress   the progress of runs and studies, and the remaining time
+pages      the index, and the page of a study: its report with the runs in progress
+runs       the table of a study's runs, and the comparison of several runs
 run        the page of one run
-guard      who may read: tokens, host names, headers
+frame      the templates of all pages
+guard      access control: tokens, host names, headers
 server     the Flask application and its server
 
-templates/ extend those of recstudy.report; web/ runs in the browser.
+templates/ extends the templates of recstudy.report; web/ has scripts for the browser.
 """

@@ -1,7 +1,6 @@
-"""A results folder while it changes: each poll reads the plans and runs that changed since the last one.
+"""Poll a results folder: each poll reads the plans and runs that changed since the last one.
 
-A run's folder changes its time of change when a file in it is made, replaced or removed, so a finished run is
-read once.
+`server.py` polls, and the pages read the studies of the last poll.
 """
 
 import itertools
@@ -20,22 +19,23 @@ from recstudy.records.schema import Values
 from recstudy.report.status import is_running, last_change, studies
 from recstudy.report.study_records import StudyRecords, records_of
 
-# between the end of a run and the start of the next one, fewer runs are in progress than there is room for
+# Between the end of a run and the start of the next, fewer runs are running than there are workers. So the
+# number of workers is the maximum over this time.
 RECENT_S = 30.0
-SETTLED = ("done", "diverged", "stopped")  # statuses that do not change any more
-StudyKey = tuple[str, str]  # name and preset
+SETTLED = ("done", "diverged", "stopped")  # statuses that cannot change
+StudyKey = tuple[str, str]  # name, preset
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """A study as of the last poll. A poll makes a new object if something in the study has changed.
+class BoardStudy:
+    """A study at the last poll. A poll makes a new object if the study has changed.
 
     Args:
         records: Its plan and runs.
-        logs: Run id of a run in progress -> epoch -> what was measured in it.
-        workers: The most runs that were in progress at once in the last seconds.
-        state: What the object was made from.
-        version: A number that no other object has.
+        logs: Id of a run in progress -> epoch -> its values.
+        workers: The maximum number of concurrent runs in the last `RECENT_S` seconds.
+        state: The values from which the object was made, to detect changes.
+        version: A unique number of this object.
     """
 
     records: StudyRecords
@@ -49,26 +49,26 @@ class ResultsFolder:
     """The studies of a results folder.
 
     Args:
-        results: The folder. Of an object store, its copy on this machine is read.
-        trust: Import the modules of studies as they are now.
+        results: The folder. For an object store, its local copy is read.
+        trust: Import the current modules of the studies.
 
     Attributes:
         studies: Name and preset -> the study.
-        problems: Name and preset -> why the plan of the study cannot be read.
+        problems: Name and preset -> why the plan cannot be read.
     """
 
     def __init__(self, results: Results, trust: bool = False) -> None:
         self.results = Results(results.root)
         self.trust = trust
-        self.studies: dict[StudyKey, Study] = {}
+        self.studies: dict[StudyKey, BoardStudy] = {}
         self.problems: dict[StudyKey, str] = {}
         self._plans: dict[StudyKey, tuple[object, PlanRecord | None]] = {}
         self._rows: dict[str, tuple[int, Row]] = {}
         self._recent: dict[StudyKey, list[tuple[float, int]]] = {}
         self._versions = itertools.count()
 
-    def study(self, name: str, preset: str) -> Study:
-        """Return a study.
+    def study(self, name: str, preset: str) -> BoardStudy:
+        """Return a study at the last poll.
 
         Raises:
             ConfigError: There is no such study, or its plan cannot be read.
@@ -77,13 +77,14 @@ class ResultsFolder:
             raise ConfigError(problem)
         if (name, preset) not in self.studies:
             names = [f"{study} ({folder})" for study, folder in self.studies]
-            here = f"there are {choices(names)}" if names else "there is none yet"
+            choices_text = f"Studies: {choices(names)}" if names else "The folder has no study yet"
             raise ConfigError(
-                f"no study {name!r} with the preset {preset!r}: {here}.{nearest(f'{name} ({preset})', names)}"
+                f"No study {name!r} with the preset {preset!r}. {choices_text}."
+                f"{nearest(f'{name} ({preset})', names)}"
             )
         return self.studies[name, preset]
 
-    def study_of(self, run_id: str) -> Study:
+    def study_of(self, run_id: str) -> BoardStudy:
         """Return the first study that plans a run.
 
         Raises:
@@ -92,10 +93,10 @@ class ResultsFolder:
         for study in self.studies.values():
             if any(row.id == run_id for row in study.records.rows):
                 return study
-        raise ConfigError(f"no run {run_id!r} in the studies of this folder")
+        raise ConfigError(f"No study of this folder has a run {run_id!r}")
 
     def poll(self) -> None:
-        """Read what has changed since the last poll.
+        """Read the plans and runs that changed since the last poll.
 
         Raises:
             OSError: The folder cannot be read.
@@ -128,17 +129,23 @@ class ResultsFolder:
         if key not in self._plans or self._plans[key][0] != stamp:
             plan = read_plan(folder)
             if plan and plan.imported:
-                read_imported(folder)  # damage to it is a problem of this study alone
+                read_imported(folder)  # if it is damaged, only this study has a problem
             self._plans[key] = stamp, plan
         return self._plans[key][1]
 
     def _read_row(self, run_id: str, changed: int) -> tuple[int, Row]:
-        """Read a run unless it is finished and unchanged. An equal row stays the same object."""
-        before = self._rows.get(run_id)
-        if before and before[0] == changed and before[1].status in SETTLED:
-            return before
+        """Read a run unless it is settled and unchanged. An equal row stays the same object.
+
+        Args:
+            run_id: The run id.
+            changed: The modification time of the run's folder. It changes when a file in the folder is made,
+                replaced or removed, so a finished run is read once.
+        """
+        old_entry = self._rows.get(run_id)
+        if old_entry and old_entry[0] == changed and old_entry[1].status in SETTLED:
+            return old_entry
         row = read_row(self.results, run_id)
-        return changed, before[1] if before and before[1] == row else row
+        return changed, old_entry[1] if old_entry and old_entry[1] == row else row
 
     def _is_running(self, row: Row) -> bool:
         if row.status in SETTLED or row.error_class == "damaged record":
@@ -148,17 +155,19 @@ class ResultsFolder:
     def _read_log(self, run_id: str) -> dict[int, Values]:
         try:
             return {line.epoch: line.values for line in read_log(self.results.run(run_id).epochs, EpochLine)}
-        except StorageError:  # the page of the run names what is damaged
+        except StorageError:  # the page of the run reports the damage
             return {}
 
     def _updated(
         self, key: StudyKey, plan: PlanRecord, rows: Mapping[str, Row], logs: Mapping[str, dict[int, Values]]
-    ) -> Study:
+    ) -> BoardStudy:
         planned = [rows.get(run.id) or Row(id=run.id) for run in plan.runs]
         running = {row.id: logs[row.id] for row in planned if row.id in logs}
-        now = time.monotonic()
-        recent = [(moment, count) for moment, count in self._recent.get(key, []) if now - moment < RECENT_S]
-        self._recent[key] = [*recent, (now, len(running))]
+        poll_time = time.monotonic()
+        recent = [
+            (moment, count) for moment, count in self._recent.get(key, []) if poll_time - moment < RECENT_S
+        ]
+        self._recent[key] = [*recent, (poll_time, len(running))]
         workers = max(count for _, count in self._recent[key])
         modules = [last_change(Path(plugin["file"])) for plugin in plan.plugins] if self.trust else []
         state = plan, planned, running, workers, modules
@@ -166,4 +175,4 @@ class ResultsFolder:
         if study and study.state == state:
             return study
         records = records_of(self.results, plan, {row.id: row for row in planned})
-        return Study(replace(records, trust=self.trust), running, workers, state, next(self._versions))
+        return BoardStudy(replace(records, trust=self.trust), running, workers, state, next(self._versions))

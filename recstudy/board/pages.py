@@ -1,4 +1,4 @@
-"""`/`, the studies of the folder, and `/study/NAME/PRESET`, the report's page with the runs in progress."""
+"""The pages `/` (all studies) and `/study/NAME/PRESET` (the report with the runs in progress)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import url_for
 
-from recstudy.board.folder import ResultsFolder, Study
+from recstudy.board.folder import BoardStudy, ResultsFolder
 from recstudy.board.frame import fill, framed, piece
 from recstudy.board.progress import progress_words, run_time_left, seconds_spent, time_left
 from recstudy.board.runs import curves, epoch_words, select_runs
@@ -17,23 +17,23 @@ from recstudy.report.page import Section
 from recstudy.report.writing import page_content, section
 from recstudy.terminal import duration
 
-FEW = 3  # runs in progress that the index names
-CURVES = 12  # runs in the figure of those in progress
+MAX_NAMED_RUNS = 3  # at most so many runs in progress are listed on the index
+CURVES = 12  # at most so many runs in progress are in the figure
 PROGRAMS = {
     "Ray dashboard": "jobs, workers and nodes, while a study runs",
     "TensorBoard": "curves of runs with --log tensorboard: tensorboard --logdir RESULTS/logs/tensorboard",
     "Optuna dashboard": "trials of a search with --optuna-storage FILE: optuna-dashboard FILE",
 }
-VARIANTS = 50  # that an address names
+VARIANTS = 50  # at most so many variants are listed in an address
 
 
 def index_page(folder: ResultsFolder, place: str, links: Mapping[str, str], problems: Sequence[str]) -> str:
-    """Return the page of all studies.
+    """Return the index page.
 
     Args:
         folder: The results folder.
-        place: What readers call it.
-        links: Name -> address of other programs.
+        place: The path or URI of the folder, as printed.
+        links: Name of another program -> its address.
         problems: Why the folder or its store cannot be read.
     """
     damaged = [f"{name} ({preset}): {problem}" for (name, preset), problem in folder.problems.items()]
@@ -51,18 +51,20 @@ def index_page(folder: ResultsFolder, place: str, links: Mapping[str, str], prob
     )
 
 
-def study_summary(study: Study) -> dict[str, Any]:
-    """Return a study's row of the index."""
+def study_summary(study: BoardStudy) -> dict[str, Any]:
+    """Return the values for the row of a study on the index."""
     plan, counts, running = study.records.plan, run_counts(study), running_runs(study)
     return {
         "plan": plan,
         "question": by_name(plan.question),
         "counts": counts,
         "planned": counts.total() - (counts["stopped"] if plan.search else 0),
-        "running": [f"{row.label}, seed {row.seed}: {progress_words(study, row)}" for row in running[:FEW]],
-        "more": len(running) - FEW,
+        "running": [
+            f"{row.label}, seed {row.seed}: {progress_words(study, row)}" for row in running[:MAX_NAMED_RUNS]
+        ],
+        "more": len(running) - MAX_NAMED_RUNS,
         "compute": duration(
-            sum(row.paid for row in distinct(study.records.rows))
+            sum(row.wall_seconds for row in distinct(study.records.rows))
             + sum(seconds_spent(study, row) for row in running)
         ),
         "left": time_left(study),
@@ -70,35 +72,35 @@ def study_summary(study: Study) -> dict[str, Any]:
     }
 
 
-def run_counts(study: Study) -> Counter[str]:
+def run_counts(study: BoardStudy) -> Counter[str]:
     """Return the number of runs by status."""
     return Counter("running" if row.id in study.logs else row.status for row in distinct(study.records.rows))
 
 
-def running_runs(study: Study) -> list[Any]:
+def running_runs(study: BoardStudy) -> list[Any]:
     return [row for row in distinct(study.records.rows) if row.id in study.logs]
 
 
-def first_finding(study: Study) -> str:
-    """Return the first of a study's findings, or why there is none."""
+def first_finding(study: BoardStudy) -> str:
+    """Return the first finding of a study, or the reason why there is none."""
     try:
         with study.records.study_modules():
             study.records.record_look()
             return str(findings(study.records)[0])
-    except (Exception, SystemExit) as error:  # a module of the study may raise anything
+    except (Exception, SystemExit) as error:  # a module of the study may raise any exception
         return f"The finding cannot be computed: {type(error).__name__}: {error}"
 
 
-def study_page(study: Study) -> str:
-    """Return the report's page of a study, with links from its numbers to their runs."""
+def study_page(study: BoardStudy) -> str:
+    """Return the report of a study, with links from its numbers to their runs."""
     records = study.records
     records.record_look()
     variants = {row.id: row.variant for row in records.rows}
 
     def address(run_ids: Sequence[str]) -> str:
         numbers = sorted({variants[run_id] for run_id in run_ids if run_id in variants})
-        named = ",".join(map(str, numbers)) if len(numbers) <= VARIANTS else None
-        return url_for("runs", name=records.plan.study, preset=records.plan.folder, variant=named)
+        variant_list = ",".join(map(str, numbers)) if len(numbers) <= VARIANTS else None
+        return url_for("runs", name=records.plan.study, preset=records.plan.folder, variant=variant_list)
 
     content = page_content(records, [section(records, part, link=address) for part in records.parts])
     first = [runs_section(study)]
@@ -109,8 +111,8 @@ def study_page(study: Study) -> str:
     return framed(content._replace(sections=[*first, *content.sections], picture=picture), study)
 
 
-def runs_section(study: Study) -> Section:
-    """Return the number of runs by status, and a row for each run in progress."""
+def runs_section(study: BoardStudy) -> Section:
+    """Return the section with the number of runs by status and a row for each run in progress."""
     counts = run_counts(study)
     links = [(status, counts[status]) for status in ("running", *STATUSES) if counts[status]]
     rows = [

@@ -1,9 +1,9 @@
-"""`/run/ID`: the numbers of one run, its curves, attempts, log, examples, settings and provenance."""
+"""The page `/run/ID` of one run: metrics, curves, examples, attempts, log, settings and provenance."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from recstudy.board.folder import Study
+from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import framed, piece
 from recstudy.board.progress import progress_words
 from recstudy.board.runs import NO_CURVES, curves, select_runs, settings_table
@@ -33,10 +33,10 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import failures, named_settings, provenance
 from recstudy.report.writing import section
 
-LINES = 12  # of the end of a log
-TAIL = 2**16  # bytes at the end of a file that are read for its last lines
-# File of a run -> the parts of the report that draw it.
-DRAWN: dict[str, tuple[Part, ...]] = {
+LINES = 12  # at most so many last lines of a log are shown
+TAIL = 2**16  # bytes read from the end of a file for its last lines
+# file of a run -> the parts of the report that draw it
+PARTS_OF_FILES: dict[str, tuple[Part, ...]] = {
     "losses.jsonl": (LossTrace(),),
     "mistakes.npz": (Mistakes(),),
     THINKING: (Thinking(), Residuals()),
@@ -46,18 +46,18 @@ DRAWN: dict[str, tuple[Part, ...]] = {
 }
 
 
-def run_page(study: Study, run_id: str) -> str:
+def run_page(study: BoardStudy, run_id: str) -> str:
     """Return the page of a run."""
     records = select_runs(study.records, [run_id])
     row, plan = records.rows[0], records.plan
     folder = records.results.run(run_id)
     state = (
-        progress_words(study, next(r for r in study.records.rows if r.id == run_id))
+        progress_words(study, next(row for row in study.records.rows if row.id == run_id))
         if run_id in study.logs
         else row.status
     )
     head = [piece("run_head", row, plan, records.variants[0], state, warnings(records)), "", ""]
-    made: list[Section | None] = [
+    all_sections: list[Section | None] = [
         checked("Failure", lambda: failures(records) + hang_logs(folder)),
         checked("Numbers", lambda: numbers(records)),
         curves(records) if is_regular_file(folder.epochs) else None,
@@ -68,12 +68,12 @@ def run_page(study: Study, run_id: str) -> str:
         checked("Settings", lambda: settings(records)),
         checked("Provenance", lambda: provenance(records)),
     ]
-    sections = [part for part in made if part and part.content]
+    sections = [part for part in all_sections if part and part.content]
     return framed(PageContent(row.label, head, sections), study)
 
 
 def checked(title: str, make: Callable[[], str]) -> Section:
-    """Return a section. If a record of it is damaged, the section says so, and the page has the others."""
+    """Return a section. If its records are damaged, it shows the error, and the other sections are intact."""
     try:
         return Section(title, make())
     except Exception as error:
@@ -81,9 +81,9 @@ def checked(title: str, make: Callable[[], str]) -> Section:
 
 
 def drawn_parts(records: StudyRecords) -> Iterator[Part]:
-    """Yield the parts that draw the files of a run: of a run that has not finished, its losses."""
+    """Yield the report parts that draw the files of a run. An unfinished run only has its losses."""
     row, config = records.rows[0], records.configs[0]
-    for file, parts in DRAWN.items():
+    for file, parts in PARTS_OF_FILES.items():
         if is_regular_file(records.results.run(row.id).path / file) and (row.done or file == "losses.jsonl"):
             yield from (
                 part
@@ -93,19 +93,21 @@ def drawn_parts(records: StudyRecords) -> Iterator[Part]:
 
 
 def numbers(records: StudyRecords) -> str:
-    """Return the metrics and costs of a run, and why some are not available."""
+    """Return the table of a run's metrics and costs, with the reasons for unavailable ones."""
     row = records.rows[0]
     values = [
         (metric(name).title, quantity(name, value))
         for name in row.measured
         if (value := row.value(name)) is not None
     ]
-    missing = [(metric(name).title, f"not available: {reason}") for name, reason in row.unavailable.items()]
-    return words_table("Numbers", ("metric", "value"), values + missing) if values or missing else ""
+    unavailable = [
+        (metric(name).title, f"not available: {reason}") for name, reason in row.unavailable.items()
+    ]
+    return words_table("Numbers", ("metric", "value"), values + unavailable) if values or unavailable else ""
 
 
 def attempts(folder: RunFolder) -> str:
-    """Return a row for each line of the log of attempts."""
+    """Return the table of a run's attempts."""
     rows = [
         (
             line.started or line.ended or "",
@@ -119,7 +121,7 @@ def attempts(folder: RunFolder) -> str:
 
 
 def last_epochs(records: StudyRecords) -> str:
-    """Return the last lines of the log of epochs."""
+    """Return the table of the last epochs."""
     frame = records.epochs([0]).tail(LINES)
     if frame.empty:
         return ""
@@ -139,7 +141,7 @@ def last_epochs(records: StudyRecords) -> str:
 
 
 def settings(records: StudyRecords) -> str:
-    """Return the settings that differ from the study's base, and all settings."""
+    """Return the table of settings that differ from the study's base, and the table of all settings."""
     config = records.configs[0]
     values = named_settings(records, config)
     difference = settings_table(("setting", "base", "this run"), [flatten(records.plan.base), config])
@@ -149,14 +151,14 @@ def settings(records: StudyRecords) -> str:
 
 
 def hang_logs(folder: RunFolder) -> str:
-    """Return the last lines that a watchdog wrote of a worker that hung."""
+    """Return the last lines of the stack traces of hung workers."""
     return "".join(
         f"<h3>{escape(log.name)}</h3>{tail(log)}" for log in sorted(folder.path.glob("hang-*.log"))
     )
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of a file that may be long; empty if there is none."""
+    """Return the last lines of a log; empty if there is no file."""
     if not is_regular_file(log):
         return ""
     with open(log, "rb", opener=descriptor) as file:

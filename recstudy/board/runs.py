@@ -1,6 +1,6 @@
-"""`/runs/NAME/PRESET`, a table of a study's runs, and `/compare/NAME/PRESET`, an overlay of several runs.
+"""The pages `/runs/NAME/PRESET` (a table of runs) and `/compare/NAME/PRESET` (several runs together).
 
-The query of the table may name what it shows at first: `status=failed`, `variant=0,2`.
+The query of the table sets its initial filter: `status=failed`, `variant=0,2`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 from flask import url_for
 from markupsafe import Markup
 
-from recstudy.board.folder import Study
+from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import fill, framed
 from recstudy.errors import ConfigError
 from recstudy.records.runs import varied_fields
@@ -33,31 +33,44 @@ from recstudy.report.page import PageContent, Section, escape, table, words_tabl
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.writing import section
 
-METRICS = 3  # columns of metrics that the table shows at first
-PANELS = 6  # of learning curves
-MOST = 12  # runs in one overlay
-# numbers of an epoch that say little about it
+METRICS = 3  # at most so many columns of metrics are visible at first
+PANELS = 6  # at most so many panels of learning curves
+MAX_RUNS = 12  # at most so many runs can be compared
+# values of an epoch that are not worth a curve
 NO_CURVES = (*NO_METRICS, "learning_rate", "images_per_second")
 
 
-def runs_page(study: Study, query: Mapping[str, str]) -> str:
-    """Return the page with the table of runs, which a script draws."""
+def runs_page(study: BoardStudy, query: Mapping[str, str]) -> str:
+    """Return the page with the table of runs. A script in the browser draws the table.
+
+    Args:
+        study: The study.
+        query: The query of the address, with the initial filter.
+    """
     plan = study.records.plan
     title = f"Runs of {page_title(plan)}"
     return fill(
-        "runs", title=title, study=study, query=query, most=MOST, has_figures=False, **run_table(study)
+        "runs",
+        title=title,
+        study=study,
+        query=query,
+        max_runs=MAX_RUNS,
+        has_figures=False,
+        **run_table(study),
     )
 
 
-def run_table(study: Study) -> dict[str, list[Any]]:
-    """Return the columns of the table of runs (name, title, visible or not), and its rows of text."""
+def run_table(study: BoardStudy) -> dict[str, list[Any]]:
+    """Return the `columns` of the table of runs (name, title, visible) and its `rows` of texts."""
     records = study.records
     frame = records.runs.drop_duplicates("id")
     frame = frame.assign(status=frame["status"].mask(frame["id"].isin(study.logs), "running"))
     metrics = records.measured(range(len(records.variants)))
-    shown = [name for part in records.parts for name in part.shown_metrics if name in metrics] or metrics
+    table_metrics = [
+        name for part in records.parts for name in part.shown_metrics if name in metrics
+    ] or metrics
     titles = {"id": "run id", "label": "run", "status": "status"}
-    titles |= {name: metric(name).heading for name in dict.fromkeys(shown[:METRICS])}
+    titles |= {name: metric(name).heading for name in dict.fromkeys(table_metrics[:METRICS])}
     titles |= {f"levels.{axis}": axis_title(axis) for axis in records.plan.axes} | {
         "seed": "seed",
         "seconds": "wall time (s)",
@@ -83,17 +96,20 @@ def _text(value: Any, form: str | None) -> str:
     return value_text(value) if form is None else format(value, form)
 
 
-def compare_page(study: Study, run_ids: Sequence[str]) -> str:
-    """Return the page with the learning curves of runs in one figure, the settings that differ, and the
-    metrics.
+def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
+    """Return the page that compares runs: learning curves, different settings, and metrics.
+
+    Args:
+        study: The study.
+        run_ids: The runs.
 
     Raises:
         ConfigError: The study has fewer than two of these runs, or there are too many.
     """
     records = select_runs(study.records, run_ids)
     count = len(records.rows)
-    if not 2 <= count <= MOST:
-        raise ConfigError(f"an overlay has 2 to {MOST} runs of a study, but these are {count}")
+    if not 2 <= count <= MAX_RUNS:
+        raise ConfigError(f"Select 2 to {MAX_RUNS} runs of the study to compare, but got {count}")
     heads = [
         "",
         *(
@@ -120,9 +136,13 @@ def compare_page(study: Study, run_ids: Sequence[str]) -> str:
 
 
 def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the settings that differ between configs. The placement of a run changes no result and is left
-    out.
+    """Return the table of settings that differ between configs.
+
+    Args:
+        heads: The column titles: one for the setting, and one for each config.
+        configs: Field -> value.
     """
+    # The resources of a run do not change its results.
     paths = [path for path in varied_fields(list(map(dict, configs))) if not path.startswith("resources.")]
     rows = [
         (setting_name(path), *(value_text(config[path]) if path in config else DASH for config in configs))
@@ -132,7 +152,7 @@ def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -
 
 
 def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
-    """Return the records as if each of these runs were a variant of its own."""
+    """Return the records of some runs, with each run as its own variant, so that figures show single runs."""
     by_id = {row.id: row for row in records.rows}
     chosen = [by_id[run_id] for run_id in dict.fromkeys(run_ids) if run_id in by_id]
     variants = [
@@ -150,22 +170,22 @@ def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
 
 
 def curves(records: StudyRecords, title: str = "") -> Section:
-    """Draw the epochs of runs: the loss and the scores first, and other numbers if they change."""
+    """Draw the learning curves of runs: loss and scores first, then other values that change."""
     try:
         frame = records.epochs(range(len(records.variants)))
-    except Exception:  # the section says which log is damaged
+    except Exception:  # the section reports the damaged log
         return section(records, LearningCurves(title=title))
     names = list(map(str, frame))
     scores = [name for name in names if name == "train_loss" or name.startswith("selection_")]
-    others = [
+    other_names = [
         name for name in names if name not in scores and name not in NO_CURVES and frame[name].nunique() > 1
     ]
-    metrics = (*sorted(scores, reverse=True), *others)[:PANELS]
+    metrics = (*sorted(scores, reverse=True), *other_names)[:PANELS]
     return section(records, LearningCurves(title=title, metrics=metrics))
 
 
 def epoch_words(epochs: Sequence[Values]) -> str:
-    """Return the last epoch's numbers in words; empty before the first epoch ends."""
+    """Return the values of the last epoch in words; empty before the first epoch ends."""
     values = epochs[-1] if epochs else {}
     numbers = {name: value for name, value in values.items() if value is not None and name not in NO_CURVES}
     return ", ".join(f"{inline(name)} {quantity(name, value)}" for name, value in numbers.items())

@@ -1,7 +1,7 @@
-"""The Flask application of the board, and the server that answers until it is stopped.
+"""The Flask application of the board and its HTTP server, started by `recstudy board`.
 
-A page is made on request and kept until its study changes. An open page asks every two seconds whether it is
-still the same, and replaces the parts that are not.
+Pages are made on request and cached until their study changes. An open page asks every two seconds for
+changes and replaces only the changed parts.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from flask import Flask, Response, abort, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
-from recstudy.board.folder import ResultsFolder, Study
+from recstudy.board.folder import BoardStudy, ResultsFolder
 from recstudy.board.frame import framed
 from recstudy.board.guard import check, guard
 from recstudy.board.pages import index_page, study_page
@@ -42,10 +42,10 @@ from recstudy.report.page import (
     markup,
 )
 
-POLL_S = 1.0  # between two polls of the folder
-REST = 3.0  # or this many times the duration of the last poll: the board leaves the cores to the runs
-FETCH_S = 5.0  # between two fetches from an object store
-PAGES = 32  # pages that are kept
+POLL_S = 1.0  # least time between two polls of the folder
+REST = 3.0  # least time in durations of the last poll, so that the board leaves the cores to the runs
+FETCH_S = 5.0  # least time between two fetches from an object store
+PAGES = 32  # at most so many pages are cached
 LINKS = {
     "Ray dashboard": "http://127.0.0.1:8265",
     "TensorBoard": "http://127.0.0.1:6006",
@@ -58,7 +58,7 @@ ROUTES = {
     "compare": "/compare/<name>/<preset>",
     "run": "/run/<run_id>",
 }
-# itables itself is never imported
+# Only the files of itables are used; the package is never imported.
 DATA_TABLES = Path(str(getattr(find_spec("itables"), "origin", ""))).parent / "html"
 JS, RUNS_JS, STYLE = (
     (files("recstudy.board") / "web" / name).read_text(encoding="utf-8")
@@ -77,19 +77,18 @@ log = logging.getLogger(__name__)
 
 
 class BoardServer:
-    """A board that listens, from when it is made until `stop`.
+    """A board that listens from its creation until `stop`.
 
     Args:
-        place: The results folder, or the URI of one on an object store, of which this machine then keeps a
-            copy.
-        host: Where to listen.
-        port: 0 takes a free one.
-        token: What readers must have; needed if other machines reach `host`.
-        links: Name -> address of programs to point to, in addition to `LINKS`.
-        trust: Import what studies define themselves.
+        place: The results folder, or its URI on an object store, of which this machine keeps a copy.
+        host: The address where to listen.
+        port: The port where to listen. 0 selects a free one.
+        token: The token of readers. It is required if other machines can reach `host`.
+        links: Name of a program -> its address, in addition to `LINKS`.
+        trust: Import the modules that studies name.
 
     Raises:
-        ConfigError: No results folder, an address that is not available, or one that needs a token.
+        ConfigError: `place` is no results folder, the address is not available, or it needs a token.
         StorageError: The store does not answer.
     """
 
@@ -111,7 +110,7 @@ class BoardServer:
             results.pull()
         if not is_regular_file(results.root / MARKER):
             raise ConfigError(
-                f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given."
+                f"{place} is no results folder ({MARKER} is missing). Give the folder of --results."
             )
         app = make_app(results, links or {}, trust)
         self._server = _listen(host, port, app)
@@ -120,7 +119,7 @@ class BoardServer:
         guard(app, host, bound_port, token)
 
     def run(self) -> None:
-        """Answer until stopped, by `stop` from another thread or by a signal."""
+        """Answer requests until `stop` is called in another thread or a signal arrives."""
         try:
             self._server.serve_forever(poll_interval=0.2)
         finally:
@@ -130,9 +129,12 @@ class BoardServer:
         self._server.shutdown()
 
 
-class Watch:
-    """A results folder that is polled, and fetched from its store, when somebody asks for a page and enough
-    time has passed.
+class FolderWatch:
+    """Polls a results folder, and fetches it from its store, when a page is requested.
+
+    Attributes:
+        folder: The folder at the last poll.
+        problems: Why the folder or its store cannot be read.
     """
 
     def __init__(self, results: Results, trust: bool) -> None:
@@ -142,9 +144,7 @@ class Watch:
         self._polled, self._seconds, self._fetched = float("-inf"), 0.0, time.monotonic()
 
     def refresh(self) -> None:
-        """Poll the folder. If it or its store does not answer, `problems` says so, and what was read is still
-        shown.
-        """
+        """Poll the folder if enough time has passed. After an error the last state stays, with `problems`."""
         start = time.monotonic()
         if start - self._polled < max(POLL_S, REST * self._seconds):
             return
@@ -153,7 +153,7 @@ class Watch:
             try:
                 self._results.pull()
             except Exception as error:
-                self.problems = [f"These results are older than the store, which cannot be read: {error}"]
+                self.problems = [f"The store cannot be read, so these results may be old: {error}"]
             self._fetched = time.monotonic()
         try:
             self.folder.poll()
@@ -164,18 +164,18 @@ class Watch:
 
 
 def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bool = False) -> Flask:
-    """Return the application: pages, scripts and style sheets."""
+    """Return the application, which serves pages, scripts and style sheets."""
     app = Flask("recstudy.board", static_folder=None)
-    watch, lock = Watch(results, trust), threading.Lock()
+    watch, lock = FolderWatch(results, trust), threading.Lock()
     folder, place = watch.folder, results.store or str(results.root)
-    pages: dict[str, tuple[object, str]] = {}  # address -> the state that a page was made from, and its HTML
+    pages: dict[str, tuple[object, str]] = {}  # address -> the state of the cached page, and its HTML
 
     def show(**names: str) -> Answer:
         with lock:
             watch.refresh()
             try:
                 html, status = current_page(names), 200
-            except (Exception, SystemExit) as error:  # a module of a study may raise anything
+            except (Exception, SystemExit) as error:  # a module of a study may raise any exception
                 html, status = problem_page(error), 404
         return _cacheable(Response(html, status, mimetype="text/html"))
 
@@ -187,15 +187,15 @@ def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bo
         else:
             study = folder.study_of(**names) if request.endpoint == "run" else folder.study(**names)
             state = study.version
-        before, html = pages.pop(request.full_path, (None, ""))
-        if before != state:
+        old_state, html = pages.pop(request.full_path, (None, ""))
+        if old_state != state:
             html = make_page(study, names)
         pages[request.full_path] = state, html
         if len(pages) > PAGES:
-            del pages[next(iter(pages))]  # the one that was not asked for longest
+            del pages[next(iter(pages))]  # the least recently used page
         return html
 
-    def make_page(study: Study | None, names: Mapping[str, str]) -> str:
+    def make_page(study: BoardStudy | None, names: Mapping[str, str]) -> str:
         if study is None:
             return index_page(folder, place, {**LINKS, **(links or {})}, watch.problems)
         with study.records.study_modules():
@@ -224,18 +224,18 @@ def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bo
 
 
 def problem_page(error: BaseException) -> str:
-    """Return a page that says why there is none."""
+    """Return a page with an error."""
     words = str(error)
     if not isinstance(error, RecstudyError):
         log.error("a page cannot be shown", exc_info=error)
-        words = f"This cannot be shown: {type(error).__name__}: {error}"
+        words = f"This page cannot be shown: {type(error).__name__}: {error}"
     return framed(
         PageContent("Nothing to show", ["<h1>Nothing to show</h1>", markup("warnings", [words]), ""], [])
     )
 
 
 def _cacheable(answer: Response) -> Answer:
-    """Let a browser ask whether the content is still the same."""
+    """Let a browser ask for changes with an ETag."""
     answer.headers["Cache-Control"] = "no-cache"
     answer.add_etag()
     return answer.make_conditional(request)
@@ -247,7 +247,7 @@ def _packed(name: str) -> bytes:
 
 
 class _Quiet(WSGIRequestHandler):
-    """Keeps connections open, and does not print a line for each request."""
+    """Keeps connections open, and does not log requests."""
 
     protocol_version = "HTTP/1.1"
 

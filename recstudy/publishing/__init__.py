@@ -1,14 +1,14 @@
-"""A study as a bundle for strangers, and the check that the bundle says what its records say.
+"""Publish a study as a bundle for other researchers, and verify bundles.
 
-    bundle.py    what is where in a bundle, and reading one, folder or zip, without trusting it
-    scrub.py     removing what is private from records: paths, hosts, users, secrets
-    about.py     what a stranger reads first: README and CITATION.cff
-    publish.py   `recstudy publish`: writes a bundle, the same bytes each time
-    verify.py    `recstudy verify`: everything printed, computed again from the records
-    compared.py  a published number beside one of runs that ../reproduce.py makes here
-    command.py   the commands
+    bundle.py    the layout of a bundle, and the reader of untrusted bundles (folder or zip)
+    scrub.py     removes paths, hosts, users and secrets from records
+    about.py     writes README.md and CITATION.cff
+    publish.py   `recstudy publish`: writes a bundle, always with the same bytes
+    verify.py    `recstudy verify`: computes every printed number again from the records
+    compared.py  compares published numbers with those of local runs, for `recstudy reproduce`
+    command.py   the command-line options
 
-Loads neither torch nor Ray, and no code of a bundle.
+This package loads neither torch nor Ray, and runs no code of a bundle.
 """
 
 from recstudy.publishing.bundle import Bundle

@@ -1,4 +1,4 @@
-"""What a stranger reads in a bundle: the report, README.md and CITATION.cff."""
+"""Write the report, README.md and CITATION.cff of a bundle. `publish.py` and `verify.py` call this module."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,27 +10,28 @@ from recstudy.publishing.bundle import CODE, MANIFEST, REPORT, RESULTS
 from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
 from recstudy.report.names import page_title
-from recstudy.report.shown import MANIFEST as WRITTEN
+from recstudy.report.shown import MANIFEST as REPORT_MANIFEST
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.venues import ARTICLE
 from recstudy.report.writers import md
 from recstudy.report.writing import write_files
 
-AS_PLANNED = "as it was when the study was planned"  # said of a file in `code`
+# `bundle.json` has these words, and `verify.py` compares them, so published bundles depend on them.
+AS_PLANNED = "as it was when the study was planned"
 CHANGED = "CHANGED since the study was planned"
 
 
 def write_report(records: StudyRecords, folder: Path) -> Path:
-    """Write a study's report somewhere below a folder; return where it is."""
-    study = folder / records.plan.study / records.plan.folder  # the page has these names
+    """Write the report of a study below a folder, and return its path."""
+    study = folder / records.plan.study / records.plan.folder  # the page prints these names
     with records.study_modules():
         write_files(records, study, (), ARTICLE)
-    (study / REPORT / WRITTEN).unlink()  # it is for the next report in the same folder
+    (study / REPORT / REPORT_MANIFEST).unlink()  # it is only used by the next report in the same folder
     return study / REPORT
 
 
 def readme(records: StudyRecords, about: About) -> str:
-    """Return README.md: the question, the findings, two commands, and what is in the bundle."""
+    """Return the text of README.md: question, findings, commands and contents."""
     plan = records.plan
     with records.study_modules():
         answers = [f"**{md(finding.verdict)}:** {md(finding.text)}." for finding in findings(records)]
@@ -46,32 +47,40 @@ def readme(records: StudyRecords, about: About) -> str:
 {md(by_name(plan.question))}
 
 {_list(answers)}
-`{REPORT}/report.html` is the page with every table and figure. The records of every run are in `{RESULTS}/`, the
-study's code is in `{CODE}/`.
+`{REPORT}/report.html` has every table and figure. `{RESULTS}/` has the records of every run, and
+`{CODE}/` has the study's code.
 
-## Check it, repeat it
+## Verify and reproduce
 
 With recstudy installed, and this folder or its zip as DIR:
 
 ```bash
-recstudy verify DIR     # computes what is printed from the records again; runs nothing of this folder
-recstudy reproduce DIR  # makes its runs again and compares them
+recstudy verify DIR     # computes every printed number again from the records; runs no code of this folder
+recstudy reproduce DIR  # repeats the runs and compares them
 ```
 
-Without it, `sha256sum -c {MANIFEST}` checks that the files are as published. The records have the digest
+Without recstudy, `sha256sum -c {MANIFEST}` checks that the files are unchanged. The digest of the records is
 
     {about.records}
 
 If a paper prints it, compare it with the last line of `recstudy verify DIR`.
 
-## What is in it
+## Contents
 
-{contents}Names of machines and accounts, paths and secrets were removed from the records; of a path, `.../name` is left.
+{contents}Names of machines and accounts, paths and secrets were removed from the records.
+A path is shortened to `.../name`.
 """
 
 
 def citation(records: StudyRecords, about: About, authors: Sequence[str], licence: str) -> str:
-    """Return CITATION.cff."""
+    """Return the text of CITATION.cff.
+
+    Args:
+        records: The records of the study.
+        about: The content of bundle.json.
+        authors: The names of the authors.
+        licence: An SPDX name or an address. By default none is stated.
+    """
     plan = records.plan
     fields = {
         "cff-version": "1.2.0",

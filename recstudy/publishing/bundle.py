@@ -1,15 +1,16 @@
-"""What a bundle is made of, and reading one that a stranger wrote: nothing in it is run or trusted, and no
-link is followed.
+"""The layout of a bundle, and the class `Bundle`, which reads bundles of unknown authors.
 
-    BUNDLE/README.md                    what it is, and the commands that check and repeat it
+Code of a bundle is never run, and links are refused.
+
+    BUNDLE/README.md                    the findings, and the commands to verify and reproduce them
            CITATION.cff
-           bundle.json                  `About`: what wrote it, and what was left out
-           manifest-sha256.txt          a line for each file, as `sha256sum -c` reads it
-           report/                      page, tables, figures
-           results/                     a results folder, which every reader of recstudy takes
-           code/                        the study's file and its modules, as text
+           bundle.json                  `About`: the study, versions, and omitted files
+           manifest-sha256.txt          one line per file, for `sha256sum -c`
+           report/                      page, tables and figures
+           results/                     a results folder, readable by all of recstudy
+           code/                        the study file and its modules, as text
 
-A zip holds one such folder.
+A zip contains one such folder.
 """
 
 import hashlib
@@ -34,18 +35,19 @@ if TYPE_CHECKING:
 
 MANIFEST, README, CITATION = "manifest-sha256.txt", "README.md", "CITATION.cff"
 REPORT, CODE, ABOUT, RESULTS, PLAN = "report", "code", "bundle.json", "results", "plan.json"
-MOST_FILES, MOST_BYTES = 500_000, 16 * 2**30  # of a zip, unpacked
-NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
+MOST_FILES, MOST_BYTES = 500_000, 16 * 2**30  # limits of an unpacked zip
+NO_BUNDLE = "is no bundle. Give a folder or a zip from `recstudy publish`."
 
 
 def drawing_packages() -> dict[str, str]:
-    """Return the versions of the packages that decide how a report looks."""
+    """Return the versions of the packages that determine the output of a report."""
     return {name: version(name) for name in ("jinja2", "numpy", "pandas", "plotly", "scipy")}
 
 
 def drawing_code() -> str:
-    """Return a digest of recstudy's files and these versions: with the same digest, the same records give the
-    same report.
+    """Return a digest of recstudy's files and of `drawing_packages`.
+
+    With the same digest, the same records give the same report.
     """
     package, total = Path(__file__).parents[1], hashlib.sha256(repr(drawing_packages()).encode())
     for file in sorted(package.rglob("*")):
@@ -55,13 +57,13 @@ def drawing_code() -> str:
 
 
 def sha256_of(file: Path) -> str:
-    """Return the SHA-256 of a file, which is read in pieces."""
+    """Return the SHA-256 of a file."""
     with open(file, "rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def checksum_lines(digests: dict[str, str]) -> str:
-    """Return the lines that `sha256sum -c` reads."""
+    """Return a manifest in the format of `sha256sum -c`."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
 
 
@@ -77,7 +79,7 @@ class Bundle:
 
     Args:
         root: The folder.
-        place: What the user named, such as the zip from which it was unpacked.
+        place: The path that the user gave, such as a zip that was unpacked to `root`.
     """
 
     root: Path
@@ -85,7 +87,7 @@ class Bundle:
 
     @cached_property
     def about(self) -> About:
-        """What `bundle.json` says (StorageError: it is damaged, or this is no bundle)."""
+        """The content of `bundle.json`. Raises StorageError if this is no bundle or the file is damaged."""
         about = read_record(self.root / ABOUT, About)
         if about is None or not (is_name(about.study) and is_name(about.preset)):
             raise StorageError(f"{self.place or self.root} {NO_BUNDLE}")
@@ -93,7 +95,7 @@ class Bundle:
 
     @cached_property
     def manifest(self) -> dict[str, str]:
-        """File -> its SHA-256, as stated (StorageError: it cannot be read)."""
+        """File -> its SHA-256 in the manifest. Raises StorageError if the manifest cannot be read."""
         try:
             lines = (self.root / MANIFEST).read_text(encoding="utf-8").splitlines()
             return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
@@ -102,16 +104,18 @@ class Bundle:
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """Every file by its name below the folder (StorageError: there is a link or a special file)."""
+        """Relative name -> path of every file. Raises StorageError if there is a link or a special file."""
         paths = sorted(self.root.rglob("*"))
         for path in paths:
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
-                raise StorageError(f"{path} is a link or no file. A bundle has only files.")
+                raise StorageError(
+                    f"{path} is a link or a special file. A bundle must contain only regular files."
+                )
         return {path.relative_to(self.root).as_posix(): path for path in paths if path.is_file()}
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """File -> its SHA-256, except for the manifest."""
+        """File -> its computed SHA-256, without the manifest."""
         return {name: sha256_of(file) for name, file in self.files.items() if name != MANIFEST}
 
     @property
@@ -125,7 +129,7 @@ class Bundle:
 
     @cached_property
     def records(self) -> "StudyRecords":
-        """Its plan and runs, without plug-ins, so that nothing imports them.
+        """Its plan and runs, without plug-ins, so that no code of the bundle is imported.
 
         Raises:
             StorageError: A record is damaged.
@@ -142,22 +146,25 @@ class Bundle:
 
     @cached_property
     def modules(self) -> list[str]:
-        """The modules that the study defines itself; `plan` does not name them."""
+        """The modules with the study's own definitions, which `plan` leaves out."""
         plan = read_plan(self.study)
         return [plugin["module"] for plugin in plan.plugins if plugin["module"]] if plan else []
 
 
 def in_bundle(records: "StudyRecords") -> "StudyRecords":
-    """Return records that commands name by their place in a bundle, wherever the bundle is."""
+    """Return records whose commands name the path relative to the bundle, wherever the bundle is."""
     return replace(records, given_path=f"{RESULTS}/studies/{records.plan.study}/{records.plan.folder}")
 
 
 @contextmanager
-def opened(place: Path) -> Iterator[Bundle]:
-    """Give the bundle in a folder, or in a zip, which is unpacked for as long as the block runs.
+def open_bundle(place: Path) -> Iterator[Bundle]:
+    """Open the bundle in a folder or zip. A zip is unpacked to a temporary folder during the block.
+
+    Args:
+        place: The folder or the zip.
 
     Raises:
-        StorageError: It is neither, or a zip that is damaged or too large.
+        StorageError: `place` is no folder and no zip, or the zip is damaged or too large.
     """
     if place.is_dir():
         yield Bundle(place.absolute())
@@ -169,8 +176,11 @@ def opened(place: Path) -> Iterator[Bundle]:
             with zipfile.ZipFile(place) as archive:
                 sizes = [entry.file_size for entry in archive.infolist()]
                 if len(sizes) > MOST_FILES or sum(sizes) > MOST_BYTES:
-                    raise StorageError(f"{place} is refused: it is larger than a bundle may be.")
-                # This writes regular files below the folder alone, each with at most its stated size.
+                    raise StorageError(
+                        f"{place} is too large. A bundle has at most {MOST_FILES:,} files and"
+                        f" {MOST_BYTES / 2**30:g} GiB."
+                    )
+                # zipfile writes only regular files below the folder, each with at most its stated size.
                 archive.extractall(folder)
         except (
             zipfile.BadZipFile,

@@ -1,6 +1,4 @@
-"""The commands that hand a study on and check one that was handed on: `recstudy publish` and `recstudy
-verify`.
-"""
+"""The commands `recstudy publish` and `recstudy verify`: their options and output."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +24,7 @@ class Publish:
 
     place: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="STUDY")]]
     """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI."""
-    out: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
+    folder: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
     """The new folder. OUT.zip is written too."""
     with_data: bool = False
     """Include images, captions and puzzles of real data sets. Check their licence first."""
@@ -45,11 +43,11 @@ class Publish:
 
         studies = studies_of(self.place, sends=True)
         if len(studies) > 1:
-            known = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
-            raise ConfigError(f"{self.place} has {len(studies)} studies: give the folder of one, of {known}")
+            folders = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
+            raise ConfigError(f"{self.place} has {len(studies)} studies. Give the folder of one: {folders}")
         left_out = publish(
             *studies[0],
-            self.out,
+            self.folder,
             data=self.with_data,
             authors=self.author,
             licence=self.licence,
@@ -59,8 +57,8 @@ class Publish:
         )
         say(*(f"Left out: {line}" for line in left_out))
         say(
-            f"{self.out} and {self.out}.zip: verified. Check them anywhere with: recstudy verify"
-            f" {self.out}.zip"
+            f"Wrote and verified {self.folder} and {self.folder}.zip. Verify them anywhere with:"
+            f" recstudy verify {self.folder}.zip"
         )
         return 0
 
@@ -83,14 +81,17 @@ class Verify:
 
 
 def studies_of(place: str, sends: bool = False) -> list[tuple[Results, str, str]]:
-    """Return the studies at a place, each by results folder, name and preset.
+    """Return the studies in a folder or object store.
 
     Args:
-        place: A folder, or the URI of results on an object store, of which a copy is read.
-        sends: Send what changes in the copy to the store.
+        place: A folder, or the URI of results on an object store, of which a local copy is read.
+        sends: Send changes of the local copy to the store.
+
+    Returns:
+        The results folder, the name and the preset of each study.
 
     Raises:
-        ConfigError: there is no study.
+        ConfigError: There is no study.
     """
     from recstudy.report.status import studies_at
 
@@ -98,5 +99,5 @@ def studies_of(place: str, sends: bool = False) -> list[tuple[Results, str, str]
         return studies_at(Path(place.removeprefix("file://")))
     store = Results(place).pull()
     if not any(store.root.glob("studies/*/*/plan.json")):
-        raise ConfigError(f"no study at {place}. Give the URI that --results was given.")
+        raise ConfigError(f"{place} has no study. Give the URI of --results.")
     return [(store if sends else copy, name, preset) for copy, name, preset in studies_at(store.root)]

@@ -1,5 +1,6 @@
-"""A number of a bundle beside the same number of runs that were made here: bit-equal, within the spread of
-runs, or different.
+"""Compare a published number with the same number of local runs, for `recstudy reproduce`.
+
+The verdict is bit-equal, within the run-to-run spread, different, or undecided.
 """
 
 from collections import Counter
@@ -25,14 +26,21 @@ COLUMNS = ("label", "weight", "run", "value")
 
 
 def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
-    """Return the runs behind a cell or a claim, or, without a name, all finished runs with their scores.
+    """Return the runs of a cell or a claim.
+
+    Args:
+        records: The records of the study.
+        name: TABLE:ROW:COLUMN of a cell, or the beginning of a claim. If empty, all finished runs are
+            returned
+            with their main score.
 
     Returns:
-        A title, and a row for each run: the `label` of its variant, the variant's `weight` in the number,
-            `run`, `value`.
+        A title, and a row for each run: the `label` of its variant, the `weight` of the variant in the
+        number,
+            the id `run`, and the `value`.
 
     Raises:
-        ConfigError: There is no such cell or claim, or no finished run is behind it.
+        ConfigError: There is no such cell or claim, or it has no finished run.
     """
     claims = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
     matches = [row for row in claims if name and row.label.lower().startswith(name.lower())]
@@ -58,22 +66,20 @@ def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
         counts = Counter(row.label for row, _ in values)
         runs = [(row.label, counts[row.label] / len(values), row.id, float(value)) for row, value in values]
     elif name:
-        known = choices(repr(row.label) for row in claims) or "none"
-        raise ConfigError(
-            f"no claim begins with {name!r}: there are {known}. A cell is named TABLE:ROW:COLUMN"
-        )
+        labels = choices(repr(row.label) for row in claims) or "none"
+        raise ConfigError(f"No claim begins with {name!r}. Claims: {labels}. Name a cell as TABLE:ROW:COLUMN")
     else:
         ranked = [score for score, definition in METRICS.items() if definition.ranks]
         for row in rows:
             scores = (row.value(score) for score in (*ranked, *row.measured))
             runs += [(row.label, 1.0, row.id, float(score)) for score in scores if score is not None][:1]
     if not runs:
-        raise ConfigError(f"no finished run is behind {name or 'this study'}: there is nothing to run again")
+        raise ConfigError(f"{name or 'this study'} has no finished run, so there is nothing to reproduce")
     return title, pd.DataFrame(runs, columns=COLUMNS)
 
 
 def price(records: StudyRecords, runs: Collection[str]) -> str:
-    """Return what the runs took where they were made."""
+    """Return the wall time and the machines of published runs in words."""
     rows = [row for row in distinct(records.rows) if row.id in runs]
     seconds = sum(row.value("seconds") or 0.0 for row in rows)
     return f"{plural(len(rows), 'published run')} took {duration(seconds)} on {_machines(rows)}"
@@ -81,19 +87,28 @@ def price(records: StudyRecords, runs: Collection[str]) -> str:
 
 def _machines(rows: Iterable[Row]) -> str:
     machines: dict[str, None] = {}
-    for made in (row.provenance for row in rows):
-        threads = f" of {plural(made.threads, 'thread')}" if made.threads else ""
-        machine = made.hardware.gpu or made.hardware.cpu or "an unknown machine"
-        machines[f"{machine}, {plural(made.workers, 'worker')}{threads}"] = None
+    for provenance in (row.provenance for row in rows):
+        threads = f" of {plural(provenance.threads, 'thread')}" if provenance.threads else ""
+        machine = provenance.hardware.gpu or provenance.hardware.cpu or "an unknown machine"
+        machines[f"{machine}, {plural(provenance.workers, 'worker')}{threads}"] = None
     return choices(machines)
 
 
-def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
-    """Print the values of the runs on both sides and what follows; return whether they differ."""
+def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> bool:
+    """Print published and local values with a verdict for each number.
+
+    Args:
+        theirs: The published records.
+        ours: The local records.
+        name: The number, as in `read_number`.
+
+    Returns:
+        Whether any number differs significantly.
+    """
     title, published = read_number(theirs, name)
-    made = read_number(here, name)[1]
-    labels = [label for label in published["label"].unique() if label in set(made["label"])]
-    sides = [frame.groupby("label") for frame in (published, made)]
+    local_frame = read_number(ours, name)[1]
+    labels = [label for label in published["label"].unique() if label in set(local_frame["label"])]
+    sides = [frame.groupby("label") for frame in (published, local_frame)]
     table = Table("variant", "theirs", "here", box=None)
     for label in labels:
         table.add_row(
@@ -101,25 +116,31 @@ def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
             *(" ".join(f"{value:.6g}" for value in side.get_group(label)["value"]) for side in sides),
         )
     console().print(table)
-    before, after = ({row.id: row for row in records.rows if row.result} for records in (theirs, here))
-    common = before.keys() & after.keys()
-    same = sum(_untimed(before[run]) == _untimed(after[run]) for run in common)
-    machines = f"theirs on {_machines(before.values())}, here on {_machines(after.values())}"
-    if common and same == len(common):
-        say(f"Bit-equal: every metric of {plural(same, 'run')} is the same to the last digit; {machines}.")
+    published_rows, local_rows = (
+        {row.id: row for row in records.rows if row.result} for records in (theirs, ours)
+    )
+    common = published_rows.keys() & local_rows.keys()
+    equal_count = sum(_untimed(published_rows[run]) == _untimed(local_rows[run]) for run in common)
+    machines = f"theirs on {_machines(published_rows.values())}, here on {_machines(local_rows.values())}"
+    if common and equal_count == len(common):
+        say(
+            f"Bit-equal: every metric of {plural(equal_count, 'run')} is the same to the last digit;"
+            f" {machines}."
+        )
         return False
     if common:
         say(
-            f"Not bit-equal: {same} of {plural(len(common), 'run')} gave every metric to the last digit;"
-            f" {machines}."
+            f"Not bit-equal: {equal_count} of {plural(len(common), 'run')} have the same metrics to the last"
+            f" digit; {machines}."
         )
         groups = [
             {(row.provenance.workers, row.provenance.threads) for row in rows.values()}
-            for rows in (before, after)
+            for rows in (published_rows, local_rows)
         ]
         if groups[0] != groups[1]:
-            say("The last digits agree for equal workers and threads only, and these differ.")
+            say("Bit-equal runs need the same number of workers and threads. These numbers differ.")
     is_different = False
+    # Without a name each variant is tested; the level is adjusted for their number (Bonferroni).
     numbers = [labels] if name else [[label] for label in labels]
     for number in numbers:
         terms = []
@@ -128,7 +149,7 @@ def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
             fit, weight = Fit(dict(enumerate(values))), sides[0].get_group(label)["weight"].iloc[0]
             terms += [(weight, fit.weighted(1)), (-weight, fit.weighted(0))]
         estimate = contrast(terms, 1 - ALPHA / len(numbers))
-        verdict, words = "Undecided", "; so few seeds give no spread, --fresh-seeds adds some"
+        verdict, words = "Undecided", "; there are too few seeds for an interval. Add some with --fresh-seeds"
         if estimate.interval is not None:
             low, high = estimate.interval
             verdict = "Within run-to-run spread" if low <= 0 <= high else "Different"
@@ -139,5 +160,5 @@ def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
 
 
 def _untimed(row: Row) -> dict[str, object]:
-    """Return the metrics of a run, without times."""
+    """Return the metrics of a run without those that measure time, which differ between machines."""
     return {name: value for name, value in row.result_or_empty.metrics.items() if not metric(name).timed}

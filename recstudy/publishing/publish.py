@@ -1,9 +1,8 @@
-"""`recstudy publish`: a study as a bundle. It is verified before it appears, and has the same bytes each
-time.
+"""`recstudy publish`: write the bundle of a study.
 
-The records are copied without what is private (`scrub.py`), the report is written from these copies, and
-everything is then read as a stranger reads it. Images, captions and puzzles of a data set are left out unless
-they were generated or the user asks for them: their licence is not known here.
+Records are copied without private data (`scrub.py`), the report is written from the copies, and the bundle is
+verified before it appears. The same study always gives the same bytes. Images, captions and puzzles of data
+sets are omitted unless they were generated or the user includes them, because their licence is unknown.
 """
 
 import json
@@ -46,16 +45,25 @@ RECORDS = (
 ANSWERS = "answers.npz"
 CAPTIONS = "answers with captions of a data set, without which metrics are not recomputed"
 ITEMS = "items of data sets (images, captions, puzzles, traces of them)"
-MADE = (1980, 1, 1, 0, 0, 0)  # the date of every file in a zip: the first one that the format has
-PACKED = (".npz", ".png", ".pdf", ".gif")  # compressed already
-LIBRARY = re.compile(r'<script type="application/octet-stream".*?</script>', re.S)  # Plotly in a page
+ZIP_DATE = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # the date of every file in a zip, so that its bytes are reproducible: the earliest of the format
+PACKED = (".npz", ".png", ".pdf", ".gif")  # already compressed
+LIBRARY = re.compile(
+    r'<script type="application/octet-stream".*?</script>', re.S
+)  # the Plotly library in a page
 
 
 def publish(
     results: Results,
     name: str,
     preset: str,
-    out: Path,
+    folder: Path,
     *,
     data: bool = False,
     authors: Sequence[str] = (),
@@ -64,29 +72,29 @@ def publish(
     allowed: Sequence[str] = (),
     trust: bool = False,
 ) -> list[str]:
-    """Write a study's bundle as the folder `out` and as `out`.zip.
+    """Write the bundle of a study as a folder and as a zip with the same name.
 
     Args:
         results: The results folder.
-        name: The study.
-        preset: Its preset.
-        out: The new folder.
-        data: Also write items of data sets (images, captions, puzzles) that were not generated.
-        authors: The authors in CITATION.cff.
+        name: The name of the study.
+        preset: The name of the preset's folder.
+        folder: The new folder.
+        data: Include items of data sets (images, captions, puzzles) that were not generated.
+        authors: The names of the authors for CITATION.cff.
         licence: An SPDX name or an address.
-        study: The study's file, if its command does not name it.
+        study: The study file, if the study's command does not name it.
         allowed: Names of hosts or users that may be published.
-        trust: Import the modules that the study names, to draw its own parts.
+        trust: Import the modules of the study to draw the parts that it defines.
 
     Returns:
-        A line for each kind of file that was left out.
+        One line for each kind of omitted file.
 
     Raises:
-        ConfigError: There is no such study, `out` exists, or something private is in what its author wrote.
-        StorageError: A record is damaged.
+        ConfigError: There is no such study, `folder` exists, or a text by the author contains private data.
+        StorageError: A record is damaged, or the bundle does not verify.
     """
-    packed = out.with_name(f"{out.name}.zip")
-    refuse_existing(out)
+    packed = folder.with_name(f"{folder.name}.zip")
+    refuse_existing(folder)
     refuse_existing(packed)
     record_look(results, name, preset)
     records = load_study(results, name, preset)
@@ -94,9 +102,9 @@ def publish(
     logs = (read_log(results.run(row.id).attempts, Attempt) for row in rows)
     hosts = {row.provenance.hardware.host for row in rows} | {line.host for log in logs for line in log}
     machine = private(results.root, hosts, allowed)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
-        root = Path(temporary) / out.name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+        root = Path(temporary) / folder.name
         left_out = copy_records(records, root / RESULTS, machine, data)
         code = {
             file: copy_code(plan, file, source, root / CODE / file)
@@ -130,25 +138,31 @@ def publish(
         refuse_private(root, machine)
         if differences := verify(Bundle(root)).differences:
             count = plural(len(differences), "difference")
-            raise StorageError(f"the bundle would not verify ({count}): {differences[0]}")
+            raise StorageError(f"the bundle does not verify ({count}): {differences[0]}")
         write_zip(root, root.with_name(packed.name))
         root.with_name(packed.name).replace(packed)
-        root.replace(out)
+        root.replace(folder)
     return [*about.left_out]
 
 
 def find_code(plan: PlanRecord, study: Path | None) -> dict[str, Path]:
-    """Return the study's file, its modules and the other files that the plan names, by their paths below
-    `code`.
+    """Return the study file and the user files of the plan.
+
+    Args:
+        plan: The plan of the study.
+        study: The study file. By default it is found by the study's command.
+
+    Returns:
+        Path below `code` -> the file.
     """
     if study is None:
         scripts = (Path(word) for word in plan.command.split() if word.endswith(".py"))
-        named = (
+        candidates = (
             file
             for file in scripts
             if file.is_file() and plan.study in file.read_text(encoding="utf-8", errors="replace")
         )
-        study = next(named, None) or shipped().get(plan.study)
+        study = next(candidates, None) or shipped().get(plan.study)
     sources = [
         *([study.resolve()] if study else []),
         *(Path(plugin["file"]) for plugin in plan.plugins if plugin["file"]),
@@ -165,10 +179,10 @@ def find_code(plan: PlanRecord, study: Path | None) -> dict[str, Path]:
 
 
 def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
-    """Copy a file of the study as it is; return whether it is as the study was planned, in words."""
+    """Copy a user file, and return in words whether it changed since the study was planned."""
     if not source.is_file():
         raise ConfigError(
-            f"{name}, a file of the study, is not at {source}. Bring it back, or run the study again."
+            f"{name}, a file of the study, is missing at {source}. Restore it, or run the study again."
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(source.read_bytes())
@@ -178,12 +192,20 @@ def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
 
 
 def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool) -> Counter[str]:
-    """Copy the records of a study and its runs without what is private; return how many files were left out,
-    by reason.
+    """Copy the records of a study and its runs without private data.
+
+    Args:
+        records: The records of the study.
+        root: The new results folder.
+        machine: The private data to remove.
+        data: Include items of data sets that were not generated.
+
+    Returns:
+        Reason -> number of omitted files.
     """
     plan, results, copies = records.plan, records.results, Results(root)
     left_out: Counter[str] = Counter()
-    captions: dict[int, bool] = {}  # variant -> whether its answers have captions that may not be copied
+    captions: dict[int, bool] = {}  # variant -> whether its answers contain captions that must be omitted
     copy = partial(copy_record, machine=machine)
     copy(results.root / MARKER, root)
     for file in _regular_files(results.study(plan.study, plan.folder)):
@@ -198,9 +220,9 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
         folder, target = results.run(run_id), copies.run(run_id).path
         results.fetched(folder.answers)
         may_copy = data or variant in records.synthetic
-        if variant not in captions:  # the answers of its other seeds are on the same data
-            kept = None if may_copy else records.program.answers(folder.answers)
-            captions[variant] = bool(kept and kept.answers.references)
+        if variant not in captions:  # one seed suffices, because all seeds use the same data
+            saved_answers = None if may_copy else records.program.answers(folder.answers)
+            captions[variant] = bool(saved_answers and saved_answers.answers.references)
         for file in _regular_files(folder.path):
             if file.name == ANSWERS and captions[variant]:
                 left_out[CAPTIONS] += 1
@@ -210,12 +232,12 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
                 left_out[ITEMS] += 1
         for file in sorted(folder.path.glob(f"{ARCHIVE_PREFIX}-*/result.json")):
             copy(file, target / file.parent.name)
-    record_look(copies, plan.study, plan.folder)  # if nothing can be written in the results folder
+    record_look(copies, plan.study, plan.folder)  # the results folder itself may be read-only
     return left_out
 
 
 def copy_record(file: Path, folder: Path, machine: Private) -> None:
-    """Copy a file of records into a folder: arrays as they are, JSON and logs without what is private."""
+    """Copy a file of records into a folder: arrays unchanged, JSON and logs without private data."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / file.name
     try:
@@ -235,25 +257,30 @@ def copy_record(file: Path, folder: Path, machine: Private) -> None:
 
 
 def refuse_private(root: Path, machine: Private) -> None:
-    """Refuse (ConfigError) what is private and was not removed, because the study's author wrote it."""
+    """Refuse a bundle with private data in texts by the author, which are never changed.
+
+    Raises:
+        ConfigError: There is such data. The message names the file and the line.
+    """
     for file in (file for folder in (RESULTS, CODE, ".") for file in sorted((root / folder).rglob("*"))):
         if file.is_dir() or file.suffix in (*PACKED, ".js"):
             continue
         text = LIBRARY.sub("", file.read_text(encoding="utf-8", errors="replace"))
         if match := machine.remaining(text):
-            what, start = match
+            private_text, start = match
+            line = text.count("\n", 0, start) + 1
             raise ConfigError(
-                f"{file.relative_to(root)}, line {text.count(chr(10), 0, start) + 1}, names {what!r}, which"
-                " is of this machine or a secret. Take it out of the study and run its command again, or"
-                " pass --allow for a name that may be published."
+                f"{file.relative_to(root)}, line {line}, contains {private_text!r}, which identifies this"
+                " machine or is a secret. Remove it from the study and run the study's command again, or allow"
+                " a name with --allow."
             )
 
 
 def write_zip(folder: Path, file: Path) -> None:
-    """Write a zip whose bytes follow from the files alone."""
+    """Write a zip whose bytes depend only on the files."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            entry = zipfile.ZipInfo((Path(folder.name) / path.relative_to(folder)).as_posix(), MADE)
+            entry = zipfile.ZipInfo((Path(folder.name) / path.relative_to(folder)).as_posix(), ZIP_DATE)
             entry.external_attr, entry.create_system = (stat.S_IFREG | 0o644) << 16, 3
             archive.writestr(
                 entry,
@@ -267,5 +294,5 @@ def _write_json(file: Path, values: Any) -> None:
 
 
 def _regular_files(folder: Path) -> list[Path]:
-    """Return the files in a folder without links, which would bring in files from elsewhere."""
+    """Return the regular files in a folder. Links are skipped, because they may lead outside."""
     return [Path(entry.path) for entry in entries(folder) if entry.is_file(follow_symlinks=False)]

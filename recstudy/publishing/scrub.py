@@ -1,11 +1,11 @@
-"""Removing from records what identifies the machine and the account that made them: the same text each time.
+"""Remove from records what identifies a machine or an account. `publish.py` copies records through it.
 
-    absolute paths          `.../name`: the last part alone
-    hosts, users            `(name)` in texts that programs wrote, such as errors; fields that name them are emptied
-    secrets                 `(secret)`: values of variables with such names, and what looks like a token or a password
+    absolute paths    become `.../name` hosts, users      become `(name)` in texts by programs, such as
+    errors; fields with them are emptied secrets           become `(secret)`: values of variables with such
+    names, and texts like tokens or passwords
 
-What an author wrote (code, labels, questions) is not changed: `remaining` finds what is private in it, and it
-is refused.
+Texts by the author (code, labels, questions) are not changed. `Private.remaining` finds private data in them,
+and `publish.py` then refuses the bundle.
 """
 
 import getpass
@@ -19,9 +19,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-AWAY = ".../"  # begins a path that was removed, of which the last part is left
-PERSONAL = ("host", "process")  # fields that describe the machine alone
-WRITTEN = (
+PATH_PREFIX = ".../"  # replaces the folders of a path
+PERSONAL = ("host", "process")  # fields that only describe the machine
+PROGRAM_FIELDS = (
     "error",
     "traceback",
     "calls",
@@ -30,17 +30,17 @@ WRITTEN = (
     "unavailable",
     "source",
     "why_missing",
-)  # fields that programs write
-COMMAND = re.compile(  # variables before a command, and options that name places of a machine
+)  # fields with texts by programs
+COMMAND = re.compile(  # variables before a command, and options with paths of a machine
     r"^(?:[A-Z_][A-Z0-9_]*=\S+\s+)+|\s*--(?:results|address|data|log|init-from|optuna-storage)(?:=\S+|(?:\s+(?!--)\S+)*)(?!\S)"
 )
-# variables with secrets
+# Names of environment variables with secrets.
 NAMING = re.compile(r"(TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH)", re.I)
-GENERIC = re.compile(  # names that are also words
+GENERIC = re.compile(  # names that are common words
     r"root|users?|admin|ubuntu|debian|runner|jovyan|nobody|(local)?host|docker|node|worker|test|data|home",
     re.I,
 )
-LEAST = 4  # characters of a name; shorter ones would be found in words
+MIN_LENGTH = 4  # shortest name that is removed; shorter ones would also match parts of words
 
 PATH = (
     r"(?<![\w.:/\\<~-])(?:file://)?(?:~[\w.-]*)?(?:(?:/[\w.@+=,~%-]+){2,}|/(?:home|root|tmp|data|mnt|media|opt|srv|usr|var|etc"
@@ -54,50 +54,63 @@ SECRET = re.compile(
     r"|(?P<bearer>\bbearer\s+)[\w.~+/=-]{8,}",
     re.I,
 )
-# in any text
+# Patterns that no published text may contain.
 REFUSED = r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|ghp|glpat)[_-][A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b"
 
 
 @dataclass(frozen=True)
 class Private:
-    """What must not be in a bundle, literally.
+    """The private texts that a bundle must not contain.
 
     Args:
         places: Folders, the longest first.
-        names: Hosts and users, which are found as words.
-        secrets: Values.
+        names: Hosts and users, which are matched as whole words.
+        secrets: Values of secrets.
     """
 
     places: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
-    def text(self, text: str, written: bool = False) -> str:
-        """Return a text without it; `written` by a program, so that names in it are those of machines and
-        accounts.
+    def text(self, text: str, by_program: bool = False) -> str:
+        """Return a text without private data.
+
+        Args:
+            text: The text.
+            by_program: Whether a program wrote it. Only then are names replaced, because in a text by an
+                author
+                the same word can mean something else.
         """
         for secret in self.secrets:
             text = text.replace(secret, "(secret)")
         text = SECRET.sub(
             lambda match: (match["before"] or match["named"] or match["bearer"] or "") + "(secret)", text
         )
-        text = self._paths.sub(lambda match: AWAY + match[0].rstrip("/").rpartition("/")[2], text)
-        if written:
+        text = self._paths.sub(lambda match: PATH_PREFIX + match[0].rstrip("/").rpartition("/")[2], text)
+        if by_program:
             text = re.sub(r"\b[\w.-]+@(?=[\w-]+)", "(user)@", text)
             text = self._names.sub("(name)", text)
         return text
 
-    def values(self, value: Any, key: str = "", written: bool = False) -> Any:
-        """Return JSON values without it, at any depth; the names of fields stay."""
-        written = written or key in WRITTEN
+    def values(self, value: Any, key: str = "", by_program: bool = False) -> Any:
+        """Return JSON values without private data at any depth. Keys stay.
+
+        Args:
+            value: The JSON value.
+            key: Its key, which decides about the kind of text.
+            by_program: Whether a program wrote it.
+        """
+        by_program = by_program or key in PROGRAM_FIELDS
         if key in PERSONAL and isinstance(value, str | int):
             return "" if isinstance(value, str) else None
         if isinstance(value, str):
-            return self.text(COMMAND.sub("", value), True) if key == "command" else self.text(value, written)
+            return (
+                self.text(COMMAND.sub("", value), True) if key == "command" else self.text(value, by_program)
+            )
         if isinstance(value, dict):
-            cleaned = {name: self.values(item, name, written) for name, item in value.items()}
+            cleaned = {name: self.values(item, name, by_program) for name, item in value.items()}
             return {name: item for name, item in cleaned.items() if item is not None or value[name] is None}
-        return [self.values(item, "", written) for item in value] if isinstance(value, list) else value
+        return [self.values(item, "", by_program) for item in value] if isinstance(value, list) else value
 
     @cached_property
     def _paths(self) -> re.Pattern[str]:
@@ -112,7 +125,7 @@ class Private:
         return _any_of((*self.secrets, *self.places, *self.names), REFUSED)
 
     def remaining(self, text: str) -> tuple[str, int] | None:
-        """Return the first private thing in a text, and where it begins; a secret is not repeated."""
+        """Return the first private text and its position, or None. A secret itself is not returned."""
         match = self._refused.search(text)
         return match and (
             "a secret of this machine's environment" if match[0] in self.secrets else match[0],
@@ -121,7 +134,7 @@ class Private:
 
 
 def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Private:
-    """Return what is private to this machine and account, and to the hosts that records name.
+    """Return the private texts of this machine and account, and of the hosts in the records.
 
     Args:
         root: The results folder.
@@ -130,11 +143,11 @@ def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Pr
     """
     places = {str(root), str(root.resolve()), str(Path.cwd())}
     names = {socket.gethostname(), os.environ.get("USER", ""), *hosts}
-    with suppress(Exception):  # an account without a home or a name
+    with suppress(Exception):  # the account may have no home or no name
         places.add(str(Path.home()))
         names.add(getpass.getuser())
     names |= {name.partition(".")[0] for name in names}
-    names = {name for name in names if len(name) >= LEAST and not GENERIC.fullmatch(name)} - set(allowed)
+    names = {name for name in names if len(name) >= MIN_LENGTH and not GENERIC.fullmatch(name)} - set(allowed)
     secrets = {
         value
         for name, value in os.environ.items()
@@ -143,8 +156,8 @@ def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Pr
     deep_places = {place for place in places if place.count("/") > 1}
     return Private(
         *(
-            tuple(sorted(found, key=lambda text: (-len(text), text)))
-            for found in (deep_places, names, secrets)
+            tuple(sorted(texts, key=lambda text: (-len(text), text)))
+            for texts in (deep_places, names, secrets)
         )
     )
 

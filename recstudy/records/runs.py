@@ -145,7 +145,7 @@ class Row:
         return float(value)
 
     @property
-    def paid(self) -> float:
+    def wall_seconds(self) -> float:
         """Wall time of training and final evaluation in seconds. Older records lack the evaluation."""
         return float(
             sum(self.result_or_empty.cost.get(name) or 0.0 for name in ("seconds", "evaluation_seconds"))

@@ -57,7 +57,7 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
     """
     means = []
     for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
-        uses = [(row.number(name), row.paid) for row in rows if row.value(name) is not None]
+        uses = [(row.number(name), row.wall_seconds) for row in rows if row.value(name) is not None]
         if uses:
             means.append(
                 words.format(sum(use * paid for use, paid in uses) / (sum(paid for _, paid in uses) or 1.0))
@@ -72,7 +72,7 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
         hours = 0.0
         for row in on_gpu:
             share = configs[row.variant].get("resources.gpus") or 1.0
-            hours += row.paid * row.provenance.workers * float(str(share)) / 3600
+            hours += row.wall_seconds * row.provenance.workers * float(str(share)) / 3600
         facts.append(f"{hours:,.3g} GPU hours")
         facts += (
             [f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour"] if price else []
@@ -211,7 +211,7 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
 def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, str]]:
     """Return the compute of the runs and the machines, and the cost if a GPU hour has a price."""
     runs = distinct(records.rows)
-    seconds = sum(row.paid for row in runs)
+    seconds = sum(row.wall_seconds for row in runs)
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
     stopped = sum(row.status == "stopped" for row in runs)
     compute = f"{duration(seconds)} of runs{'' if records.is_own else f', {flops(pflop)}'}"

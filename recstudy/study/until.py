@@ -225,7 +225,9 @@ def _hours(rows: Sequence[Row], wall: bool) -> float | None:
     """Average the hours of a variant's finished runs, on the wall with their evaluation, or of their devices
     in training.
     """
-    seconds = [row.paid if wall else float(row.value("device_seconds") or 0.0) for row in rows if row.result]
+    seconds = [
+        row.wall_seconds if wall else float(row.value("device_seconds") or 0.0) for row in rows if row.result
+    ]
     return sum(seconds) / len(seconds) / 3600 if seconds else None
 
 

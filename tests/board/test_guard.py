@@ -92,12 +92,12 @@ def test_an_address_may_have_any_number_of_fields(url, caplog):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.1.2.3", "board.example"])
 def test_a_public_address_wants_a_token(host):
     assert not is_local(host)
-    with pytest.raises(ConfigError, match=r"lets others read the results: give a --token"):
+    with pytest.raises(ConfigError, match=r"lets others read the results. Give a --token"):
         check(host, "")
 
 
 def test_a_short_token_and_a_link_that_is_no_address_are_refused(results):
-    with pytest.raises(ConfigError, match=r"needs 16 characters or more, but has 15"):
+    with pytest.raises(ConfigError, match=r"needs at least 16 characters, but has 15"):
         check("0.0.0.0", TOKEN[:15])
     check("0.0.0.0", TOKEN[:16])
     with pytest.raises(ConfigError, match=r"--link x=javascript:1 must be NAME=http"):

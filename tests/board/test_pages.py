@@ -98,7 +98,7 @@ def test_before_a_run_has_finished_the_time_left_is_of_training(tmp_path):
     write_json(results.study(*STUDY_KEY) / "plan.json", plan())
     assert (
         time_left(poll_folder(results.root).studies[STUDY_KEY])
-        == "12 runs to do; no estimate until a run finishes"
+        == "12 runs remaining; no estimate until a run finishes"
     )
 
 
@@ -163,9 +163,7 @@ def test_two_runs_are_overlaid(results):
     assert "Top-1 accuracy (%) 93.0 92.9" in words(page_sections["Metrics"])
     assert "train.batch_size 64 128" in words(page_sections["Settings that differ"])
     assert 'class="figure"' in page_sections["Learning curves"]
-    assert "an overlay has 2 to 12 runs" in page(
-        results.root, f"/compare/made_up/paper?run={run_id(0, 0)}", 404
-    )
+    assert "Select 2 to 12 runs" in page(results.root, f"/compare/made_up/paper?run={run_id(0, 0)}", 404)
 
 
 @pytest.mark.parametrize("write", [write_search, write_caption_study, write_chest])
@@ -207,7 +205,7 @@ def test_missing_page_is_reported(results, path):
     text = page(results.root, path, 404)
 
     assert "root:" not in text
-    assert path == "/x" or re.search("no run|no study|Not Found", text)
+    assert path == "/x" or re.search("No study|Not Found", text)
 
 
 def test_hostile_words_are_text_on_every_page(tmp_path):

@@ -35,6 +35,6 @@ def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(
         refused, served_page = client.get("/").text, client.get(study).text
 
     assert ("71.2" in old_page, "71.2" in new_page) == (False, True)
-    problem = "These results are older than the store, which cannot be read: the store does not answer"
+    problem = "The store cannot be read, so these results may be old: the store does not answer"
     assert [problem in page for page in (fine, refused, client.get("/").text)] == [False, True, False]
     assert "71.2" in served_page

@@ -60,7 +60,7 @@ def test_a_bundle_verifies(published):
             "results/runs/*/config.json",
             r'"depth": \d',
             '"depth": 3',
-            r"config.json: the settings of run \w+ are those of run \w+",
+            r"config.json: the settings of run \w+ give the id \w+",
         ),
         (
             "results/runs/*/result.json",

@@ -167,7 +167,7 @@ def test_private_words_in_the_authors_text_are_refused_and_not_rewritten(tmp_pat
     results = write_study(tmp_path / "results", study)
     write_configs(results, study)
 
-    with pytest.raises(ConfigError, match=r"plan.json, line \d+, names 'annabel'"):
+    with pytest.raises(ConfigError, match=r"plan.json, line \d+, contains 'annabel'"):
         publish(results, "told", "quick", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert not [path for path in tmp_path.iterdir() if path.name != "results"]
@@ -191,8 +191,8 @@ def test_private_words_in_the_authors_text_are_refused_and_not_rewritten(tmp_pat
     ],
 )
 def test_private_words_are_redacted_from_a_text(text, redacted):
-    assert Private().text(text, written=True) == redacted
-    assert Private().text(redacted, written=True) == redacted
+    assert Private().text(text, by_program=True) == redacted
+    assert Private().text(redacted, by_program=True) == redacted
 
 
 def test_names_that_are_words_are_no_names(monkeypatch):

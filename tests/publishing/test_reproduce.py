@@ -63,16 +63,16 @@ def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
 
     output = reproduce(sealed(bundle), "depths:1:2", code=1)
 
-    assert "Not bit-equal: 0 of 2 runs gave every metric to the last digit" in output
+    assert "Not bit-equal: 0 of 2 runs have the same metrics to the last digit" in output
     assert ", 1 worker of 7 threads, here on " in output
-    assert "The last digits agree for equal workers and threads only, and these differ." in output
+    assert "Bit-equal runs need the same number of workers and threads. These numbers differ." in output
     assert (
         "Different: depths, row '1 latent step', column 'NLL (nats)': here minus theirs -40 [-40." in output
     )
 
 
 def test_a_missing_number_or_claim_is_refused(published_once, reproduce, tmp_path):
-    assert "no claim begins with 'three'" in reproduce(published_once, "three", code=2)
+    assert "No claim begins with 'three'" in reproduce(published_once, "three", code=2)
     assert "no table 'depth9'" in reproduce(published_once, "depth9:1:1", code=2)
     assert not (tmp_path / "reproduced").exists()
 

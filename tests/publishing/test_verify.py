@@ -17,7 +17,7 @@ from recstudy.errors import StorageError
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed, rounding_errors, unpacked
 from recstudy.publishing import Bundle
-from recstudy.publishing.bundle import opened, sha256_of
+from recstudy.publishing.bundle import open_bundle, sha256_of
 from recstudy.publishing.verify import NOT_CHECKED, page_differences, table_differences, verify
 
 
@@ -33,8 +33,8 @@ def test_a_bundle_as_it_was_published_differs_in_nothing(published_once, capsys)
     for part in (
         "the ids of 4 runs",
         "metrics of 4 runs by",
-        "CSV files by",
-        "other files of the report by",
+        "CSV files: numbers",
+        "other files of the report: text",
         "Nothing differs",
     ):
         assert part in output
@@ -83,7 +83,7 @@ RECORDED = {
     "a claim's margin": (
         PLAN,
         r'("margin": 0\.)(\d)()',
-        f"{PLAN}: the claim 'two latent steps help' is not as it was dated",
+        f"{PLAN}: the claim 'two latent steps help' changed after it was dated",
     ),
 }
 
@@ -142,13 +142,13 @@ ATTACKS = {
         RESULT,
         r'"commits": \[[^\]]*\]',
         '"commits": ["beef"]',
-        "its commits and changes are not those in attempts.jsonl",
+        "its commits and changes differ from attempts.jsonl",
     ),
     "a metric of the training set": (
         RESULT,
         r'("train_top1_accuracy": )\d',
         r"\g<1>9",
-        "train_top1_accuracy (4 runs): it does not follow",
+        "train_top1_accuracy (4 runs): it cannot be computed from answers",
     ),
     "accuracy at another depth": (
         RESULT,
@@ -161,7 +161,7 @@ ATTACKS = {
         RESULT,
         r'("workers": )1',
         r"\g<1>2",
-        "Not checked: values in result.json alone, such as versions",
+        "Not checked: values that only result.json has, such as versions",
     ),
     "code": (
         "code/tiny.py",
@@ -258,7 +258,7 @@ def test_files_that_are_missing_new_or_changed_are_named(bundle):
         "code/tiny.py: is missing",
         "report/more.py: is not in",
         "CITATION.cff: is missing",
-        "README.md: is not as it was published",
+        "README.md: changed since it was published",
     ):
         assert line in differences
 
@@ -272,7 +272,7 @@ def test_of_a_report_that_another_version_has_drawn_the_csv_files_are_compared(b
     assert "another version of recstudy or its packages wrote them" in verification.unchecked[-1]
 
     changed(bundle, file := "report/tables/depths.md", PRINTED[file], next_digit)
-    assert "report/tables/depths.md: is not as it was published" in differences_of(bundle)
+    assert "report/tables/depths.md: changed since it was published" in differences_of(bundle)
     changed(bundle, file := "report/tables/depths.csv", PRINTED[file], next_digit)
     assert "report/tables/depths.csv, line " in differences_of(sealed(bundle))
 
@@ -349,7 +349,7 @@ def test_only_parts_defined_by_the_study_are_unchecked(tmp_path):
     (tmp_path / "published").mkdir()
     (tmp_path / "own_study.py").rename(tmp_path / "published" / "own_study.py")
     assert Bundle(tmp_path / "out").about.code == {"own_study.py": "as it was when the study was planned"}
-    assert "what a study defines itself is not imported (own_study)" in typed(*program, "verify", "out")
+    assert "the study's own code is not imported (own_study)" in typed(*program, "verify", "out")
 
     changed(tmp_path / "out", "report/tables/own.csv", PRINTED["report/tables/depths.csv"], next_digit)
     changed(tmp_path / "out", "code/own_study.py", "Mine", "Yours")
@@ -360,7 +360,7 @@ def test_only_parts_defined_by_the_study_are_unchecked(tmp_path):
     digests = [sha256_of(root / "own_study.py") for root in (tmp_path / "published", tmp_path / "out/code")]
     changed(tmp_path / "out", "results/studies/*/*/plan.json", *digests)
     output = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
-    assert "code/own_study.py: it has its SHA-256 in plan.json, but no run has recorded it" in output
+    assert "code/own_study.py: its SHA-256 is in plan.json, but no run has recorded it" in output
 
 
 # ---------------------------------------------------------------------------------------------------- zips of
@@ -380,7 +380,7 @@ def test_a_zip_writes_nothing_outside_of_its_folder(name, tmp_path):
     about.filename = name
     file = a_zip(tmp_path / "x.zip", (zipfile.ZipInfo("a/b"), b""), (about, b"0"))
 
-    with opened(file) as bundle, pytest.raises(StorageError, match="is no bundle"):
+    with open_bundle(file) as bundle, pytest.raises(StorageError, match="is no bundle"):
         verify(bundle)
     assert [path.name for path in tmp_path.iterdir()] == ["x.zip"]
     assert not Path("/out").exists()
@@ -390,7 +390,7 @@ def test_a_zip_that_would_fill_the_disk_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("recstudy.publishing.bundle.MOST_BYTES", 10_000)
     file = a_zip(tmp_path / "x.zip", *((zipfile.ZipInfo(f"a/{number}"), b"0" * 1000) for number in range(20)))
 
-    with pytest.raises(StorageError, match="larger than a bundle may be"), opened(file):
+    with pytest.raises(StorageError, match=r"is too large\. A bundle has at most"), open_bundle(file):
         pass
 
 
@@ -399,14 +399,14 @@ def test_a_zip_that_lies_about_its_sizes_is_refused(tmp_path):
     content = file.read_bytes()
     file.write_bytes(content.replace((4000).to_bytes(4, "little"), (40).to_bytes(4, "little")))
 
-    with pytest.raises(StorageError, match="cannot be unpacked"), opened(file):
+    with pytest.raises(StorageError, match="cannot be unpacked"), open_bundle(file):
         pass
 
 
 def test_a_link_in_a_folder_is_refused(bundle, tmp_path):
     (bundle / "results/runs/more").symlink_to(tmp_path)
 
-    with pytest.raises(StorageError, match="is a link or no file"):
+    with pytest.raises(StorageError, match="is a link or a special file"):
         verify(Bundle(bundle))
 
 
@@ -416,9 +416,7 @@ def test_folder_that_is_no_bundle_is_refused_in_one_line(tmp_path, capsys):
     for place in ("text.zip", "other.zip", "missing.zip"):
         with pytest.raises(SystemExit, match=r"^2$"):
             main(["verify", str(tmp_path / place)])
-        assert (
-            "is no bundle. Give a folder or a zip that `recstudy publish` wrote." in capsys.readouterr().err
-        )
+        assert "is no bundle. Give a folder or a zip from `recstudy publish`." in capsys.readouterr().err
 
 
 def test_a_study_s_name_that_leaves_the_bundle_is_refused(bundle):

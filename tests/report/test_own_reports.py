@@ -223,4 +223,4 @@ def test_a_metric_of_a_costs_name_is_the_programs(tmp_path):
 
     assert loaded.runs["seconds"].tolist()[:3] == [1000.0, 2000.0, 4000.0]
     assert loaded["results"].frame["column"].tolist()[:2] == ["Accuracy (%)", "Latency (ms)"]
-    assert all(row.paid < 100 for row in loaded.records.rows)
+    assert all(row.wall_seconds < 100 for row in loaded.records.rows)

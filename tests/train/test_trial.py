@@ -147,7 +147,7 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
             "status": "held",
             "by": f"process {os.getpid()} on {socket.gethostname()}",
         }
-        assert not RunFolder(Path(work.folder)).running_runs
+        assert not RunFolder(Path(work.folder)).has_begun
     assert run_trial(work, lambda line: None)["status"] == "done"
 
 
@@ -247,7 +247,7 @@ def test_no_file_is_written_in_place_of_an_unmounted_disk(disk):
         outcome = run_trial(work, lambda line: disk.unmount())
 
         assert (outcome["status"], outcome["class"]) == ("failed", "storage")
-        assert "Bring its file system back" in outcome["error"]
+        assert "Mount its file system again" in outcome["error"]
         assert list(disk.path.iterdir()) == []
 
 

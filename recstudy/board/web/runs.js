@@ -3,7 +3,7 @@ import DataTable, {set_or_remove_dark_class} from "/static/dt_bundle.js";
 
 const read = () => JSON.parse(document.getElementById("rows").textContent);
 const {columns, rows} = read();
-const place = document.getElementById("runs"), {most, run, compare} = place.dataset;
+const place = document.getElementById("runs"), {maxRuns, run, compare} = place.dataset;
 const text = DataTable.render.text().display;
 const link = (label, type, row) =>
   type === "display" ? `<a href="${run.replace("ID", encodeURIComponent(row[0]))}">${text(label)}</a>` : label;
@@ -39,7 +39,7 @@ for (const [name, value] of new URLSearchParams(location.search)) {  // a link t
   const values = value.split(",");
   table.column(`${name}:name`).search.fixed("address", cell => values.includes(cell));
 }
-const count = () => table.button(0).enable(chosen().length >= 2 && chosen().length <= most);
+const count = () => table.button(0).enable(chosen().length >= 2 && chosen().length <= maxRuns);
 table.on("select deselect", count).draw();
 count();
 document.addEventListener("update", () => {
