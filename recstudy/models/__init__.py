@@ -1,4 +1,4 @@
-"""Model families by name: what can be set. Importing this loads no torch; `config.build(...)` does."""
+"""Settings of the model families. Importing them does not load torch; `config.build(...)` does."""
 
 from recstudy.models.captioners import (
     CaptionTransformer,

@@ -1,8 +1,8 @@
-"""Models that write a caption, and the backbones that see the image for them: what can be set.
+"""Settings of the captioners and of their vision encoders.
 
-ImageHRM and ImageTRM are recursive: their networks stand in `networks/image_hrm.py`. Captioners without a
-recursion are the baseline of these two, and those that MicarVLMoE compares with:
-`networks/lstm_captioners.py` and `networks/transformer_captioners.py`.
+ImageHRM and ImageTRM are recursive; their networks are in `networks/image_hrm.py`. The other captioners are
+baselines of these two and of MicarVLMoE; their networks are in `networks/lstm_captioners.py` and
+`networks/transformer_captioners.py`.
 """
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.models.fuselip import Aligner, fits
+from recstudy.models.fuselip import Aligner, check_encoder
 from recstudy.plugins import named
 from recstudy.programs.settings import Config, Range
 
 if TYPE_CHECKING:
     from torch import nn
 
-LONGEST = 2048  # tokens of a caption: places that have a rotary angle
+LONGEST = 2048  # maximum number of tokens of a caption: positions with a rotary angle
 
 
 class Backbone(NamedTuple):
-    """A network from pixels to features, without its classifier."""
+    """A vision encoder: a network from pixels to features, without a classifier."""
 
     title: str
-    timm: str  # its name there; none for ours
-    features: int  # F
-    channels: int  # F of a place of its last map
+    timm: str  # name in timm; empty for recstudy's own
+    features: int  # F: features of an image
+    channels: int  # F: features of one position of the last feature map
     params: int
-    side: int | None  # pixels a side that it needs; None takes any
+    side: int | None  # required height and width in pixels; None for any size
 
 
 BackboneName = Literal["resnet18", "resnet101", "swin_t", "swin_b", "small", "fuselip"]
@@ -39,75 +39,75 @@ BACKBONES = {
     "swin_t": Backbone("Swin-T", "swin_tiny_patch4_window7_224", 768, 768, 27_519_354, 224),
     "swin_b": Backbone("Swin-B", "swin_base_patch4_window7_224", 1024, 1024, 86_743_224, 224),
     "small": Backbone("small CNN", "", 256, 64, 93_472, None),
-    "fuselip": Backbone("FuseLIP", "", 0, 0, 0, None),  # its sizes are fields
+    "fuselip": Backbone("FuseLIP", "", 0, 0, 0, None),  # its sizes are fields of `FuseLIP`
 }
 
 
 class FuseLIPBackboneConfig(Config):
-    """A FuseLIP encoder as the backbone. It is aligned on the captions of the training split before the
-    captioner is trained.
+    """A FuseLIP encoder as the vision encoder of a captioner.
 
-    With `tuned` of the captioner the encoder is then trained with the captioner, at its learning rate.
-    Otherwise it is frozen.
+    It is first aligned on the captions of the training split. If the captioner is `tuned`, the encoder is
+    then trained with it at its learning rate; otherwise it is frozen.
     """
 
-    revision: ClassVar[int] = 2  # gains, biases and the scale do not decay
+    revision: ClassVar[int] = 2  # no weight decay of gains, biases and the scale
 
     aligner: Aligner = Field(
-        Aligner(), description="the encoder, its image tokenizer, and how long that is trained"
+        Aligner(), description="the encoder, its image tokenizer, and the training of the tokenizer"
     )
     mode: Literal["prefix_causal", "image_only", "leaky"] = Field(
         "prefix_causal",
         description=(
-            "what stands at a token: the feature of the image and the tokens before; of the image alone; or"
-            " of the whole caption, which tells the answer (the bug of the ImageHRM/ImageTRM paper, to be"
-            " shown and not compared)"
+            "feature at each token: of the image and the tokens up to it; of the image only; or of the whole"
+            " caption, which contains the answer (the bug of the ImageHRM/ImageTRM paper, never compared)"
         ),
     )
-    epochs: int = Field(20, ge=1, description="of the alignment")
-    batch_size: int = Field(64, ge=2, description="pairs that are told apart at once")
-    learning_rate: float = Field(1e-3, gt=0)
+    epochs: int = Field(20, ge=1, description="epochs of the alignment")
+    batch_size: int = Field(64, ge=2, description="pairs per batch of the alignment")
+    learning_rate: float = Field(1e-3, gt=0, description="learning rate of the alignment")
 
 
 class CaptionModel(ModelConfig):
-    """A captioner's eyes. Defaults: the frozen ResNet-18 of ImageHRM/ImageTRM, pretrained on ImageNet."""
+    """A captioner's vision encoder. Default: the frozen, pretrained ResNet-18 of ImageHRM/ImageTRM."""
 
     outputs: ClassVar[tuple[str, ...]] = ("caption",)
 
     backbone: BackboneName = Field(
         "resnet18",
-        description="what sees the image: timm's networks; a small CNN of ours for 64x64 pixels; or FuseLIP",
+        description="vision encoder: a network of timm, recstudy's small CNN for 64x64 pixels, or FuseLIP",
     )
-    fuselip: FuseLIPBackboneConfig | None = Field(None, description="of the backbone 'fuselip'")
+    fuselip: FuseLIPBackboneConfig | None = Field(None, description="settings of the backbone 'fuselip'")
     weights: Literal["pretrained", "random"] = Field(
         "pretrained",
-        description="the backbone's, at the start: timm's of ImageNet, from the Hugging Face hub; or drawn",
+        description=(
+            "initial weights of the backbone: timm's for ImageNet, from the Hugging Face hub, or random ones"
+        ),
     )
     tuned: bool = Field(
-        False, description="train the backbone too; else it is frozen, and its features are computed once"
+        False,
+        description="whether the backbone is trained too; features of a frozen backbone are computed once",
     )
     decode: Literal["beam", "greedy", "official_quirk"] = Field(
         "beam",
         description=(
-            "how captions are written at test: beam search, the likeliest token, or MicarVLMoE's published"
-            " search"
+            "decoding at test: beam search, the most likely token, or the beam search of MicarVLMoE's"
+            " published code"
         ),
     )
-    beam: int = Field(3, ge=1, le=32, description="beams an image")
+    beam: int = Field(3, ge=1, le=32, description="number of beams per image")
     length_normalisation: float = Field(
-        0.0, ge=0, le=2, description="power of the length that a beam's score is divided by"
+        0.0, ge=0, le=2, description="exponent of the length that divides a beam's score"
     )
 
     @property
     def revised(self) -> int:
-        """One more for the search of MicarVLMoE, which wrote no PAD and no BOS and a token less."""
+        """The revision of what this model computes, which is part of the run id."""
+        # Revision 1 of MicarVLMoE's beam search wrote no PAD, no BOS and one token less.
         return self.revision + (self.decode == "official_quirk")
 
     @property
     def reads_features(self) -> bool:
-        """Return whether the network wants the frozen backbone's features, (B, F) or (B, places, F), in place
-        of pixels.
-        """
+        """Whether the network reads features (B, F) or (B, positions, F) of a frozen backbone, not pixels."""
         return not self.tuned and self.fuselip is None
 
     @property
@@ -116,24 +116,22 @@ class CaptionModel(ModelConfig):
 
     @property
     def leaks(self) -> bool:
-        """Return whether it is told what it is to say."""
+        """Whether the input contains the caption that the model must write."""
         return self.fuselip is not None and self.fuselip.mode == "leaky"
 
     @property
     def batch_norm(self) -> bool:
-        # Swin has layer norm, the small net group norm
+        # Swin has layer norm, and the small CNN has group norm.
         return self.tuned and self.backbone.startswith("resnet")
 
     @property
     def grid(self) -> int | None:
-        """Places a side at which the image's features stand, (B, grid x grid, F); None: the whole image's,
-        (B, F).
-        """
+        """Side of the grid of image features (B, grid x grid, F); None for one feature per image (B, F)."""
         return None
 
     @property
     def features(self) -> int:
-        """F: features of an image, or of one of its places."""
+        """F: number of features of an image, or of one position of the grid."""
         if self.fuselip is not None:
             return self.fuselip.aligner.encoder.dimensions[0]
         backbone = BACKBONES[self.backbone]
@@ -141,20 +139,15 @@ class CaptionModel(ModelConfig):
 
     @property
     def frozen_params(self) -> int:
-        """Parameters that take part and are not trained, beside those of the network."""
+        """The number of parameters of a frozen backbone, which the network does not have."""
         return 0 if self.tuned else BACKBONES[self.backbone].params
 
     @property
     def vision(self) -> str:
-        """Return what sees, such as `ResNet-18` for the paper's (pretrained and frozen) or `Swin-T, random,
-        tuned`.
-        """
+        """The title of the vision encoder: `ResNet-18` (pretrained and frozen), `Swin-T, random, tuned`."""
         if self.fuselip is not None:
-            return (
-                f"FuseLIP on {self.fuselip.aligner.tokenizer.name}"
-                + ", tuned" * self.tuned
-                + ", LEAKY" * self.leaks
-            )
+            title = f"FuseLIP on {self.fuselip.aligner.tokenizer.name}"
+            return title + ", tuned" * self.tuned + ", LEAKY" * self.leaks
         marks = [BACKBONES[self.backbone].title, "random" * (self.weights == "random"), "tuned" * self.tuned]
         return ", ".join(filter(None, marks))
 
@@ -176,21 +169,26 @@ class CaptionModel(ModelConfig):
                 f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {data.tokens:,}"
             )
         if (self.backbone == "fuselip") != (self.fuselip is not None):
-            raise ValueError("model.fuselip goes with model.backbone 'fuselip', and that with it")
+            raise ValueError(
+                "model.fuselip must be set with model.backbone 'fuselip', and left out with any other"
+                " backbone"
+            )
         if self.fuselip is not None and not self.recursive:
             raise ValueError("model.backbone 'fuselip' is for recursive captioners: image_hrm and image_trm")
         if self.fuselip is not None:
-            aligner, whole = self.fuselip.aligner, self.fuselip.mode != "image_only"
+            aligner = self.fuselip.aligner
             aligner.check(data)
-            fits(aligner.encoder, aligner.tokenizer, data, beside=aligner.tokenizer.codes if whole else 0)
+            # With 'image_only' the encoder reads the codes without the caption.
+            codes = 0 if self.fuselip.mode == "image_only" else aligner.tokenizer.codes
+            check_encoder(aligner.encoder, aligner.tokenizer, data, extra_tokens=codes)
             return
         if self.backbone == "small" and self.weights == "pretrained":
             raise ValueError(
-                "model.weights must be 'random' with model.backbone 'small', which nobody has trained"
+                "model.weights must be 'random' with model.backbone 'small', which has no pretrained weights"
             )
         if data.shape[0] != 3:
             raise ValueError(
-                f"model.backbone {self.backbone!r} needs images of 3 channels, but {data.title} has"
+                f"model.backbone {self.backbone!r} needs images with 3 channels, but {data.title} has"
                 f" {data.shape[0]}"
             )
         if backbone.side is not None and data.shape[1:] != (backbone.side, backbone.side):
@@ -209,23 +207,25 @@ class RecursiveCaptionModel(CaptionModel):
     width: int = Field(512, ge=2, description="d: dimensions of a token")
     heads: int = Field(8, ge=1, description="attention heads")
     expansion: int = Field(
-        4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s"
+        4,
+        ge=1,
+        description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up to a multiple of 256",
     )
     image_norm: bool = Field(
-        False, description="RMS-normalise E_v, so that image and token enter with the same scale"
+        False, description="whether E_v is RMS-normalised, so that image and token have the same scale"
     )
     halt_read: Literal["mean", "last"] = Field(
         "mean",
         description=(
-            "what the halting head reads: the mean over a caption's tokens, or its last one; HRM's first one"
-            " has seen no token but BOS"
+            "input of the halting head: the mean over a caption's tokens, or the last token; the first token,"
+            " which HRM reads, has seen only BOS"
         ),
     )
 
     halt_target: Literal["soft", "exact"] = Field(
         "soft",
         description=(
-            "halting is learned from the share of a caption's tokens that are right, or from all of them"
+            "target of halting: the share of a caption's correct tokens, or whether all of them are correct"
         ),
     )
 
@@ -241,15 +241,16 @@ class RecursiveCaptionModel(CaptionModel):
             )
         if self.image_norm and self.fuselip is not None:
             raise ValueError(
-                "model.image_norm must be false with model.backbone 'fuselip', whose features have a scale of"
-                " their own"
+                "model.image_norm must be false with model.backbone 'fuselip', whose features are already"
+                " scaled"
             )
 
 
 @FAMILIES.add("image_hrm")
 class ImageHRM(RecursiveCaptionModel):
-    """ImageHRM. Defaults: the paper's triple loop (a core of 20,447,232); `middle_cycles=0` is the dual one
-    (13,631,488).
+    """ImageHRM. Defaults: the paper's triple loop, whose core has 20,447,232 parameters.
+
+    `middle_cycles=0` is the dual loop with 13,631,488 parameters.
     """
 
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_hrm"
@@ -259,12 +260,12 @@ class ImageHRM(RecursiveCaptionModel):
     high_layers: Annotated[int, Range(1, 6)] = Field(2, ge=1, le=48, description="layers of f_H")
     middle_layers: Annotated[int, Range(1, 6)] = Field(2, ge=1, le=48, description="layers of f_M")
     low_layers: Annotated[int, Range(1, 6)] = Field(2, ge=1, le=48, description="layers of f_L")
-    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="C_H: H-updates a segment")
+    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="C_H: H-updates per segment")
     middle_cycles: Annotated[int, Range(1, 4)] = Field(
         2,
         ge=0,
         le=64,
-        description="C_M: M-updates before each H-update; 0 has no middle level: the dual loop",
+        description="C_M: M-updates before each H-update; 0 removes the middle level (the dual loop)",
     )
     low_cycles: Annotated[int, Range(1, 4)] = Field(
         2, ge=1, le=64, description="C_L: L-updates before each update of the level above"
@@ -272,13 +273,15 @@ class ImageHRM(RecursiveCaptionModel):
     top_down: Literal["literal", "chain", "full"] = Field(
         "chain",
         description=(
-            "what a level hears from above: nothing (the paper's Algorithm 1 as printed); the next level (its"
-            " text: H to M to L); or the sum of all levels"
+            "input of a level from above: nothing (the paper's Algorithm 1 as printed); the next higher level"
+            " (its text: H to M to L); or the sum of all higher levels"
         ),
     )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step",
-        description="through the last update of each level (the paper); the last high cycle; every update",
+        description=(
+            "updates with gradient: the last one of each level (paper); those of the last high cycle; or all"
+        ),
     )
 
     @property
@@ -287,31 +290,33 @@ class ImageHRM(RecursiveCaptionModel):
 
     @property
     def levels(self) -> dict[str, tuple[int, int]]:
-        """Cycles and layers of the levels there are, by name, the lowest first."""
-        every = {
+        """Cycles and layers of each level, by name, the lowest level first."""
+        levels = {
             "low": (self.low_cycles, self.low_layers),
             "middle": (self.middle_cycles, self.middle_layers),
             "high": (self.high_cycles, self.high_layers),
         }
-        return {name: (cycles, layers) for name, (cycles, layers) in every.items() if cycles}
+        return {name: (cycles, layers) for name, (cycles, layers) in levels.items() if cycles}
 
 
 @FAMILIES.add("image_trm")
 class ImageTRM(RecursiveCaptionModel):
-    """ImageTRM. Defaults: its paper's (a core of 6,815,744 parameters), with TRM's cycles, which it does not
-    print.
+    """ImageTRM. Defaults: the paper's settings (a core of 6,815,744 parameters), and TRM's cycles.
+
+    The paper does not state the numbers of cycles and latent steps.
     """
 
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_trm"
 
     family: Literal["image_trm"] = "image_trm"
-    layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
-    cycles: Annotated[int, Range(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
-    latent_steps: Annotated[int, Range(1, 8)] = Field(6, ge=1, le=64, description="n: z-updates a cycle")
+    layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the network")
+    cycles: Annotated[int, Range(1, 4)] = Field(3, ge=1, le=64, description="T: cycles per segment")
+    latent_steps: Annotated[int, Range(1, 8)] = Field(6, ge=1, le=64, description="n: z-updates per cycle")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "full_bptt",
         description=(
-            "through every update (paper); the last cycle (TRM's code); the last z- and the last y-update"
+            "updates with gradient: all (paper); those of the last cycle (TRM's code); or the last z- and the"
+            " last y-update"
         ),
     )
 
@@ -330,7 +335,7 @@ class ImageLSTM(CaptionModel):
     width: int = Field(512, ge=1, description="dimensions of a token and of the LSTM's state")
     image: Literal["merge", "inject"] = Field(
         "merge",
-        description="the image is added to every token (merge), or is the LSTM's first state (inject)",
+        description="input of the image: added to every token (merge), or the LSTM's initial state (inject)",
     )
 
     @property
@@ -339,31 +344,30 @@ class ImageLSTM(CaptionModel):
 
 
 class ReportModel(CaptionModel):
-    """A captioner of MicarVLMoE's tables. Its eyes by default: ResNet-101, pretrained on ImageNet, and
-    trained with the rest.
-    """
+    """A captioner of MicarVLMoE's tables. Default encoder: a ResNet-101 pretrained on ImageNet and tuned."""
 
-    named: ClassVar[str]  # as the paper's tables do
+    paper_name: ClassVar[str]  # name in the paper's tables
 
     backbone: BackboneName = Field(
-        "resnet101", description="what sees the image: timm's networks, or a small CNN of ours"
+        "resnet101", description="vision encoder: a network of timm, or recstudy's small CNN"
     )
     tuned: bool = Field(
-        True, description="train the backbone too; else it is frozen, and its features are computed once"
+        True,
+        description="whether the backbone is trained too; features of a frozen backbone are computed once",
     )
 
     @property
     def title(self) -> str:
-        """The paper's name, with what sees where that is not the paper's."""
-        usual = (self.backbone, self.weights, self.tuned) == ("resnet101", "pretrained", True)
-        return self.named if usual else f"{self.named} ({self.vision})"
+        """The paper's name, with the vision encoder if that is not the paper's."""
+        is_published = (self.backbone, self.weights, self.tuned) == ("resnet101", "pretrained", True)
+        return self.paper_name if is_published else f"{self.paper_name} ({self.vision})"
 
 
 @FAMILIES.add("show_tell")
 class ShowTell(ReportModel):
-    """Show and Tell. Defaults: MicarVLMoE's, a decoder of 4,175,336 parameters at 1,000 words."""
+    """Show and Tell. Defaults: MicarVLMoE's, with 4,175,336 decoder parameters for 1,000 words."""
 
-    named: ClassVar[str] = "ST"
+    paper_name: ClassVar[str] = "ST"
     network: ClassVar[str] = "recstudy.models.networks.lstm_captioners:ShowTellNetwork"
 
     family: Literal["show_tell"] = "show_tell"
@@ -372,38 +376,40 @@ class ShowTell(ReportModel):
 
 @FAMILIES.add("show_attend_tell")
 class ShowAttendTell(ReportModel):
-    """Show, Attend and Tell with soft attention. Defaults: MicarVLMoE's, a decoder of 11,781,608 parameters
-    at 1,000 words.
+    """Show, Attend and Tell with soft attention. Defaults: MicarVLMoE's, with 11,781,608 decoder parameters.
+
+    The count is for 1,000 words.
     """
 
-    named: ClassVar[str] = "SAT"
+    paper_name: ClassVar[str] = "SAT"
     network: ClassVar[str] = "recstudy.models.networks.lstm_captioners:ShowAttendTellNetwork"
     grid: ClassVar[int] = 14
 
     family: Literal["show_attend_tell"] = "show_attend_tell"
     width: int = Field(512, ge=1, description="dimensions of a word and of the LSTM's state")
-    attention: int = Field(512, ge=1, description="dimensions in which a state and a place are compared")
-    dropout: float = Field(0.5, ge=0, lt=1, description="on the state that the words are read from")
+    attention: int = Field(512, ge=1, description="hidden width of the additive attention")
+    dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate of the state that predicts the word")
     alpha_c: float = Field(
         1.0,
         ge=0,
         description=(
-            "weight of the doubly stochastic penalty: over a caption each place is looked at once; 0 is off"
+            "weight of the doubly stochastic penalty, with which the attention to each position sums to 1"
+            " over a caption; 0 turns it off"
         ),
     )
 
 
 class EncoderDecoderModel(ReportModel):
-    """An encoder over the places of an image and a decoder over the words."""
+    """An encoder over the positions of an image and a decoder over the words."""
 
     grid: ClassVar[int] = 7
 
-    width: int = Field(512, ge=2, description="dimensions of a word and of a place")
+    width: int = Field(512, ge=2, description="dimensions of a word and of a position")
     heads: int = Field(8, ge=1, description="attention heads")
-    layers: int = Field(3, ge=1, le=48, description="of the encoder, and of the decoder")
+    layers: int = Field(3, ge=1, le=48, description="layers of the encoder, and of the decoder")
     ffn_width: int = Field(2048, ge=1, description="hidden width of the feed-forward networks")
     dropout: float = Field(
-        0.1, ge=0, lt=1, description="on the embeddings, the attention weights, and in the layers"
+        0.1, ge=0, lt=1, description="dropout rate of the embeddings, the attention weights and the layers"
     )
 
     def check(self, data: DataConfig) -> None:
@@ -416,11 +422,12 @@ class EncoderDecoderModel(ReportModel):
 
 @FAMILIES.add("caption_transformer")
 class CaptionTransformer(EncoderDecoderModel):
-    """The transformer of Vaswani et al. Defaults: MicarVLMoE's, 24,143,336 parameters at 1,000 words without
-    the backbone.
+    """The transformer of Vaswani et al. Defaults: MicarVLMoE's, with 24,143,336 parameters.
+
+    The count is for 1,000 words, without the backbone.
     """
 
-    named: ClassVar[str] = "Transformer"
+    paper_name: ClassVar[str] = "Transformer"
     network: ClassVar[str] = "recstudy.models.networks.transformer_captioners:CaptionTransformerNetwork"
 
     family: Literal["caption_transformer"] = "caption_transformer"
@@ -428,12 +435,13 @@ class CaptionTransformer(EncoderDecoderModel):
 
 @FAMILIES.add("r2gen")
 class R2Gen(EncoderDecoderModel):
-    """R2Gen. Defaults: its published code, 36,218,344 parameters at 1,000 words without the backbone."""
+    """R2Gen. Defaults: its published code (36,218,344 parameters for 1,000 words, without the backbone)."""
 
-    named: ClassVar[str] = "R2Gen"
+    paper_name: ClassVar[str] = "R2Gen"
     network: ClassVar[str] = "recstudy.models.networks.transformer_captioners:R2GenNetwork"
 
     family: Literal["r2gen"] = "r2gen"
     ffn_width: int = Field(512, ge=1, description="hidden width of the feed-forward networks")
-    image_dropout: float = Field(0.5, ge=0, lt=1, description="on the projected features of the places")
+    image_dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate of the projected image features")
+
     slots: int = Field(3, ge=1, le=64, description="rows of the relational memory")

@@ -1,7 +1,7 @@
-"""Classifiers of images, with and without a recursion: what can be set.
+"""Settings of the image classifiers, recursive or not.
 
-The networks of the baselines stand in `networks/classifiers.py`, the equations of ViTRM in
-`networks/vitrm.py` and those of HRM for small images (HRM-Small-Images) in `networks/hrm_image.py`.
+The networks of the baselines are in `networks/classifiers.py`, ViTRM is in `networks/vitrm.py`, and HRM for
+small images (HRM-Small-Images) is in `networks/hrm_image.py`.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -11,8 +11,8 @@ from pydantic import Field
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.programs.settings import Range
 
-# size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to
-# the digit.
+# Size -> width, layers, heads, hidden width. These sizes give exactly the parameter counts in ViTRM's tables;
+# `small` is not timm's ViT-S.
 SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
 
 
@@ -23,7 +23,7 @@ class CNN(ModelConfig):
     title: ClassVar[str] = "CNN two-stage"
     network: ClassVar[str] = "recstudy.models.networks.classifiers:CNNNetwork"
     batch_norm: ClassVar[bool] = True
-    revision: ClassVar[int] = 2  # LeCun-normal initial weights; torch's before
+    revision: ClassVar[int] = 2  # LeCun-normal initial weights; revision 1 had torch's
 
     family: Literal["cnn"] = "cnn"
     width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")
@@ -38,20 +38,18 @@ class CNN(ModelConfig):
 
 @FAMILIES.add("resnet")
 class ResNet(ModelConfig):
-    """torchvision's ResNet with one of two stems. The ViTRM paper has the ImageNet stem on 32x32 images (see
-    ViTRM-9).
-    """
+    """torchvision's ResNet with one of two stems. ViTRM uses the ImageNet stem on 32x32 images (ViTRM-9)."""
 
     network: ClassVar[str] = "recstudy.models.networks.classifiers:ResNetNetwork"
     batch_norm: ClassVar[bool] = True
 
     family: Literal["resnet"] = "resnet"
-    depth: Literal[18, 34, 50] = Field(18, description="layers")
+    depth: Literal[18, 34, 50] = Field(18, description="number of layers")
     stem: Literal["imagenet", "cifar"] = Field(
         "imagenet",
         description=(
-            "7x7 convolution with stride 2 and max-pooling, or 3x3 with stride 1: 15 times the FLOPs on 32x32"
-            " images"
+            "imagenet: a 7x7 convolution with stride 2, then max-pooling; cifar: a 3x3 convolution with"
+            " stride 1, with 15 times the FLOPs on 32x32 images"
         ),
     )
 
@@ -62,13 +60,13 @@ class ResNet(ModelConfig):
 
 @FAMILIES.add("densenet")
 class DenseNet(ModelConfig):
-    """torchvision's DenseNet-121, as wide as its growth rate. Random initial weights."""
+    """torchvision's DenseNet-121 with a choice of growth rate and random initial weights."""
 
     network: ClassVar[str] = "recstudy.models.networks.classifiers:DenseNetNetwork"
     batch_norm: ClassVar[bool] = True
 
     family: Literal["densenet"] = "densenet"
-    growth: int = Field(32, ge=2, description="channels that a layer adds; 32 is DenseNet-121 as published")
+    growth: int = Field(32, ge=2, description="channels that each layer adds; the published network has 32")
 
     @property
     def title(self) -> str:
@@ -78,14 +76,14 @@ class DenseNet(ModelConfig):
         height, width = data.shape[1:]
         if min(height, width) < 32:
             raise ValueError(
-                "DenseNet-121 halves an image five times and needs 32x32 pixels or more, but got"
+                "DenseNet-121 halves an image five times, so images must have 32x32 pixels or more, but got"
                 f" {height}x{width}"
             )
 
 
 @FAMILIES.add("vit")
 class ViT(ModelConfig):
-    """Vision transformer in the layout that gives the parameter counts of ViTRM's Tables 1 and 2."""
+    """Vision transformer with the parameter counts of ViTRM's Tables 1 and 2."""
 
     network: ClassVar[str] = "recstudy.models.networks.classifiers:ViTNetwork"
 
@@ -95,13 +93,16 @@ class ViT(ModelConfig):
     )
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
     width: int | None = Field(None, ge=8, description="dimensions of a token; default by size")
-    layers: int | None = Field(None, ge=1, le=48, description="default by size")
-    heads: int | None = Field(None, ge=1, description="default by size")
+    layers: int | None = Field(None, ge=1, le=48, description="number of layers; default by size")
+    heads: int | None = Field(None, ge=1, description="number of attention heads; default by size")
     ffn_width: int | None = Field(
         None, ge=1, description="hidden width of the GELU feed-forward network; default by size"
     )
     dropout: float = Field(
-        0.1, ge=0, lt=1, description="on the embedding, the attention weights and in the feed-forward network"
+        0.1,
+        ge=0,
+        lt=1,
+        description="dropout rate of the embedding, the attention weights and the feed-forward network",
     )
 
     @property
@@ -121,7 +122,7 @@ class ViT(ModelConfig):
 
 
 def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
-    """Refuse patches that do not tile the image and heads that do not divide the width."""
+    """Raise a ValueError if the patches do not tile the image or the heads do not divide the width."""
     if width % heads:
         raise ValueError(f"model.width must be a multiple of model.heads, but got {width} and {heads}")
     if shape[1] % patch or shape[2] % patch:
@@ -132,7 +133,7 @@ def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
 class ViTRM(ModelConfig):
     """Vision tiny recursion model. Defaults: the authors' code (3,624,971 parameters on CIFAR-10).
 
-    Where the paper's text says something else, the field names both (contradictions ViTRM-1 to ViTRM-6).
+    If the paper's text differs from the code, the field names both (contradictions ViTRM-1 to ViTRM-6).
     """
 
     recursive: ClassVar[bool] = True
@@ -151,12 +152,12 @@ class ViTRM(ModelConfig):
     latent_tokens: Annotated[int, Range([16, 32, 64, 128])] = Field(
         64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
     )
-    latent_steps: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates a cycle")
+    latent_steps: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates per cycle")
     cycles: Annotated[int, Range(1, 3)] = Field(
-        1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is"
+        1, ge=1, le=64, description="T in training; the code runs one cycle per supervision step for any T"
     )
     test_cycles: int = Field(
-        1, ge=1, le=64, description="T at test: chained cycles before the logits are read"
+        1, ge=1, le=64, description="T at test: number of cycles before the logits are read"
     )
     blocks: Literal[1, 2] = Field(
         1, description="one block f for z and y (section 3.3, code), or one for each (section 3)"
@@ -165,21 +166,28 @@ class ViTRM(ModelConfig):
         "swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)"
     )
     ffn_width: int | None = Field(
-        None, ge=1, description="m: its hidden width; by default 4d/3 (swiglu) or 2d (gelu): equal counts"
+        None,
+        ge=1,
+        description="m: hidden width; by default 4d/3 (swiglu) or 2d (gelu), with equal parameter counts",
     )
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each branch (code) or after each sum"
     )
     dropout: Annotated[float, Range([0.0, 0.1, 0.2, 0.3])] = Field(
-        0.1, ge=0, lt=1, description="on attention weights and on both residual branches"
+        0.1, ge=0, lt=1, description="dropout rate of the attention weights and of both residual branches"
     )
     latent_init: Literal["learned", "fixed"] = Field(
-        "learned", description="z at the start: trained, or one fixed random draw"
+        "learned", description="initial z: trained, or one fixed random tensor"
     )
-    image_in_answer: bool = Field(False, description="let the y-update attend to the image tokens x too")
+    image_in_answer: bool = Field(
+        False, description="whether the y-update also attends to the image tokens x"
+    )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "full_bptt",
-        description="through every update; the last cycle (TRM); the last z- and the last y-update (HRM)",
+        description=(
+            "updates with gradient: all; those of the last cycle (TRM); or the last z- and the last y-update"
+            " (HRM)"
+        ),
     )
 
     @property
@@ -194,9 +202,7 @@ class ViTRM(ModelConfig):
 
 @FAMILIES.add("hrm_image")
 class HRMImage(ModelConfig):
-    """Hierarchical reasoning model for small images. Defaults: the author's CIFAR net (3,552,576 parameters
-    on CIFAR-10).
-    """
+    """HRM for small images. Defaults: the author's network for CIFAR-10 (3,552,576 parameters)."""
 
     recursive: ClassVar[bool] = True
     title: ClassVar[str] = "HRM"
@@ -210,15 +216,16 @@ class HRMImage(ModelConfig):
     heads: int = Field(6, ge=1, description="attention heads")
     low_layers: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=48, description="layers of f_L")
     high_layers: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=48, description="layers of f_H")
-    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
+    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates per segment")
     low_cycles: Annotated[int, Range(1, 4)] = Field(
         3, ge=1, le=64, description="T: L-updates before each H-update"
     )
-    expansion: int = Field(4, ge=1, description="hidden width of the GEGLU, in widths")
+    expansion: int = Field(4, ge=1, description="hidden width of the GEGLU divided by the width")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step",
         description=(
-            "through the last L- and the last H-update (the paper); the last high cycle; every update"
+            "updates with gradient: the last L- and the last H-update (paper); those of the last high cycle;"
+            " or all"
         ),
     )
 

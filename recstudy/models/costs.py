@@ -1,17 +1,17 @@
-"""What a model costs: parameters, FLOPs, and the memory of a training step.
+"""Compute the cost of a model: parameters, FLOPs, and the memory of a training step.
 
-FLOPs are those of the matrix products and convolutions, 2 a multiply-add, of the model as its paper writes
-it: every token of every layer, although ours skips outputs that nobody reads. A frozen backbone is not in
-them: its features are computed once a data set.
+FLOPs are those of the matrix products and convolutions, 2 per multiply-add, of the model as its paper writes
+it: every token of every layer, although recstudy skips outputs that are not read. A frozen backbone does not
+count, because its features are computed once per data set.
 
-Memory is that of the weights, their gradients, the optimiser's state and the copies that are kept of them;
-and of what the forward pass saves for the backward pass, each storage once. What a step takes for a moment
-beside that, such as one layer's gradients, is not in it: measured peaks on a CPU are 0.8 to 1.25 times the
-estimate (tests/metrics/test_training_memory.py).
+Memory is that of the weights, their gradients, the optimiser's state and the copies of the weights, and of
+the tensors that the forward pass saves for the backward pass, each storage once. Temporary tensors, such as
+the gradients of one layer, are left out: measured peaks on a CPU are 0.8 to 1.25 times the estimate
+(tests/metrics/test_training_memory.py).
 
-What is counted by building a model (`networks/counting.py`) is kept in RECSTUDY_CACHE/counted.json, so that a
-plan is priced without torch. It is counted anew where the model's or the data set's settings or code change,
-or a package that networks are made with.
+The counts need a network (`networks/counting.py`) and are saved in RECSTUDY_CACHE/counted.json, so that a
+plan has its cost without torch. They are repeated if the settings or the code of the model or the data set
+change, or the version of a package that networks are built with.
 """
 
 import json
@@ -27,105 +27,106 @@ from recstudy.plugins import named
 from recstudy.plugins.files import code_key
 from recstudy.programs.base import Cost
 
-KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam
+WEIGHT_COPIES = 4  # the weights, their gradients and the two moments of Adam
+COUNT = "recstudy.models.networks.counting:count"
 PACKAGES = ("torch", "torchvision", "timm")
-MOST = 5000  # kept counts; the oldest go
+
+MAX_COUNTS = 5000  # saved counts; the oldest are dropped
 
 
 def cost(config: RunConfig) -> Cost:
-    """Return what `config`'s model costs, without early halting."""
+    """Return the cost of a run's model, without early halting."""
     model, train = config.model, config.train
-    stages = [
-        (share, counted("recstudy.models.networks.counting:count", one, config.data))
-        for share, one in model.stages
-    ]
-    params, trained_params, forward, *_ = stages[-1][1]  # as it is at test
-    blind, step = (sum(share * counts[at] for share, counts in stages) for at in (3, 4))
+    stages = [(share, cached_count(COUNT, stage, config.data)) for share, stage in model.stages]
+    params, trained_params, test_flops, *_ = stages[-1][1]  # the last stage is the model at test
+    forward_flops = sum(share * counts[3] for share, counts in stages)
+    step_flops = sum(share * counts[4] for share, counts in stages)  # forward and backward
     silent = model.silent_steps if train.detach_carry else 0
     steps = steps_a_batch(config)
-    trained = silent * blind + (steps - silent) * step
+    trained = silent * forward_flops + (steps - silent) * step_flops
     if model.bootstraps and train.halting == "sample":
-        trained += steps * blind  # the halting target looks one step ahead
+        trained += steps * forward_flops  # the target of `proceed` needs one more forward pass (halting.py)
     return Cost(
-        params + model.frozen_params, trained_params, forward * train.evaluation_steps / 1e9, trained / 1e9
+        params + model.frozen_params, trained_params, test_flops * train.evaluation_steps / 1e9, trained / 1e9
     )
 
 
 def steps_a_batch(config: RunConfig) -> int:
-    """Return supervision steps that a batch is given, without early halting: one, where each sample halts by
-    itself.
+    """Return the number of supervision steps per batch, without early halting.
+
+    It is one if each sample halts on its own.
     """
     return 1 if config.train.halting == "sample" else config.train.supervision_steps
 
 
 def total_pflop(config: RunConfig) -> float | None:
-    """Return PFLOP of a run's training, without early halting; None where only the files tell how many
-    images.
-    """
+    """Return the PFLOP of training without early halting; None if the number of images is unknown."""
     images = config.training_images
     return None if images is None else cost(config).train_gflops * images * config.train.epochs / 1e6
 
 
 def known_pflop(config: RunConfig) -> float | None:
-    """Return `total_pflop` where it takes no building of a network, which loads torch: it was counted before;
-    else None.
-    """
-    kept = _kept(cache_folder() / "counted.json")
-    counts = "recstudy.models.networks.counting:count"
-    return (
-        total_pflop(config)
-        if all(_key(counts, one, config.data) in kept for _, one in config.model.stages)
-        else None
-    )
+    """Return `total_pflop` if all its counts are saved, so that torch is not loaded; otherwise None."""
+    saved_counts = _read_counts(cache_folder() / "counted.json")
+    has_counts = all(_key(COUNT, stage, config.data) in saved_counts for _, stage in config.model.stages)
+    return total_pflop(config) if has_counts else None
 
 
 def training_memory(config: RunConfig) -> int:
-    """Return bytes that one worker of a run needs to train, without the libraries' own."""
+    """Return the bytes that one worker of a run needs for training, without those of the libraries."""
     train = config.train
-    own = -(-train.batch_size // config.resources.workers)  # images of this worker
-    # supervision steps whose activations are kept at once
-    joined = 1 if train.detach_carry else steps_a_batch(config)
+    worker_images = -(-train.batch_size // config.resources.workers)
+    # Supervision steps whose activations are in memory at once.
+    joint_steps = 1 if train.detach_carry else steps_a_batch(config)
     half = train.precision == "bfloat16"
-    weights, activations = counted(
-        "recstudy.models.networks.counting:saved", config.model, config.data, own, joined, half
+    weights, activations = cached_count(
+        "recstudy.models.networks.counting:saved", config.model, config.data, worker_images, joint_steps, half
     )
-    copies = KEPT + (train.ema_decay > 0) + (train.selection != "last")
+    # The moving average and the best epoch are further copies of the weights.
+    copies = WEIGHT_COPIES + (train.ema_decay > 0) + (train.selection != "last")
     return copies * weights + activations
 
 
 @lru_cache(maxsize=1024)
-def counted(place: str, model: ModelConfig, data: DataConfig, *more: int) -> tuple[int, ...]:
-    """Return what the function at `place` (`module:name`) says of the model, the data set and what else it
-    takes.
+def cached_count(place: str, model: ModelConfig, data: DataConfig, *arguments: int) -> tuple[int, ...]:
+    """Return the counts of a function, from the cache if they are there.
+
+    Args:
+        place: The function as `module:name`.
+        model: Its first argument.
+        data: Its second argument.
+        *arguments: Its other arguments.
     """
-    key, path = _key(place, model, data, *more), cache_folder() / "counted.json"
-    kept = _kept(path)
-    if key not in kept:
-        kept[key] = list(named(place)(model, data, *more))
-        with suppress(OSError), atomic_write(path) as temporary:  # then it is counted again
-            temporary.write_text(json.dumps(dict([*kept.items()][-MOST:])), encoding="utf-8")
-    return tuple(kept[key])
+    key, path = _key(place, model, data, *arguments), cache_folder() / "counted.json"
+    saved_counts = _read_counts(path)
+    if key not in saved_counts:
+        saved_counts[key] = list(named(place)(model, data, *arguments))
+        newest_counts = dict([*saved_counts.items()][-MAX_COUNTS:])
+        # If the cache cannot be written, the next call counts again.
+        with suppress(OSError), atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(newest_counts), encoding="utf-8")
+    return tuple(saved_counts[key])
 
 
-def _key(place: str, model: ModelConfig, data: DataConfig, *more: int) -> str:
-    """Return what counts are kept by."""
+def _key(place: str, model: ModelConfig, data: DataConfig, *arguments: int) -> str:
+    """Return the key of counts: a digest of the function, its arguments and the code that they depend on."""
     return sha(
         [
             place,
             model.model_dump_json(),
             data.model_dump_json(),
-            *map(str, more),
+            *map(str, arguments),
             *_code(place, type(model), type(data)),
         ]
     )
 
 
-def _kept(path: Path) -> dict[str, list[int]]:
-    """Return the counts that are kept there; none where there is no such file, or a damaged one."""
+def _read_counts(path: Path) -> dict[str, list[int]]:
+    """Return the saved counts; empty if there is no file or it is damaged."""
     with suppress(OSError, ValueError):
-        found: Any = json.loads(path.read_bytes())
-        if isinstance(found, dict) and all(isinstance(counts, list) for counts in found.values()):
-            return found
+        content: Any = json.loads(path.read_bytes())
+        if isinstance(content, dict) and all(isinstance(counts, list) for counts in content.values()):
+            return content
     return {}
 
 

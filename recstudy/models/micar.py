@@ -1,7 +1,7 @@
-"""MicarVLMoE, which writes reports by a mixture of experts: what can be set.
+"""Settings of MicarVLMoE, which writes reports with a mixture of experts.
 
-The equations stand in `networks/micar.py` and `networks/experts.py` (the mixture). Defaults are the published
-code's, apart from `combine`, which is the paper's.
+The equations are in `networks/micar.py` and `networks/experts.py` (the mixture). The defaults are those of
+the published code, except `combine`, which follows the paper.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -13,40 +13,40 @@ from recstudy.models.captioners import ReportModel
 from recstudy.programs.settings import Range
 
 EPS = 1e-6  # of every RMS norm
-# channels of C2 to C5
+# Channels of the backbones' stages C2 to C5.
 STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}
 ALIGNED = 8  # half-precision numbers in the 16 bytes that a GPU's grouped product reads at once
 
 
 @FAMILIES.add("micar")
 class MicarVLMoE(ReportModel):
-    """MicarVLMoE. Defaults: COVCTR's (156,793,024 parameters with 1,000 words); the other data sets have 3
-    layers of each.
+    """MicarVLMoE. Defaults: the settings for COVCTR (156,793,024 parameters for 1,000 words).
+
+    The paper uses 3 encoder and 3 decoder layers on the other data sets.
     """
 
-    named: ClassVar[str] = "MicarVLMoE"
+    paper_name: ClassVar[str] = "MicarVLMoE"
     network: ClassVar[str] = "recstudy.models.networks.micar:MicarNetwork"
-    grid: ClassVar[int] = 7  # places a side that the decoder attends to: s_i = 49
-    revision: ClassVar[int] = 2  # the fusion's last dropout, W of (III-C) Xavier-uniform, PAD in the balance
+    grid: ClassVar[int] = 7  # side of the grid that the decoder attends to: s_i = 49 positions
+    # Revision 2: the fusion's last dropout, W of (III-C) Xavier-uniform, PAD in the balance loss.
+    revision: ClassVar[int] = 2
 
     family: Literal["micar"] = "micar"
     backbone: Literal["resnet101", "resnet18", "small"] = Field(
         "resnet101",
-        description="what sees the image: timm's networks, or a small CNN of ours for 64x64 pixels",
+        description="vision encoder: a network of timm, or recstudy's small CNN for 64x64 pixels",
     )
     msve: Literal["pyramid", "one_scale", "off"] = Field(
         "pyramid",
         description=(
-            "the image's features: of the stages C2 to C5, added up and convolved at C2's resolution; of C5"
-            " alone, enlarged and convolved there too (as many FLOPs to 3 %, and no scales); or C5 itself"
+            "image features: the stages C2 to C5, added and convolved at the resolution of C2; C5 alone,"
+            " upsampled and convolved at that resolution (without scales, at the same FLOPs to 3 %); or C5"
         ),
     )
     pyramid_width: int = Field(2048, ge=1, description="d_v: channels of the pyramid")
-    width: int = Field(512, ge=8, description="d_model: dimensions of a token and of a place of the image")
+    width: int = Field(512, ge=8, description="d_model: dimensions of a token and of an image position")
     heads: int = Field(8, ge=1, description="h: attention heads")
-    latent: int = Field(
-        768, ge=4, description="d_latent: width of the queries, and of keys and values, of all heads"
-    )
+    latent: int = Field(768, ge=4, description="d_latent: width of the queries, keys and values of all heads")
     projections: Literal["fused", "separate"] = Field(
         "fused",
         description="queries, keys and values share a bottleneck (published code) or have one each (paper)",
@@ -54,20 +54,19 @@ class MicarVLMoE(ReportModel):
     scale: Literal["head", "latent"] = Field(
         "head",
         description=(
-            "scores are divided by the root of a head's width (published code: 96) or of d_latent (paper:"
-            " 768)"
+            "divisor of the attention scores: the square root of a head's width (published code: 96) or of"
+            " d_latent (paper: 768)"
         ),
     )
     rope_dims: int = Field(
         24,
         ge=2,
         description=(
-            "dimensions of a head that rotary positions turn, of its second half: 24 (published code) or 48"
-            " (paper)"
+            "dimensions with rotary positions in the second half of a head: 24 (published code) or 48 (paper)"
         ),
     )
     encoder_layers: Annotated[int, Range(1, 4)] = Field(
-        2, ge=0, le=48, description="layers of the latent encoder; 0: none"
+        2, ge=0, le=48, description="layers of the latent encoder; 0 removes it"
     )
     decoder_layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the decoder")
     fusion: Literal["gated", "attention"] = Field(
@@ -75,26 +74,31 @@ class MicarVLMoE(ReportModel):
     )
     fusion_reads: Literal["normed", "plain"] = Field(
         "normed",
-        description="gated fusion's last layer reads I_att normalised (published code) or as it is (paper)",
+        description="input I_att of the last layer of gated fusion: normalised (published code) or plain (paper)",
     )
     ffn_width: int = Field(
         2048, ge=8, description="d_ff: hidden width of a gated feed-forward network, and of each expert"
     )
-    activation: Literal["silu", "gelu"] = Field("silu", description="the paper has gelu on MMR")
+    activation: Literal["silu", "gelu"] = Field(
+        "silu", description="activation of the feed-forward networks; the paper uses gelu on MMR"
+    )
     experts: Annotated[int, Range([2, 4, 8, 16])] = Field(
         8,
         ge=1,
         le=256,
-        description="E: experts a decoder layer; 1 is a feed-forward network without a router",
+        description="E: experts per decoder layer; 1 is a feed-forward network without a router",
     )
-    top_k: Annotated[int, Range(1, 2)] = Field(2, ge=1, description="k: experts a token")
+    top_k: Annotated[int, Range(1, 2)] = Field(2, ge=1, description="k: experts per token")
     combine: Literal["weighted", "unweighted"] = Field(
-        "weighted", description="experts are added by their scores (paper), or as they are: the router then learns from the "
-        "balance alone (published code, contradiction MicarVLMoE-1)",
-    )  # fmt: skip
-    balance: float = Field(0.01, ge=0, description="alpha: weight of the load balancing; 0 is off")
-    attention_dropout: float = Field(0.12, ge=0, lt=1, description="on attention weights")
-    dropout: float = Field(0.1, ge=0, lt=1, description="everywhere else")
+        "weighted",
+        description=(
+            "sum of the experts' outputs: weighted by their scores (paper); or unweighted, so that the router"
+            " learns only from the balance loss (published code, contradiction MicarVLMoE-1)"
+        ),
+    )
+    balance: float = Field(0.01, ge=0, description="alpha: weight of the balance loss; 0 turns it off")
+    attention_dropout: float = Field(0.12, ge=0, lt=1, description="dropout rate of the attention weights")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate of all other layers")
 
     @property
     def narrow(self) -> int:
@@ -103,7 +107,7 @@ class MicarVLMoE(ReportModel):
 
     @property
     def seen_width(self) -> int:
-        """Channels of a place of the image before it is projected to d_model."""
+        """Channels of an image position before its projection to d_model."""
         return self.features if self.msve == "off" else self.pyramid_width
 
     @property
@@ -120,9 +124,9 @@ class MicarVLMoE(ReportModel):
         super().check(data)
         if self.msve != "off" and not self.tuned:
             raise ValueError(
-                f"model.tuned must be true with model.msve {self.msve!r}, which reads the backbone's stages"
-                " at every step: of a frozen backbone only the pooled last map is kept. Set model.msve 'off'"
-                " for a frozen one"
+                f"model.tuned must be true with model.msve {self.msve!r}, which reads the backbone's stages,"
+                " because only the pooled last map of a frozen backbone is stored. Set model.msve 'off' for a"
+                " frozen backbone"
             )
         if self.top_k > self.experts:
             raise ValueError(

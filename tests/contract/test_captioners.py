@@ -99,7 +99,7 @@ def compiled(network: Captioner, images: torch.Tensor, tokens: torch.Tensor) -> 
         (
             {"weights": "pretrained"},
             DATA,
-            "weights must be 'random' with model.backbone 'small', which nobody has trained",
+            "weights must be 'random' with model.backbone 'small', which has no pretrained weights",
         ),
         ({"backbone": "swin_t"}, DATA, "data.size must be 224 for model.backbone 'swin_t', but got 16x16"),
         (

@@ -279,7 +279,7 @@ class Seven(ModelConfig):
 @pytest.mark.parametrize(
     ("arrays", "parts", "message"),
     [
-        ({}, {"model": Seven()}, "the network of Seven gives 7 outputs for the 3 classes of Cells. Its logits must be (images, 3)"),
+        ({}, {"model": Seven()}, "the network of Seven has 7 outputs for the 3 classes of Cells. Its logits must be (images, 3)"),
         ({"train_images": IMAGES[:2], "train_labels": LABELS[:2]}, {},
          "Cells has 1 training item without the validation split, but a run needs at least 2. Add more items"),
         ({"test_images": IMAGES[:1], "test_labels": LABELS[:1]}, {}, "Cells has 1 test item, but a run needs at least 2."),

@@ -12,7 +12,7 @@ from recstudy import command
 from recstudy.config import RunConfig
 from recstudy.data import Digits
 from recstudy.models import CNN
-from recstudy.models.costs import cost, counted, training_memory
+from recstudy.models.costs import cached_count, cost, training_memory
 
 ROOT = Path(__file__).parents[2]
 ASKING = """
@@ -50,7 +50,7 @@ def python(tmp_path, monkeypatch):
 
 def count_here():
     """The same of width 8, in this process, which has what a process remembers no more."""
-    counted.cache_clear()
+    cached_count.cache_clear()
     config = RunConfig(data=Digits(), model=CNN(width=8))
     return f"{cost(config)} {training_memory(config)}"
 

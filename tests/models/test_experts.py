@@ -27,13 +27,13 @@ def dense(mixture, x_BTD):
 
 @pytest.mark.parametrize("combine", ["weighted", "unweighted"])
 @pytest.mark.parametrize(("count", "top_k"), [(8, 2), (3, 3)])
-@pytest.mark.parametrize("way", ["looped", "grouped"])
+@pytest.mark.parametrize("way", ["run_in_turn", "run_grouped"])
 def test_each_expert_on_its_own_tokens_equals_all_on_all(way, count, top_k, combine, monkeypatch):
-    """Forward and gradients to 1e-5; `grouped` is what a GPU runs. One expert of eight gets no token, and
+    """Forward and gradients to 1e-5; `run_grouped` is what a GPU runs. One expert of eight gets no token, and
     none is dropped.
     """
     mixture = moe(experts=count, top_k=top_k, combine=combine)
-    monkeypatch.setattr(mixture, "looped", getattr(mixture, way))
+    monkeypatch.setattr(mixture, "run_in_turn", getattr(mixture, way))
     x = torch.rand(2, 5, 16, requires_grad=True)
     if count == 8:
         mixture.router.weight.data[3] = -1
@@ -98,7 +98,9 @@ def test_a_gpu_runs_the_grouped_product_in_16_bits_alone(dtype, grouped, monkeyp
     """
     calls = []
     monkeypatch.setattr(
-        MixtureOfExperts, "grouped", lambda self, *arguments: calls.append(1) or self.looped(*arguments)
+        MixtureOfExperts,
+        "run_grouped",
+        lambda self, *arguments: calls.append(1) or self.run_in_turn(*arguments),
     )
     monkeypatch.setattr(experts, "product_dtype", lambda rows: dtype)
     with FakeTensorMode(), torch.device("cuda"):

@@ -7,7 +7,7 @@ from scipy.stats import binom
 from recstudy.models import VQ, Aligner
 from recstudy.models.fuselip import FuseLIP
 from recstudy.models.networks.fuselip import (
-    SHOWN,
+    IGNORED_TARGET,
     AlignerNetwork,
     FuseLIPNetwork,
     Injection,
@@ -117,7 +117,7 @@ def test_masking_hides_a_tenth_of_words_bos_and_codes():
     """A tenth of words, BOS and codes; never padding, EOT, [MASK] or, as published, code 0."""
     ids = torch.tensor([0, 2, 10, 11, 1, 7, 12, 16]).repeat(4000, 1)
     masked_ids, targets = hide(TINY, ids, torch.Generator().manual_seed(0))
-    hidden = targets != SHOWN
+    hidden = targets != IGNORED_TARGET
 
     assert not hidden[:, :4].any()
     assert hidden[:, 4:].float().mean(0).tolist() == pytest.approx([0.1] * 4, abs=0.02)
@@ -131,8 +131,8 @@ def test_masked_loss_by_hand():
     """
     assert masked_loss(torch.zeros(3, 4), torch.tensor([0, 1, 3])).item() == pytest.approx(math.log(4))
     logits = torch.tensor([[0.0] * 4, [9.0, 0.0, 0.0, 0.0]])
-    assert masked_loss(logits, torch.tensor([3, SHOWN])).item() == pytest.approx(math.log(4))
-    assert masked_loss(logits, torch.tensor([SHOWN, SHOWN])).item() == 0
+    assert masked_loss(logits, torch.tensor([3, IGNORED_TARGET])).item() == pytest.approx(math.log(4))
+    assert masked_loss(logits, torch.tensor([IGNORED_TARGET, IGNORED_TARGET])).item() == 0
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.0])
@@ -150,7 +150,9 @@ def test_one_masked_pass_feeds_both_losses_and_without_masking_the_contrast_alon
         features.append(net(masked_ids))
         if rate:
             logits = net.mask_head(net.states(masked_ids, net.seen(masked_ids)), net.embed.weight)
-            masked = masked + torch.nn.functional.cross_entropy(logits.mT, targets, ignore_index=SHOWN)
+            masked = masked + torch.nn.functional.cross_entropy(
+                logits.mT, targets, ignore_index=IGNORED_TARGET
+            )
 
     assert (net.mask_head is None) == (rate == 0)
     torch.testing.assert_close(losses.contrastive, siglip_loss(*features, net.log_scale.exp(), net.bias))

@@ -169,18 +169,18 @@ EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index 
             {},
             r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected",
         ),
-        ({"ln_final.bias": torch.zeros(9)}, {}, r"ln_final.bias must be of shape \(8,\), but is \(9,\)"),
+        ({"ln_final.bias": torch.zeros(9)}, {}, r"ln_final.bias must have the shape \(8,\), but has \(9,\)"),
         (
             {"mask_prediction_head.decoder.weight": torch.zeros(75, 8)},
             {},
             "decoder.weight must equal token_embedding.weight",
         ),
-        ({}, {"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model's is 75"),
-        ({}, {"context_length": 77}, "the context is 77, but the model's is 9"),
+        ({}, {"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model has 75"),
+        ({}, {"context_length": 77}, "the context is 77, but the model has 9"),
         (
             {},
             {"image_tokenizer": "somebody/other"},
-            "the image tokenizer is 'other', but the model's is 'tokenizer_tiny'",
+            "the image tokenizer is 'other', but the model has 'tokenizer_tiny'",
         ),
         ({}, {"mask_pad": False}, "the masking of padding is False"),
     ],
@@ -189,7 +189,10 @@ def test_other_weights_than_the_models_are_refused(public, tmp_path, weights, ch
     state = {name: value for name, value in (public.state_dict() | weights).items() if value is not None}
     with pytest.raises((ConfigError, DataError), match=message):
         load_public(CONFIG, TITOK, snapshot(tmp_path, state, **changes))
-    with pytest.raises(ConfigError, match=r"needs 3 codes an image of 64, but tokenizer_tiny gives 3 of 65"):
+    with pytest.raises(
+        ConfigError,
+        match=r"needs 3 codes per image from a codebook of 64, but tokenizer_tiny has 3 codes from 65",
+    ):
         load_public(
             CONFIG, TITOK.model_copy(update={"codebook": 65}), snapshot(tmp_path, public.state_dict())
         )
@@ -201,20 +204,20 @@ def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_execut
             return Path.touch, (tmp_path / "executed",)
 
     with pytest.raises(
-        DataError, match=r"no config.json in .*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"
+        DataError, match=r"has no config.json.*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"
     ):
         load_public(CONFIG, TITOK, tmp_path)
     path = snapshot(tmp_path, public.state_dict() | {"x": Touch()}) / "pytorch_model.bin"
     for content, message in (
-        (path.read_bytes(), "holds Python objects"),
-        (path.read_bytes()[:1000], "is damaged or cut off"),
+        (path.read_bytes(), "contains Python objects"),
+        (path.read_bytes()[:1000], "is damaged or truncated"),
     ):
         path.write_bytes(content)
         with pytest.raises(DataError, match=f"pytorch_model.bin {message}"):
             load_public(CONFIG, TITOK, tmp_path)
     assert not (tmp_path / "executed").exists()
     path.unlink()
-    with pytest.raises(DataError, match=r"no model.safetensors or pytorch_model.bin in"):
+    with pytest.raises(DataError, match=r"has no model.safetensors or pytorch_model.bin"):
         load_public(CONFIG, TITOK, tmp_path)
 
 
@@ -267,7 +270,7 @@ def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tm
     eyes = FuseLIPBackboneConfig(aligner=aligner(downloaded[1]), mode="image_only")
     good = config(ImageTRM(backbone="fuselip", fuselip=eyes))
     with pytest.raises(
-        ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has none"
+        ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has no config.json"
     ):
         good.with_changes({"model.fuselip.aligner.files": str(tmp_path / "nowhere")})
     with pytest.raises(ConfigError, match=r"model.files must be an absolute path, .* but got 'weights'"):

@@ -14,8 +14,8 @@ from recstudy.models.networks.micar import (
     Gate,
     MultiscaleEncoder,
     Pyramid,
-    enlarged,
     stages,
+    upsample,
 )
 from recstudy.train.optim import make_optimizers
 
@@ -148,7 +148,7 @@ def test_positions_turn_a_part_of_the_second_branch():
     """
     attention = mdla(latent=8)
 
-    turned = attention.turned(torch.ones(1, 1, 1, 8), start=1)[0, 0, 0]
+    turned = attention.rotate(torch.ones(1, 1, 1, 8), start=1)[0, 0, 0]
 
     turn = [math.cos(1) - math.sin(1), math.cos(1) + math.sin(1)]
     torch.testing.assert_close(turned, torch.tensor([1, 1, 1, 1, *turn, 1, 1]))
@@ -160,7 +160,7 @@ def test_attention_by_hand():
     attention = mdla()
     q, v = torch.tensor([1.0, 0, 1, 0]).expand(1, 1, 2, 4), torch.eye(2, 4).expand(1, 1, 2, 4)
     attention.bottlenecks, attention.out = nn.ModuleList([Give(q, q, v)]), nn.Identity()
-    q, k, v = attention.whole(torch.zeros(1, 2, 8))
+    q, k, v = attention.project(torch.zeros(1, 2, 8))
     causal_mask = torch.ones(1, 2, 2, dtype=torch.bool).tril()
 
     expected = torch.tensor([[[1.0, 0, 0, 0], [0.4428, 0.5572, 0, 0]]])
@@ -249,7 +249,7 @@ def test_the_pyramid_by_hand():
 
     maps[-1] = torch.rand(1, 3, 2, 2)
     enlarged_map = plain_pyramid([3])(maps)
-    torch.testing.assert_close(enlarged_map, enlarged(maps[-1].sum(1, keepdim=True), maps[0]))
+    torch.testing.assert_close(enlarged_map, upsample(maps[-1].sum(1, keepdim=True), maps[0]))
     assert enlarged_map.unique().numel() > 4
 
 

@@ -194,7 +194,7 @@ def test_a_short_puzzle_row_is_filled_up_with_zeros():
         ({"H_level.more": torch.zeros(1)}, r"0 keys missing, 1 keys \(H_level.more\) unexpected"),
         (
             {"lm_head.weight": torch.zeros(11, 8)},
-            r"step_1: lm_head.weight must be of shape \(6, 8\), but is \(11, 8\)",
+            r"step_1: lm_head.weight must have the shape \(6, 8\), but has \(11, 8\)",
         ),
     ],
 )
@@ -204,7 +204,7 @@ def test_a_file_that_does_not_fit_is_one_line(changes, message, tmp_path):
     with pytest.raises(DataError, match=f"^[^\n]*{message}[^\n]*$"):
         from_official(network, file, "step_1")
     torch.save({"lr": 0.1}, tmp_path / "step_1")
-    with pytest.raises(DataError, match=r"step_1 holds more than weights \(lr\)"):
+    with pytest.raises(DataError, match=r"step_1 contains more than weights \(lr\)"):
         read_official(tmp_path / "step_1")
 
 
@@ -236,13 +236,13 @@ def saved(**content):
         ("w.safetensors", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS"),
         ("step_1", b"<!doctype html><html>", "is a web page, not the file itself. .* `resolve` in place of `blob`"),
         ("step_1", b"", "is empty. Download it again."),
-        ("step_1", saved()[:700], "is damaged or cut off: it has 700 bytes. Download it again"),
-        ("step_1", saved(more=torch.zeros(10_000))[:20_000], "is damaged or cut off: it has 20,000 bytes."),
-        ("w.safetensors", safetensors_bytes({"a": torch.zeros(100)})[:200], "is damaged or cut off: it has 200 bytes."),
-        ("step_1", saved(state=Stranger()), r"holds Python objects beside weights \(\S*Stranger\)\. .* torch.save\(network.state_dict"),
+        ("step_1", saved()[:700], "is damaged or truncated: it has 700 bytes. Download it again"),
+        ("step_1", saved(more=torch.zeros(10_000))[:20_000], "is damaged or truncated: it has 20,000 bytes."),
+        ("w.safetensors", safetensors_bytes({"a": torch.zeros(100)})[:200], "is damaged or truncated: it has 200 bytes."),
+        ("step_1", saved(state=Stranger()), r"contains Python objects in addition to weights \(\S*Stranger\)\. .* torch.save\(network.state_dict"),
         *(("step_1", pickle.dumps({"a": [1, 2]}, protocol), "is a pickle that torch.save did not write.") for protocol in (2, 4, 5)),
-        ("step_1", b"Not found", "is a text, not weights: it begins with 'Not found'."),
-        ("step_1", bytes(range(200, 256)), "is no file of weights: neither torch.save nor safetensors wrote it."),
+        ("step_1", b"Not found", "is a text file, not a weight file: it begins with 'Not found'."),
+        ("step_1", bytes(range(200, 256)), "is not a weight file: neither torch.save nor safetensors wrote it."),
     ],
 )  # fmt: skip
 def test_file_without_weights_is_named_without_torchs_advice(tmp_path, name, content, message):
@@ -266,7 +266,7 @@ def test_a_second_copy_of_the_weights_is_named(tmp_path, capsys, wrapper):
 
     assert read_official(tmp_path / "step_1")["H_init"].tolist() == [1, 1, 1]
     assert capsys.readouterr().out.endswith(
-        "step_1 has weights under model and under ema. Those under model are read. To read others, save them alone.\n"
+        "step_1 has weights under model and under ema. Those under model are read. To read others, save them to a separate file.\n"
     )
 
 
@@ -308,10 +308,10 @@ def test_exported_official_weights_load_and_give_the_same_logits(name, tmp_path)
 @pytest.mark.parametrize(
     ("model", "family", "message"),
     [
-        (TINY["HRM"], "trm", "a run of HRM cannot be written as --as trm"),
+        (TINY["HRM"], "trm", "a run of HRM cannot be written with --as trm"),
         (TINY["TRM-Att"].model_copy(update={"multiple": 16}), "trm", "model.multiple is 16, but the network of the authors' code has 256"),
         (TINY["TRM-Att"].model_copy(update={"networks": 2}), "trm", "model.networks is 2, but the network of the authors' code has 1"),
-        (TINY["multi-scale z"], "trm", r"arch.L_cycles must be 6, the latents of the file .*, but got 2"),
+        (TINY["multi-scale z"], "trm", r"arch.L_cycles must be 6, the number of latents in the file .*, but got 2"),
     ],
 )  # fmt: skip
 def test_a_network_that_their_code_has_not_is_not_written(model, family, message):
@@ -326,12 +326,18 @@ def test_a_network_that_their_code_has_not_is_not_written(model, family, message
             {"name": "recursive_reasoning.trm@Tiny"},
             r"arch.name is 'recursive_reasoning.trm@Tiny', but --as hrm reads hrm_act_v1",
         ),
-        ({"adaptive_depth_controller": True}, r"adaptive_depth_controller=True: our HRM has no such setting"),
-        ({"rope_theta": 500.0}, r"arch.rope_theta must be 10000, but got 500.0: our layers have no other"),
+        (
+            {"adaptive_depth_controller": True},
+            r"adaptive_depth_controller=True: recstudy's HRM has no such setting",
+        ),
+        (
+            {"rope_theta": 500.0},
+            r"arch.rope_theta must be 10000, the constant of recstudy's layers, but got 500.0",
+        ),
         ({"halt_max_steps": 0}, r"arch: halt_max_steps must be greater than or equal to 1, but it is 0"),
         ({"pos_encodings": "none"}, r"arch.pos_encodings must be rope, learned, but got 'none'"),
-        ("text", r"has no arch of a model"),
-        ({}, r"puzzle_emb.weights is missing, but must be \(puzzles, 1 to 512\)"),
+        ("text", r"has no arch block of a model"),
+        ({}, r"puzzle_emb.weights is missing, but must have the shape \(puzzles, 1 to 512\)"),
     ],
 )
 def test_an_arch_that_we_do_not_compute_is_one_line(arch, message, tmp_path):

@@ -40,11 +40,11 @@ MICAR = {
          "train.halting must be 'batch' for HRM without a loss on the left half"),
         (XRAYS, HRM(head="multilabel"), {"loss": "stablemax"}, "is for one label an image or token"),
         (DIGITS, HRM(**SMALL, head="multilabel"), {}, r"model\.head must be 'single_token' for Digits"),
-        (DIGITS, HRM(**SMALL, vocabulary=9), {}, "a token for each of the 10 classes"),
+        (DIGITS, HRM(**SMALL, vocabulary=9), {}, "model.vocabulary must be at least 10, the number of classes of Digits"),
         (DIGITS, HRM(**SMALL), {"augment": {"mixup": 0.2}}, "mixup and cutmix must be 0 for HRM on pixel tokens"),
-        (DIGITS, TRM(feedback=1.0), {}, r"model\.feedback must be 0 for Digits \(multiclass\): an answer is no input there"),
+        (DIGITS, TRM(feedback=1.0), {}, r"model\.feedback must be 0 for Digits \(multiclass\), whose answers are no inputs"),
         (CAPTIONS, CaptionTransformer(heads=5), {}, "model.width must be a multiple of model.heads, but got 512 and 5"),
-        (CAPTIONS, ShowTell(backbone="fuselip"), {}, "model.fuselip goes with model.backbone 'fuselip'"),
+        (CAPTIONS, ShowTell(backbone="fuselip"), {}, "model.fuselip must be set with model.backbone 'fuselip'"),
         (CAPTIONS, MicarVLMoE(**MICAR | {"top_k": 5}), {}, "model.top_k must be at most model.experts, but got 5 of 4"),
         (CAPTIONS, MicarVLMoE(**MICAR | {"latent": 22}), {}, "model.latent must be a multiple of twice model.heads, .*got 22 and 2"),
         (CAPTIONS, MicarVLMoE(**MICAR | {"rope_dims": 3}), {}, "model.rope_dims must be even and at most 6, half of a head .*got 3"),
@@ -67,7 +67,7 @@ def test_model_refuses_data_that_does_not_fit(data, model, train, message):
         (
             FuseLIP,
             {"context": 4, "codes": 3},
-            "context must hold 3 codes of an image and two tokens, but got 4",
+            "context must be at least 5, for the 3 codes of an image and two tokens, but got 4",
         ),
     ],
 )

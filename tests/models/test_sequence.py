@@ -105,7 +105,8 @@ def test_a_patient_has_a_row_and_an_unseen_one_is_nobody():
     assert torch.equal(unseen, nobody)
     assert not torch.equal(known_logits, nobody)
     with pytest.raises(
-        ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"
+        ConfigError,
+        match=r"model.identifiers must be at least 12, the number of patients of Phantom.*but got 4",
     ):
         HRM(head="multilabel", puzzle_emb="patient", identifiers=4).check_groups(12, "Phantom chest X-rays")
 

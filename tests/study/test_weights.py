@@ -204,7 +204,7 @@ def test_other_weights_in_the_place_of_those_of_a_run_are_refused(tmp_path):
     Results(tmp_path).weights(own_weights.digest).write_bytes(other_weights.content)
 
     with pytest.raises(
-        DataError, match=f"holds other weights than those of its name, {other_weights.digest}"
+        DataError, match=f"contains other weights than its name says: their digest is {other_weights.digest}"
     ):
         initial(config, Results(tmp_path))
 
@@ -325,7 +325,7 @@ def test_files_that_do_not_fit_are_one_line_and_nothing_is_written(tmp_path, cap
             "sudoku",
             "--as",
             "hrm",
-        ): "embed_tokens.embedding_weight must be of shape (8, 8), but is (6, 8)",
+        ): "embed_tokens.embedding_weight must have the shape (8, 8), but has (6, 8)",
         ("import", file, "sudoku"): "has no config.json of recstudy's. Say whose checkpoint ",
         ("import", file, "nowhere", "--as", "hrm"): "'nowhere'",
         (

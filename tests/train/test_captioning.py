@@ -136,11 +136,11 @@ def test_the_contrast_by_hand():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"model.fuselip": None}, "model.fuselip goes with model.backbone 'fuselip'"),
+        ({"model.fuselip": None}, "model.fuselip must be set with model.backbone 'fuselip'"),
         ({"model.fuselip.aligner.tokenizer.codes": 8}, "codes must be 8"),
         (
             {"data.length": 37},
-            "context must hold the 37 tokens of data.length and 4 codes of the image, but got 40",
+            "context must be at least 41, for the 37 tokens of data.length and 4 codes of the image, but got 40",
         ),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_caption_is_never_cut_where_nobody_counts():
     for name in ("image only", "aligner"):
         with pytest.raises(
             ConfigError,
-            match=r"context must hold the 41 tokens of data.length, but got 40. A shorter data.length cuts",
+            match=r"context must be at least 41, for the 41 tokens of data.length, but got 40. A shorter data.length cuts",
         ):
             config(name).with_changes({"data.length": 41})
 

@@ -1,9 +1,9 @@
 """What captioners share: the backbone that sees an image for them, and writing a caption token by token.
 
-    V = mean over places of net((pixels / 255 - mean) / deviation)        mean and deviation of ImageNet      (1)
-    small: [conv 3x3 of stride 2, group norm, ReLU] x 4, then the mean over each quarter of the image         (2)
+    V = mean over places of net((pixels / 255 - mean) / deviation)        mean and deviation of ImageNet   (1)
+    small: [conv 3x3 of stride 2, group norm, ReLU] x 4, then the mean over each quarter of the image      (2)
     V_p = mean over the places of the net's last map that make place p of a grid (adaptive average pooling)   (3)
-    E_v = W_v V                                                           with `norm` E_v / rms(E_v)          (4)
+    E_v = W_v V                                                           with `norm` E_v / rms(E_v)       (4)
 
 The net of (1) is one of timm's ResNets and Swin transformers, or the small one of ours, whose features by (2)
 still say on which side a thing is. A grid finer than the map repeats its places.

@@ -1,19 +1,19 @@
-"""Classifiers without a recursion, the baselines: their carry is empty, and one supervision step is all.
+"""Baseline classifiers without a recursion: the carry is empty, and there is one supervision step.
 
-CNN, the baseline of 004. Convolutions and the head have no bias, and LeCun-normal initial weights, as Flax's
-have by default; batch norm has momentum 0.1 and eps 1e-5 (torch's defaults, the author's 0.9 in Flax's
-convention):
+The CNN is the baseline of HRM-Small-Images. Its convolutions and its head have no biases and LeCun-normal
+initial weights, Flax's default. Batch norm has momentum 0.1 and eps 1e-5 (torch's defaults; 0.1 is the
+author's 0.9 in Flax's convention):
 
     [Conv3x3 - BN - ReLU] x 2 - MaxPool2, twice, with C and 2C channels; global average pool; linear head
 
-ResNet-18, -34 and -50, the baselines of 002, are torchvision's, with a choice of stem: `imagenet` halves the
-image twice (7x7 convolution with stride 2, max-pooling), `cifar` is one 3x3 convolution with stride 1 and
-keeps all 32x32 pixels. DenseNet-121 (Huang et al. 2017) is torchvision's with a first convolution for any
-number of channels.
+ResNet-18, -34 and -50 are baselines of ViTRM. They are torchvision's, with a choice of stem: `imagenet`
+halves the image twice (7x7 convolution with stride 2, max-pooling), and `cifar` is a 3x3 convolution with
+stride 1, which keeps all 32x32 pixels. DenseNet-121 (Huang et al. 2017) is torchvision's, with a first
+convolution for any number of channels.
 
-ViT, the baseline of 002: pre-norm layers over patches and a class token. Query, key and value have no bias:
+ViT is a baseline of ViTRM: pre-norm layers over patches and a class token. Query, key and value have no bias:
 
-    t = LN(patches W + b), patches normalised first          (1)
+    t = LN(LN(patches) W + b)                                (1)
     s = [c; t] + p                                           (2)
     s <- layers(s)                                           (3)
     logits = W_c LN(s_0) + b_c                               (4)
@@ -31,8 +31,8 @@ from recstudy.models.classifiers import CNN, DenseNet, ResNet, ViT
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.models.networks.layers import Attention, Block, GeluMLP, TransformerLayer, lecun_normal
 
-RESNET_LAYERS = {18: [2, 2, 2, 2], 34: [3, 4, 6, 3], 50: [3, 4, 6, 3]}  # of the four blocks, by depth
-DENSENET_LAYERS = (6, 12, 24, 16)  # of DenseNet-121's
+RESNET_LAYERS = {18: [2, 2, 2, 2], 34: [3, 4, 6, 3], 50: [3, 4, 6, 3]}  # depth -> layers of the four blocks
+DENSENET_LAYERS = (6, 12, 24, 16)  # layers of DenseNet-121's four blocks
 
 
 class Classifier(Network):
@@ -43,7 +43,7 @@ class Classifier(Network):
 
 
 class CNNNetwork(Classifier):
-    """The stages above."""
+    """The two-stage CNN of the module's docstring."""
 
     def __init__(self, config: CNN, shape: Shape, classes: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class CNNNetwork(Classifier):
         lecun_normal(self)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        # a step on one CPU core is 1.4 times faster for it
+        # A step on one CPU core is 1.4 times faster with this layout.
         images = images.contiguous(memory_format=channels_last)
         return Output(self.classify(self.stages(images).mean((2, 3)))), ()
 
@@ -66,7 +66,7 @@ def stage(channels: int, width: int) -> nn.Sequential:
 
 
 class TorchvisionNetwork(Classifier):
-    """A network of torchvision's behind the contract."""
+    """A torchvision model with the interface of `Network`."""
 
     net: Any
 
@@ -75,11 +75,11 @@ class TorchvisionNetwork(Classifier):
 
 
 class ResNetNetwork(TorchvisionNetwork):
-    """torchvision's ResNet behind the contract."""
+    """torchvision's ResNet with the interface of `Network`."""
 
     def __init__(self, config: ResNet, shape: Shape, classes: int) -> None:
         super().__init__()
-        from torchvision.models import resnet  # a second, which the other classifiers need not pay
+        from torchvision.models import resnet  # takes a second, which the other classifiers avoid
 
         kind = resnet.Bottleneck if config.depth == 50 else resnet.BasicBlock
         self.net = resnet.ResNet(kind, RESNET_LAYERS[config.depth], num_classes=classes)
@@ -91,14 +91,14 @@ class ResNetNetwork(TorchvisionNetwork):
 
 
 def convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
-    """Make the first convolution, drawn as torchvision draws all of them."""
+    """Return a first convolution with torchvision's initial weights."""
     layer = nn.Conv2d(channels, 64, kernel_size=size, stride=stride, padding=size // 2, bias=False)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return layer
 
 
 class DenseNetNetwork(TorchvisionNetwork):
-    """torchvision's DenseNet behind the contract."""
+    """torchvision's DenseNet with the interface of `Network`."""
 
     def __init__(self, config: DenseNet, shape: Shape, classes: int) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class DenseNetNetwork(TorchvisionNetwork):
 
 
 class ViTNetwork(Classifier):
-    """Equations (1)-(4)."""
+    """The vision transformer, Eqs. 1 to 4."""
 
     def __init__(self, config: ViT, shape: Shape, classes: int) -> None:
         super().__init__()

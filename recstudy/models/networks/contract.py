@@ -1,12 +1,12 @@
-"""What every network gives, recursive or not.
+"""The interface of every network, recursive or not.
 
     start(images, context) -> carry                the states before the first supervision step
-    forward(images, carry) -> (output, carry)   ONE supervision step
+    forward(images, carry) -> (output, carry)      ONE supervision step
 
-Every tensor of a carry has the batch as its first dimension, so that a part of the batch can start anew.
+The first dimension of each tensor of a carry is the batch, so that part of a batch can restart.
 
-Both are pure: nothing is written on the module and nothing waits for the device, so that a step can be
-compiled. The training loop detaches the carry, halts and steps the optimiser.
+Both methods are pure, so that a step can be compiled: they do not change the module and do not wait for the
+device. The training loop detaches the carry, halts samples and runs the optimiser.
 
 Shapes: B images, C channels, K classes.
 """
@@ -28,51 +28,60 @@ Carry = tuple[Tensor, ...]
 
 
 class Output(NamedTuple):
-    """What one supervision step says."""
+    """The output of one supervision step."""
 
-    # (B, K); of a captioner (B, T, V), each token's successor; of a puzzle (B, S, V), each cell
+    # (B, K) of a classifier; (B, T, V) of a captioner, for the next token; (B, S, V) of a puzzle, for each
+    # cell
     logits: Tensor
-    # (B,) logit of "this answer is right"; None where the model has no halting head
+    # (B,) logit that the answer is correct; None without a halting head
     halt: Tensor | None = None
-    # (B,) logit of the value of one step more (HRM); None where halting is judged alone
+    # (B,) logit of the value of one more step (HRM); None for models without it
     proceed: Tensor | None = None
-    loss: Tensor | None = None  # (B,) the model's own, where it is none of its logits (FuseLIP)
-    extra: Tensor | None = None  # () added to the loss beside the task's (load balancing, attention penalty)
+    loss: Tensor | None = None  # (B,) the model's own loss, if it does not follow from the logits (FuseLIP)
+    extra: Tensor | None = None  # scalar that is added to the task's loss (load balancing, attention penalty)
 
 
 class Network(nn.Module, ABC):
-    """A network of the contract above."""
+    """A network with the interface of this module."""
 
-    # of weights that every update leaves between two numbers, by name
+    # Name of a weight -> lower and upper bound, to which each update clamps it.
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
     outer_parts: ClassVar[frozenset[str]] = frozenset(
-        # names of embeddings and heads, whose matrices the optimizer `muon` leaves to AdamW
+        # Names of embeddings and heads. The optimiser `muon` leaves their matrices to AdamW.
         ("embed", "answer", "classify", "q_head", "halt", "head", "mask_head", "fc", "classifier")
     )
 
     @abstractmethod
     def start(self, images: Tensor, context: Tensor | None = None) -> Carry:
-        """Return the first carry. `context`: the patient of each image (B,), for models that look patients up;
-        or the tokens of its caption (B, T), for captioners."""
+        """Return the first carry.
+
+        Args:
+            images: The images.
+            context: The patient or puzzle of each image (B,), for models with such embeddings; the tokens of
+                its caption (B, T), for captioners.
+        """
 
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...
 
     def deepen(self, share: float) -> None:
-        """Make the recursion of training as deep as it is after this share of its updates; by default it
-        stays as it is.
-        """
+        """Set the recursion depth of training after this share of the updates; by default it is constant."""
 
 
 class VisionEncoder(nn.Module):
-    """A part of a network that sees pixels, whose weights `train.backbone_learning_rate` is the learning rate
-    of.
-    """
+    """The part of a network that reads pixels. `train.backbone_learning_rate` applies to its weights."""
 
 
 def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, Tensor | None]:
-    """Return so many images as the network reads them, and what it is told beside them; to count and to
-    measure with.
+    """Return example inputs of a network, with which FLOPs and memory are counted.
+
+    Args:
+        model: The model's settings.
+        data: The data set's settings.
+        count: The number of images.
+
+    Returns:
+        Images as the network reads them, and their context for `Network.start`.
     """
     task = TASKS[model.task or data.task]
     context = task.context(torch.ones(count, *task.labels.sides(data), dtype=torch.int64), None, None)
@@ -80,16 +89,20 @@ def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, T
 
 
 def on_paper(tensor: Tensor) -> bool:
-    """Return whether a tensor has a shape and no values: a model is being counted."""
+    """Return whether a tensor has a shape but no values, because the model's cost is being counted."""
     return tensor.is_meta or isinstance(tensor, FakeTensor)
 
 
 def build(model: ModelConfig, data: DataConfig) -> Network:
-    """Return the network of a model config for the images of a data set, with freshly drawn weights."""
+    """Build the network of a model for a data set, with random initial weights.
+
+    Raises:
+        ConfigError: The family's network does not have the interface of `Network`.
+    """
     network = model.build(data.shape, data.classes)
     if not isinstance(network, Network):
         raise ConfigError(
-            f"the family {model.family!r} gives a {type(network).__name__}, which is no"
+            f"the family {model.family!r} builds a {type(network).__name__}, which is no subclass of"
             " recstudy.models.networks.contract.Network"
         )
     check_call(network.start, "images", "context")

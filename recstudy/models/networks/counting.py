@@ -1,7 +1,7 @@
-"""Counts parameters, FLOPs and bytes of a network without weights.
+"""Count the parameters, FLOPs and memory of a network without allocating its weights.
 
-Parameters and FLOPs on torch's `meta` device, as its FlopCounterMode does; what a training step holds in
-memory on torch's fake tensors, which have shapes alone.
+Parameters and FLOPs are counted on torch's `meta` device with FlopCounterMode. The memory of a training step
+is counted with torch's fake tensors, which only have shapes. `recstudy.models.costs` saves these counts.
 """
 
 from collections.abc import Iterator
@@ -21,59 +21,57 @@ from recstudy.plugins.registry import is_users
 
 
 @contextmanager
-def within_reach(model: ModelConfig) -> Iterator[None]:
-    """Refuse (ConfigError) a model, or a batch, of which some tensor has more elements than a computer can
-    count.
-    """
+def refuse_overflow(model: ModelConfig) -> Iterator[None]:
+    """Raise a ConfigError if a tensor of the model or a batch has more elements than an integer can count."""
     try:
         yield
     except (RuntimeError, TypeError) as error:
         if "verflow" not in str(error):
             raise
         raise ConfigError(
-            f"{model.title}, or a batch of it, is larger than any computer: lower its sizes"
+            f"{model.title}, or a batch of it, is too large for any computer. Lower its sizes"
         ) from None
 
 
 def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int]:
-    """Return parameters, those that are trained, and FLOPs an image: of an evaluation step, of a training
-    step without and with its backward pass."""
-    with torch.device("meta"), within_reach(model):
+    """Count the parameters and the FLOPs per image of one supervision step.
+
+    Returns:
+        All parameters, trained parameters, and the FLOPs of an evaluation step, of a training step without
+        its backward pass, and of a training step with it.
+    """
+    with torch.device("meta"), refuse_overflow(model):
         network = build(model, data)
         images, context = example(model, data, 2)  # two, because batch norm refuses to train on one value
     for module in network.modules():
         if isinstance(module, Block):
-            module.skip_unread = False
+            module.skip_unread = False  # papers count every token of every layer
     trained = [weight for weight in network.parameters() if weight.requires_grad]
-    params, own = (
-        sum(weight.numel() for weight in network.parameters()),
-        sum(weight.numel() for weight in trained),
-    )
+    params = sum(weight.numel() for weight in network.parameters())
+    trained_params = sum(weight.numel() for weight in trained)
     inputs = images, context, trained
     check_outputs(network.eval(), model, data, images, context)
-    evaluated = _flops(network.eval(), *inputs, backward=False)
+    test_flops = _flops(network.eval(), *inputs, backward=False)
     network.train()
-    return (
-        params,
-        own,
-        evaluated,
-        _flops(network, *inputs, backward=False),
-        _flops(network, *inputs, backward=True),
-    )
+    forward_flops = _flops(network, *inputs, backward=False)
+    return params, trained_params, test_flops, forward_flops, _flops(network, *inputs, backward=True)
 
 
 def check_outputs(
     network: Network, model: ModelConfig, data: DataConfig, images: Tensor, context: Tensor | None
 ) -> None:
-    """Refuse (ConfigError) a user's network that gives other than one output a class; the loss would take
-    more of them.
+    """Check that a user's classifier has one output per class.
+
+    Raises:
+        ConfigError: It has another number of outputs.
     """
+    # The loss would accept more outputs than classes.
     if is_users(type(model)) and (model.task or data.task) in ("multiclass", "multilabel"):
         output, _ = network(images, network.start(images, context))
         if output.logits.shape != (len(images), data.classes):
             outputs = "x".join(map(str, output.logits.shape[1:]))
             raise ConfigError(
-                f"the network of {model.title} gives {outputs} outputs for the {data.classes} classes of"
+                f"the network of {model.title} has {outputs} outputs for the {data.classes} classes of"
                 f" {data.title}. Its logits must be (images, {data.classes})"
             )
 
@@ -82,7 +80,7 @@ def _flops(
     network: Network, images: Tensor, context: Tensor | None, trained: list[nn.Parameter], backward: bool
 ) -> int:
     for weight in trained:
-        # FlopCounterMode cannot look at trained weights where gradients are off
+        # FlopCounterMode cannot process weights that require a gradient while gradients are off.
         weight.requires_grad_(backward)
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
         output, _ = network(images, network.start(images, context))
@@ -92,26 +90,34 @@ def _flops(
 
 
 def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: bool) -> tuple[int, int]:
-    """Return bytes of the weights, and of what `steps` forward passes on so many images save for the backward
-    pass.
+    """Return the bytes of the weights, and of the tensors that are saved for the backward pass.
+
+    Args:
+        model: The model's settings.
+        data: The data set's settings.
+        images: Number of images of a batch.
+        steps: Number of supervision steps whose activations are in memory at once.
+        half: Whether matrix products are in bfloat16.
     """
-    with torch.device("meta"), within_reach(model):
+    with torch.device("meta"), refuse_overflow(model):
         network = build(model, data)
-    with FakeTensorMode(allow_non_fake_inputs=True), within_reach(model):  # the `meta` network is one
+    # allow_non_fake_inputs: the `meta` network is not a fake tensor.
+    with FakeTensorMode(allow_non_fake_inputs=True), refuse_overflow(model):
         network = network.to_empty(device="cpu").train()
         weights = sum(weight.nbytes for weight in network.parameters())
-        return weights, _kept(network, *example(model, data, images), steps, half)
+        return weights, _saved_bytes(network, *example(model, data, images), steps, half)
 
 
-def _kept(network: Network, images: Tensor, context: Tensor | None, steps: int, half: bool) -> int:
-    """Return bytes of the storages that autograd keeps, apart from the network's own."""
-    kept: dict[int, Tensor] = {}  # by storage; holding a tensor keeps its storage's number from another
+def _saved_bytes(network: Network, images: Tensor, context: Tensor | None, steps: int, half: bool) -> int:
+    """Return the bytes of the storages that autograd saves, without those of the network."""
+    # By the storage's number. A reference to the tensor prevents that another storage gets the same number.
+    saved_tensors: dict[int, Tensor] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        kept.setdefault(_storage(tensor), tensor)
+        saved_tensors.setdefault(_storage(tensor), tensor)
         return tensor
 
-    own = {_storage(tensor) for tensor in (*network.parameters(), *network.buffers())}
+    network_storages = {_storage(tensor) for tensor in (*network.parameters(), *network.buffers())}
     with (
         saved_tensors_hooks(pack, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=half),
@@ -122,7 +128,11 @@ def _kept(network: Network, images: Tensor, context: Tensor | None, steps: int, 
             output, carry = network(images, carry)
             loss = loss + nn.functional.log_softmax(output.logits.float(), -1).sum()
             loss = loss if output.halt is None else loss + output.halt.float().sum()
-    return sum(tensor.untyped_storage().nbytes() for storage, tensor in kept.items() if storage not in own)
+    return sum(
+        tensor.untyped_storage().nbytes()
+        for storage, tensor in saved_tensors.items()
+        if storage not in network_storages
+    )
 
 
 def _storage(tensor: Tensor) -> int:

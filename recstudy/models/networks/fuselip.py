@@ -2,10 +2,10 @@
 pairs of them.
 
     [image ids; BOT text EOT pad]    both    [image ids; BOT EOT]    an image    [BOT text EOT pad]    a text    (1)
-    s = E[ids] + P                   learned positions, from the first token on                                  (2)
-    h = layers(s)                    every token sees every token but the padding                                (3)
-    f = LN(h)_EOT / |LN(h)_EOT|      the feature of a sequence                                                   (4)
-    p = softmax(E LN(gelu(W h + b)) + b')    of a hidden token; E is that of (2)                                 (5)
+    s = E[ids] + P                   learned positions, from the first token on                            (2)
+    h = layers(s)                    every token sees every token but the padding                          (3)
+    f = LN(h)_EOT / |LN(h)_EOT|      the feature of a sequence                                             (4)
+    p = softmax(E LN(gelu(W h + b)) + b')    of a hidden token; E is that of (2)                           (5)
 
 For a captioner, features of an image and of a caption so far, by mode:
 
@@ -48,7 +48,7 @@ from recstudy.models.networks.layers import ClipLayer, Past, init_as_clip, own_p
 
 Mode = Literal["prefix_causal", "image_only", "leaky"]
 SCALE, BIAS = 10.0, -10.0  # t and b of the contrastive loss, at the start
-SHOWN = -100  # the target of a token that is not hidden
+IGNORED_TARGET = -100  # the target of a token that is not hidden
 MARGIN = 8  # standard deviations above the mean for which there is room among the hidden tokens
 
 
@@ -147,7 +147,7 @@ class Injection(nn.Module):
         """
         if self.mode == "image_only":
             return seen[:, None].expand(-1, tokens_BT.shape[1], -1)
-        if past is not None and past.kept:
+        if past is not None and past.cache:
             return self.encoder.norm(self.encoder.states(tokens_BT[:, -1:], past=past))
         ids_BS = torch.cat([image_ids(self.encoder.config, seen), tokens_BT.long()], dim=1)
         mask = self.encoder.seen(ids_BS) if self.mode == "leaky" else prefix_causal(seen.shape[1], tokens_BT)
@@ -248,7 +248,7 @@ def hide(config: FuseLIP, ids_BS: Tensor, generator: torch.Generator) -> Hidden:
     drawn_BS = torch.rand(ids_BS.shape, generator=generator, device=ids_BS.device) < config.mask_rate
     spared = torch.tensor([config.pad, config.eos, config.mask, config.first_code], device=ids_BS.device)
     hidden_BS = drawn_BS & ~torch.isin(ids_BS, spared)
-    return Hidden(torch.where(hidden_BS, config.mask, ids_BS), torch.where(hidden_BS, ids_BS, SHOWN))
+    return Hidden(torch.where(hidden_BS, config.mask, ids_BS), torch.where(hidden_BS, ids_BS, IGNORED_TARGET))
 
 
 def room(rate: float, tokens: int) -> int:
@@ -263,8 +263,10 @@ def room(rate: float, tokens: int) -> int:
 
 def masked_loss(logits_XV: Tensor, targets_X: Tensor) -> Tensor:
     """Return one side of equation (A3), of the targets that are not `SHOWN`; 0 where nothing is hidden."""
-    hidden = (targets_X != SHOWN).sum().clamp(min=1)
-    return F.cross_entropy(logits_XV.float(), targets_X, reduction="sum", ignore_index=SHOWN) / hidden
+    hidden = (targets_X != IGNORED_TARGET).sum().clamp(min=1)
+    return (
+        F.cross_entropy(logits_XV.float(), targets_X, reduction="sum", ignore_index=IGNORED_TARGET) / hidden
+    )
 
 
 def _side(network: FuseLIPNetwork, side: Hidden) -> tuple[Tensor, Tensor]:
@@ -274,7 +276,7 @@ def _side(network: FuseLIPNetwork, side: Hidden) -> tuple[Tensor, Tensor]:
     h_BSW = network.states(side.shown, network.seen(side.shown))
     targets_N = side.targets.flatten()
     first_X = (
-        (targets_N == SHOWN)
+        (targets_N == IGNORED_TARGET)
         .to(torch.int8)
         .argsort(stable=True)[: room(network.config.mask_rate, len(targets_N))]
     )

@@ -1,9 +1,9 @@
-"""The public weights of FuseLIP, from a folder with `config.json` and `pytorch_model.bin` or
-`model.safetensors`.
+"""Load the public weights of FuseLIP from a folder.
 
-They hold FuseLIP and its TiTok. Of TiTok the encoder and the codebook are read; its decoder is not, because
-no image is drawn again. Every other key must be there and be known, with its shape: nothing is loaded in
-part. Pickled files are read with `weights_only`, so that nothing in them is executed.
+The folder has `config.json` and `pytorch_model.bin` or `model.safetensors`, with the weights of FuseLIP and
+its TiTok. TiTok's encoder and codebook are read. Its decoder is not, because no image is reconstructed. Every
+other key must be present and known, with the right shape; otherwise nothing is loaded. Pickled files are read
+with `weights_only`, which executes nothing in them.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from recstudy.models.networks.vq import ImageTokenizer
 from recstudy.models.networks.weight_files import check_names, check_shape, public_names, read_weights
 from recstudy.records import read_json
 
-# Our names to the public ones, by pattern; LAYERS come last.
+# Pattern of recstudy's name -> public name. The rules in LAYERS are applied last.
 LAYERS = {
     r"\.norm([12])\.": r".ln_\1.",
     r"\.qkv\.": ".attn.in_proj_",
@@ -49,59 +49,61 @@ TITOK = {
     r"^encoder\.project\.": "encoder.conv_out.",
     r"^": "image_tokenizer.model.",
 }
-TIED = "mask_prediction_head.decoder.weight"  # the token embedding, a second time
-UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's way back to pixels
+TIED = "mask_prediction_head.decoder.weight"  # a second copy of the token embedding
+UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's decoder to pixels
 
 
 def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
     """Load FuseLIP and its image tokenizer with the weights of `folder`.
 
     Raises:
-        ConfigError: `config` or `vq` is not what the weights were made for.
-        DataError: files that are missing, damaged, or not exactly these networks' weights.
+        ConfigError: `config` or `vq` does not describe the networks of the weights.
+        DataError: A file is missing or damaged, or its weights are not exactly those of the networks.
     """
     _check(config, vq, folder)
     path = _file(folder)
-    found = read_weights(path)
+    public_weights = read_weights(path)
     network, tokenizer = FuseLIPNetwork(config), ImageTokenizer(vq)
     names = [
         (part, public_names(part, {**rules, **LAYERS}))
         for part, rules in ((network, ENCODER), (tokenizer, TITOK))
     ]
-    wanted = [public for _, table in names for public in table.values()]
-    check_names(
-        path,
-        "FuseLIP's weights",
-        wanted,
-        [key for key in found if key != TIED and not key.startswith(UNREAD)],
-    )
-    if TIED in found and not torch.equal(found[TIED], found["token_embedding.weight"]):
+    expected_names = [public for _, table in names for public in table.values()]
+    read_names = [name for name in public_weights if name != TIED and not name.startswith(UNREAD)]
+    check_names(path, "FuseLIP's weights", expected_names, read_names)
+    embedding = public_weights["token_embedding.weight"]
+    if TIED in public_weights and not torch.equal(public_weights[TIED], embedding):
         raise DataError(
             f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded."
         )
     for part, table in names:
         weights = {}
-        for own, value in part.state_dict().items():
-            public = found[table[own]]
-            if own == "encoder.project.weight" and public.shape[2:] == (1, 1):
-                public = public[:, :, 0, 0]  # a 1x1 convolution over one column is a linear layer
-            check_shape(path, table[own], value, public)
-            weights[own] = public
+        for own_name, value in part.state_dict().items():
+            public = public_weights[table[own_name]]
+            if own_name == "encoder.project.weight" and public.shape[2:] == (1, 1):
+                public = public[:, :, 0, 0]  # TiTok's 1x1 convolution is a linear layer here
+            check_shape(path, table[own_name], value, public)
+            weights[own_name] = public
         part.load_state_dict(weights)
     return network, tokenizer
 
 
 def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
-    """Refuse configs that differ from `config.json`, and a tokenizer that differs from FuseLIP's."""
+    """Check that `config` and `vq` describe the networks of a folder's `config.json`.
+
+    Raises:
+        ConfigError: A setting differs.
+        DataError: There is no `config.json`.
+    """
     public = read_json(folder / "config.json")
     if public is None:
         raise DataError(
-            f"no config.json in {folder}. Download the weights: `hf download chs20/FuseLIP-S-CC3M-MM"
+            f"{folder} has no config.json. Download the weights: `hf download chs20/FuseLIP-S-CC3M-MM"
             f" --local-dir {folder}`"
         )
     text = public.get("text_config", {})
     width, heads, layers = config.dimensions
-    stated = {
+    settings = {
         "vocabulary": (text.get("vocab_size"), config.vocabulary),
         "context": (public.get("context_length"), config.context),
         "width": (text.get("width"), width),
@@ -112,20 +114,25 @@ def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
         "end-of-image token": (public.get("use_eoi"), False),
         "masking of padding": (public.get("mask_pad"), True),
     }
-    for what, (theirs, ours) in stated.items():
+    for setting, (theirs, ours) in settings.items():
         if theirs != ours:
             raise ConfigError(
-                f"{folder / 'config.json'}: the {what} is {theirs!r}, but the model's is {ours!r}"
+                f"{folder / 'config.json'}: the {setting} is {theirs!r}, but the model has {ours!r}"
             )
     if (vq.codes, vq.codebook) != (config.codes, config.vocabulary - config.first_code):
         raise ConfigError(
-            f"{config.title} needs {config.codes} codes an image of"
-            f" {config.vocabulary - config.first_code:,}, but {vq.name} gives {vq.codes} of {vq.codebook:,}"
+            f"{config.title} needs {config.codes} codes per image from a codebook of"
+            f" {config.vocabulary - config.first_code:,}, but {vq.name} has {vq.codes} codes from"
+            f" {vq.codebook:,}"
         )
 
 
 def public_hash(folder: Path) -> str:
-    """Return 20 hex digits over the file of weights. Raises DataError where there is none."""
+    """Return 20 hex digits of the weight file's sha256.
+
+    Raises:
+        DataError: There is no weight file.
+    """
     with open(_file(folder), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:20]
 
@@ -133,5 +140,8 @@ def public_hash(folder: Path) -> str:
 def _file(folder: Path) -> Path:
     paths = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
     if not paths:
-        raise DataError(f"no model.safetensors or pytorch_model.bin in {folder}. Download the weights again.")
+        raise DataError(
+            f"{folder} has no model.safetensors or pytorch_model.bin. Download the weights again."
+        )
+
     return paths[0]

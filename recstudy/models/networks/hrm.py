@@ -1,14 +1,15 @@
-"""The hierarchical reasoning model (HRM v1): two transformers, a fast one and a slow one.
+"""The hierarchical reasoning model (HRM v1): a fast and a slow transformer.
 
     z_L <- f_L(z_L + z_H + x)     T times                                                     (1)
-    z_H <- f_H(z_H + z_L)         once; (1)-(2) make one high cycle, N of them a segment      (2)
+    z_H <- f_H(z_H + z_L)         once; (1)-(2) are one high cycle, N of them a segment       (2)
     layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  rms(s) = s / sqrt(mean(s^2) + 1e-5)    (3)
 
-No layer has a bias, no norm a scale, and there is no norm at the end. z_H and z_L start at one
-truncated-normal vector each, the same at every position, drawn with the weights and never trained. In the
-paper's gradient mode everything before the last L- and the last H-update of a segment runs without gradient.
+The layers have no biases, the norms have no scales, and there is no final norm. z_H and z_L each start at one
+truncated-normal vector, which is the same at every position, is initialised with the weights and is not
+trained. In the paper's gradient mode, everything before the last L- and the last H-update of a segment runs
+without gradient.
 
-Its form for small images stands in `hrm_image.py`.
+The form for small images is in `hrm_image.py`.
 
 Shapes: B sequences, S tokens, D width.
 """
@@ -23,7 +24,7 @@ from recstudy.models.sequence import HRM
 
 
 class HRMCore(SequenceCore):
-    """Equations (1)-(3)."""
+    """The recursion of HRM, Eqs. 1 to 3."""
 
     def __init__(self, config: HRM, length: int) -> None:
         super().__init__()
@@ -37,6 +38,6 @@ class HRMCore(SequenceCore):
 
     def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
-        # (1)-(2)
+        # (1)-(2): two levels with `chain` are HRM.
         z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)
         return z_high_BSD, z_low_BSD

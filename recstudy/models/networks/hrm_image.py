@@ -1,13 +1,12 @@
-"""The hierarchical reasoning model for small images (004): HRM's recursion, equations (1)-(2) of `hrm.py`,
-over patch tokens.
+"""HRM for small images (HRM-Small-Images): the recursion of `hrm.py`, Eqs. 1 and 2, over patch tokens.
 
     x = [CLS; patches W]                                                                           (I1)
     layer: s <- RMS(s + Attn(s)),  s <- RMS(s + GEGLU(s)),  RMS with a trained scale               (I2)
     logits = W_c z_H[CLS]                                                                          (I3)
 
-Its attention has rotary positions, CLS at 0; nothing else tells a token its place. z_L and z_H start at one
-fixed tensor each. Initial weights: LeCun truncated normal (standard deviation fan_in^-1/2); CLS standard
-normal.
+The attention has rotary positions, with CLS at 0, and there are no other position encodings. z_L and z_H each
+start at one fixed tensor. Initial weights: LeCun truncated normal (standard deviation fan_in^-1/2); CLS is
+standard normal.
 
 Shapes: B images, N patches, S = N + 1 tokens, D width.
 """
@@ -31,7 +30,7 @@ from recstudy.models.networks.recursion import nested, schedule
 
 
 class HRMImageNetwork(Network):
-    """Equations (1)-(2) of HRM and (I1)-(I3)."""
+    """HRM for small images: Eqs. 1 and 2 of HRM, and Eqs. I1 to I3."""
 
     z_low: Tensor
     z_high: Tensor
@@ -62,13 +61,13 @@ class HRMImageNetwork(Network):
         patches_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))
         x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # (I1)
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
-        # (1)-(2)
+        # (1)-(2) of `hrm.py`
         z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)
         return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # (I3)
 
 
 def make_layer(config: HRMImage, rotary: Rotary) -> PostNorm:
-    """Equation (I2)."""
+    """Return a layer, Eq. I2."""
     attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
     ffn = GEGLU(config.width, config.expansion * config.width, bias=False)
     return PostNorm(attention, ffn, config.width, eps=1e-6, scale=True)

@@ -23,12 +23,12 @@ runs the first T-1 cycles without gradient (contradiction 000-9).
 
 What goes in and out of either recursion; E_v is (4) of `caption.py`, with `image_norm` of unit size:
 
-    x_t = sqrt(D) E[token t] + E_v            at every token; E of deviation D^-1/2                           (C1)
-    logits_t = W_o z_t                        z: the highest state; what comes after tokens 0 to t            (C2)
-    halt, proceed = W_q r + b_q               in float32, W_q = 0 and b_q = -5 at the start                   (C3)
-    r = mean of z_t over tokens that are not PAD, or z at the last of them (`halt_read`)                      (C4)
+    x_t = sqrt(D) E[token t] + E_v            at every token; E of deviation D^-1/2                       (C1)
+    logits_t = W_o z_t                        z: the highest state; what comes after tokens 0 to t        (C2)
+    halt, proceed = W_q r + b_q               in float32, W_q = 0 and b_q = -5 at the start               (C3)
+    r = mean of z_t over tokens that are not PAD, or z at the last of them (`halt_read`)                  (C4)
     x_t = W_f f_t                             in place of (C1): FuseLIP's feature of the image and the caption so far  (C5)
-    layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM, but every attention is causal         (C6)
+    layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM, but every attention is causal     (C6)
 
 By (C6) nothing at a token depends on a later one, in any update of any supervision step, and each state
 starts as one vector that is the same at every place. So a longer sequence leaves all that was computed as it
@@ -105,9 +105,9 @@ class FusedProjection(nn.Module):
         """Return what is looked at with the tokens."""
         return self.injection.see(images.long())
 
-    def fused(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
+    def fused(self, image: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
         """Return (B, T - first, D): of the tokens from `first` on, which with a past must be the last."""
-        return self.project(self.scale * self.injection(seen, tokens, past)[:, first - tokens.shape[1] :])
+        return self.project(self.scale * self.injection(image, tokens, past)[:, first - tokens.shape[1] :])
 
 
 class RecursiveCaptioner(Captioner):
@@ -147,20 +147,24 @@ class RecursiveCaptioner(Captioner):
     def next(
         self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
     ) -> tuple[Tensor, Cache]:
-        seen, *kept = cache if cache is not None else (self.eyes(images),)
-        told, past = Past(tuple(kept[: self.eyes.kept])), Past(tuple(kept[self.eyes.kept :]))
-        x_BTD = self.inputs(seen, tokens, past.length, told)
+        image, *kept = cache if cache is not None else (self.eyes(images),)
+        encoder_past, past = Past(tuple(kept[: self.eyes.kept])), Past(tuple(kept[self.eyes.kept :]))
+        x_BTD = self.inputs(image, tokens, past.length, encoder_past)
         states = self.core.start(x_BTD)
         for _ in range(steps):
             states = self.core(x_BTD, states, past)
-        return self.answer(states[-1][:, -1]), (seen,) if self.config.leaks else (seen, *told.now, *past.now)
+        return self.answer(states[-1][:, -1]), (image,) if self.config.leaks else (
+            image,
+            *encoder_past.new_cache,
+            *past.new_cache,
+        )
 
-    def inputs(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
+    def inputs(self, image: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
         """Equation (C1), or (C5), of the tokens from `first` on; `past` is that of the encoder in (C5)."""
         words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(tokens[:, first:])
         if isinstance(self.eyes, FusedProjection):
-            return words + self.eyes.fused(seen, tokens, first, past)
-        return words + seen[:, None]
+            return words + self.eyes.fused(image, tokens, first, past)
+        return words + image[:, None]
 
     def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
         """Give what equations (C2)-(C4) say."""

@@ -1,12 +1,12 @@
-"""Transformer layers shared by the families.
+"""Transformer layers that the model families share.
 
-A layer may be told which of its tokens will be read: it then computes queries and the feed-forward network
-for those alone. Attention mixes tokens only through keys and values, so the tokens that are read come out the
+A layer can be limited to the tokens that will be read. It then computes queries and the feed-forward network
+only for these. Attention mixes tokens only through keys and values, so the result for these tokens is the
 same.
 
-Where attention is causal, nothing at a token depends on later ones: keys and values that were computed once
-hold for every longer sequence, and one more token costs one token (`Past`), however often a recursion goes
-over the sequence.
+With causal attention, nothing at a token depends on later tokens. Keys and values therefore stay valid when
+the sequence grows, and a further token costs one token (`Past`), however often a recursion passes over the
+sequence.
 
 Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of a head, M hidden width.
 """
@@ -24,9 +24,9 @@ TRUNCATED = 0.87962566103423978  # standard deviation of a standard normal cut a
 
 
 class Rotary(nn.Module):
-    """Rotary position embedding (RoPE): query and key pairs turn by position x theta^(-2i/E), theta = 10,000.
+    """Rotary position embedding (RoPE): pairs rotate by position x theta^(-2i/E), with theta = 10,000.
 
-    The pairs are the two halves of a head, (i, i + E/2). Positions 0 to S-1 are those of the tokens.
+    Pair i is (i, i + E/2), from the two halves of a head. The tokens have the positions 0 to S-1.
     """
 
     cos: Tensor  # (S, E)
@@ -40,51 +40,50 @@ class Rotary(nn.Module):
         self.register_buffer("sin", angles_SE.sin(), persistent=False)
 
     def forward(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
-        """Turn the S tokens of a sequence from its place `start` on."""
-        places = slice(start, start + x_BHSE.shape[2])
+        """Rotate the S tokens of a sequence; the first token has the position `start`."""
+        positions = slice(start, start + x_BHSE.shape[2])
+        cos_SE, sin_SE = self.cos[positions].to(x_BHSE.dtype), self.sin[positions].to(x_BHSE.dtype)
         first, second = x_BHSE.chunk(2, dim=-1)
-        turned_BHSE = torch.cat([-second, first], dim=-1)
-        return x_BHSE * self.cos[places].to(x_BHSE.dtype) + turned_BHSE * self.sin[places].to(x_BHSE.dtype)
+        rotated_BHSE = torch.cat([-second, first], dim=-1)
+        return x_BHSE * cos_SE + rotated_BHSE * sin_SE
 
 
 class Past:
-    """Keys and values (B, H, S, E) of the tokens before, for each attention call of a pass, in the order of
-    the calls.
+    """Keys and values (B, H, S, E) of earlier tokens, for each attention call of a forward pass, in order.
 
-    A pass makes the same calls whatever its length. It finds in `kept` what the pass before it left in `now`,
-    adds its own token's, and leaves all of them in `now`. With nothing kept, any number of tokens may come;
-    afterwards one a pass.
+    A pass always makes the same calls. It reads `cache`, which is the `new_cache` of the pass before, adds
+    the keys and values of its own tokens, and stores all of them in `new_cache`. The first pass may have any
+    number of tokens, and each later pass has one.
     """
 
-    def __init__(self, kept: tuple[Tensor, ...] = ()) -> None:
-        self.kept = kept
-        self.now: list[Tensor] = []  # keys of call 0, values of call 0, keys of call 1, ...
+    def __init__(self, cache: tuple[Tensor, ...] = ()) -> None:
+        self.cache = cache
+        self.new_cache: list[Tensor] = []  # keys of call 0, values of call 0, keys of call 1, ...
 
     @property
     def length(self) -> int:
-        """Tokens before this pass's."""
-        return self.kept[0].shape[2] if self.kept else 0
+        """The number of tokens before this pass."""
+        return self.cache[0].shape[2] if self.cache else 0
 
     def extend(self, k_BHSE: Tensor, v_BHSE: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the next call's keys and values of all tokens, from those of the new ones."""
-        if self.kept:
-            old_k, old_v = self.kept[len(self.now) : len(self.now) + 2]
+        """Return keys and values of all tokens for the next call, from those of the new tokens."""
+        if self.cache:
+            old_k, old_v = self.cache[len(self.new_cache) : len(self.new_cache) + 2]
             k_BHSE, v_BHSE = torch.cat([old_k, k_BHSE], dim=2), torch.cat([old_v, v_BHSE], dim=2)
-        self.now += [k_BHSE, v_BHSE]
+        self.new_cache += [k_BHSE, v_BHSE]
         return k_BHSE, v_BHSE
 
 
 def by_head(x_BSD: Tensor, heads: int) -> Tensor:
-    """Return (B, H, S, E): the parts of each token's numbers, head by head."""
+    """Split each token into heads: (B, S, D) -> (B, H, S, E)."""
     return x_BSD.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention. With the default biases it has the parameters of
-    `torch.nn.MultiheadAttention`.
+    """Multi-head self-attention, with the parameters of `torch.nn.MultiheadAttention` by default.
 
-    With `causal` a token sees itself and those before it. A head has `width // heads` dimensions: 12 of 512
-    have 504 in all.
+    With `causal`, a token attends to itself and to earlier tokens. A head has `width // heads` dimensions: 12
+    heads of a width of 512 have 504 dimensions together.
     """
 
     def __init__(
@@ -102,10 +101,10 @@ class Attention(nn.Module):
         inner = width // heads * heads
         self.qkv = nn.Linear(width, 3 * inner, bias=qkv_bias)
         self.out = nn.Linear(inner, width, bias=out_bias)
-        self.rotary = rotary  # needs all tokens to be read: a token's position is its place in the sequence
+        self.rotary = rotary  # only if all tokens are read: positions are counted from the first token
 
     def init_as_torch(self) -> None:
-        """Draw the initial weights of `torch.nn.MultiheadAttention`."""
+        """Use the initial weights of `torch.nn.MultiheadAttention`."""
         nn.init.xavier_uniform_(self.qkv.weight)
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.out.bias)
@@ -118,7 +117,7 @@ class Attention(nn.Module):
         if past is not None:
             k_BHSE, v_BHSE = past.extend(k_BHSE, v_BHSE)
         dropout = self.dropout if self.training else 0.0
-        # one token sees all there are: itself and those before it
+        # A single token is the last one, which attends to all tokens.
         causal = self.causal and q_BHRE.shape[2] > 1
         mixed_BHRE = F.scaled_dot_product_attention(
             q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal
@@ -158,7 +157,7 @@ class GEGLU(SwiGLU):
 
 
 class GeluMLP(nn.Module):
-    """down(gelu(up(x))): D -> M -> D, with biases; `dropout` follows the activation."""
+    """down(dropout(gelu(up(x)))): D -> M -> D, with biases."""
 
     def __init__(self, width: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -171,7 +170,7 @@ class GeluMLP(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Attention and feed-forward network, each with a residual branch and a layer norm before or after it."""
+    """Attention and feed-forward network as residual branches, with a layer norm before or after each."""
 
     def __init__(
         self, attention: Attention, ffn: nn.Module, width: int, norm: Literal["pre", "post"], dropout: float
@@ -182,30 +181,27 @@ class TransformerLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x_BSD: Tensor, read: slice = ALL) -> Tensor:
-        kept_BRD = x_BSD if read == ALL else x_BSD[:, read]
+        residual_BRD = x_BSD if read == ALL else x_BSD[:, read]
         if self.pre:
-            x_BRD = kept_BRD + self.dropout(self.attention(self.norm1(x_BSD), read))
+            x_BRD = residual_BRD + self.dropout(self.attention(self.norm1(x_BSD), read))
             return x_BRD + self.dropout(self.ffn(self.norm2(x_BRD)))
-        x_BRD = self.norm1(kept_BRD + self.dropout(self.attention(x_BSD, read)))
+        x_BRD = self.norm1(residual_BRD + self.dropout(self.attention(x_BSD, read)))
         return self.norm2(x_BRD + self.dropout(self.ffn(x_BRD)))
 
 
 class RMSNorm(nn.RMSNorm):
-    """x / sqrt(mean(x^2) + eps), times a trained scale or not; on a CPU without torch's own (2.14), which
-    takes twice as long.
-    """
+    """x / sqrt(mean(x^2) + eps), optionally times a trained scale."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not (x.is_cpu and x.dtype == torch.float32):
             return super().forward(x)
+        # On a CPU, torch's own norm (2.14) takes twice as long.
         normed = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + (self.eps or torch.finfo(x.dtype).eps))
         return normed if self.weight is None else normed * self.weight
 
 
 class PostNorm(nn.Module):
-    """s <- RMS(s + mix(s)), s <- RMS(s + ffn(s)): the layer of HRM and TRM. RMS has a trained scale or
-    none.
-    """
+    """The layer of HRM and TRM: s <- RMS(s + mix(s)), s <- RMS(s + ffn(s)). The scale of RMS is optional."""
 
     def __init__(self, mix: nn.Module, ffn: nn.Module, width: int, eps: float, scale: bool) -> None:
         super().__init__()
@@ -218,7 +214,7 @@ class PostNorm(nn.Module):
 
 
 class Stack(nn.ModuleList):
-    """Post-norm layers one after the other, each told of the tokens before."""
+    """A sequence of post-norm layers that share one `Past`."""
 
     def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
         for layer in self:
@@ -227,7 +223,7 @@ class Stack(nn.ModuleList):
 
 
 class Block(nn.Module):
-    """A stack of layers; the last one computes only the tokens that are read."""
+    """A stack of layers, of which the last computes only the tokens that are read."""
 
     skip_unread = True  # False: every token of every layer, which is how the papers count FLOPs
 
@@ -236,19 +232,18 @@ class Block(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x_BSD: Tensor, read: slice = ALL) -> Tensor:
-        *below, last = self.layers
-        for layer in below:
+        *first_layers, last_layer = self.layers
+        for layer in first_layers:
             x_BSD = layer(x_BSD)
         if self.skip_unread:
-            return last(x_BSD, read)
-        return last(x_BSD)[:, read]
+            return last_layer(x_BSD, read)
+        return last_layer(x_BSD)[:, read]
 
 
 class ClipLayer(nn.Module):
-    """The layer of CLIP, which FuseLIP and TiTok are made of: s <- s + Attn(LN(s)), s <- s + MLP(LN(s)), with
-    biases.
+    """The layer of CLIP, FuseLIP and TiTok: s <- s + Attn(LN(s)), s <- s + MLP(LN(s)), with biases.
 
-    It takes a mask, and goes on from the keys and values of the tokens before where those cannot change.
+    It takes an attention mask, and a `Past` if later tokens do not change earlier ones.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -259,7 +254,7 @@ class ClipLayer(nn.Module):
         self.ffn = GeluMLP(width, 4 * width)
 
     def forward(self, x_BSD: Tensor, mask: Tensor | None = None, past: Past | None = None) -> Tensor:
-        """`mask` is True where a token (row) sees another (column); without one all see all."""
+        """Apply the layer. `mask` is True where a token (row) attends to another (column); None for all."""
         q_BHSE, k_BHSE, v_BHSE = (
             by_head(part, self.heads) for part in self.qkv(self.norm1(x_BSD)).chunk(3, dim=-1)
         )
@@ -271,9 +266,7 @@ class ClipLayer(nn.Module):
 
 
 def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:
-    """Draw CLIP's initial weights: smaller where a branch ends, by the depth. The MLPs' biases stay
-    torch's.
-    """
+    """Initialise layers as CLIP does: smaller at the end of a branch, by depth. MLP biases keep torch's values."""
     for layer in layers:
         assert isinstance(layer, ClipLayer)
         width = layer.out.in_features
@@ -286,7 +279,7 @@ def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:
 
 
 class PatchEmbedding(nn.Module):
-    """Square patches, linearly projected: (B, C, height, width) -> (B, N, D)."""
+    """Linear projection of square patches: (B, C, height, width) -> (B, N, D)."""
 
     def __init__(self, channels: int, patch: int, width: int) -> None:
         super().__init__()
@@ -297,33 +290,34 @@ class PatchEmbedding(nn.Module):
 
 
 def own_precision(like: Tensor) -> AbstractContextManager[object]:
-    """Return a context without autocast on a tensor's device: products are computed in the precision of their
-    factors.
-    """
-    # `meta` has no autocast
+    """Return a context without autocast on a tensor's device: products keep the precision of their factors."""
+    # The device `meta` has no autocast.
     return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)
 
 
 def in_float64(values: Tensor) -> Tensor:
-    """Return values in float64: on the CPU where they lie on Apple's GPU, which has no such numbers."""
+    """Return values in float64."""
+    # Apple's GPU has no float64, so the values move to the CPU.
     return values.cpu().double() if values.device.type == "mps" else values.double()
 
 
 def learned(*shape: int) -> nn.Parameter:
-    """Return a trained tensor, Xavier-normal at the start."""
+    """Return a parameter with Xavier-normal initial values."""
     return nn.Parameter(nn.init.xavier_normal_(torch.empty(shape)))
 
 
 def truncated_normal(tensor: Tensor, std: float) -> Tensor:
-    """Draw normal numbers cut at two of their deviations, scaled so that `std` holds after the cut (as JAX
-    does).
+    """Fill a tensor with normal numbers truncated at two standard deviations.
+
+    As in JAX, the numbers are scaled so that `std` is the standard deviation after the truncation.
     """
     return nn.init.trunc_normal_(tensor, std=std / TRUNCATED, a=-2 * std / TRUNCATED, b=2 * std / TRUNCATED)
 
 
 def lecun_normal(module: nn.Module) -> None:
-    """Draw all linear layers and convolutions of `module`: truncated normal weights of deviation fan_in^-1/2,
-    biases 0.
+    """Initialise the linear layers and convolutions of a module: LeCun-normal weights, zero biases.
+
+    The weights are truncated normal with the standard deviation fan_in^-1/2.
     """
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d):

@@ -3,9 +3,9 @@ after the one before.
 
 ResNet-18 + LSTM, of 000, which does not print its equations: those of models.md 9.
 
-    h_t, c_t = LSTM(E[token t] + W_v V + b_v; h_t-1, c_t-1)      `merge`; h, c start at 0               (L1)
+    h_t, c_t = LSTM(E[token t] + W_v V + b_v; h_t-1, c_t-1)      `merge`; h, c start at 0                 (L1)
     h_t, c_t = LSTM(E[token t]; h_t-1, c_t-1)                    `inject`; h = W_h V + b_h, c = W_c V + b_c at the start   (L2)
-    logits_t = W_o h_t + b_o                                     what comes after tokens 0 to t         (L3)
+    logits_t = W_o h_t + b_o                                     what comes after tokens 0 to t           (L3)
 
 Show and Tell (Vinyals et al. 2015, section 3), of 003: the image is the LSTM's first word.
 
@@ -16,12 +16,12 @@ Show and Tell (Vinyals et al. 2015, section 3), of 003: the image is the LSTM's 
 
 Show, Attend and Tell (Xu et al. 2015) with soft attention, of 003.
 
-    e_tp = w relu(W_a a_p + b_a + W_h h_t-1 + b_h)              a_p: features of place p               (A1)
-    alpha_t = softmax over places of e_t                                                               (A2)
-    z_t = sigmoid(W_beta h_t-1 + b_beta) * sum_p alpha_tp a_p                                          (A3)
+    e_tp = w relu(W_a a_p + b_a + W_h h_t-1 + b_h)              a_p: features of place p                  (A1)
+    alpha_t = softmax over places of e_t                                                                  (A2)
+    z_t = sigmoid(W_beta h_t-1 + b_beta) * sum_p alpha_tp a_p                                             (A3)
     h_t, c_t = LSTM([E[token t]; z_t]; h_t-1, c_t-1)            h = W_1 mean_p a_p + b_1, c = W_2 mean_p a_p + b_2 at first  (A4)
-    logits_t = W_o dropout(h_t) + b_o                           what comes after tokens 0 to t         (A5)
-    penalty = alpha_c mean_p (1 - sum_t alpha_tp)^2             over the tokens that a word follows    (A6)
+    logits_t = W_o dropout(h_t) + b_o                           what comes after tokens 0 to t            (A5)
+    penalty = alpha_c mean_p (1 - sum_t alpha_tp)^2             over the tokens that a word follows       (A6)
 
 w has no bias, which the softmax would not see. Relu and the mean of (A6) are those of the usual
 re-implementation, whose settings models.md 9 lists; the paper has tanh and a sum.

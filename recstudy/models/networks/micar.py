@@ -1,55 +1,55 @@
-"""MicarVLMoE (003, section III): an encoder of the image's places and a decoder of the report, with a mixture
-of experts.
+"""MicarVLMoE (section III): an encoder of the image's positions and a decoder of the report, with experts.
 
-    I = rms(MSVE(image)) W + b                                                                            (III-C)
-    I <- I + MDLA(rms(I)),  I <- I + FFN(rms(I))          in each layer of the latent encoder             (1)
-    X = drop(sqrt(D) E[tokens] + sinusoids)                                                               (III-E)
-    X <- X + MDLA(rms(X)), causal                                                                         (4a)
-    X <- X + fusion(X, I)                                                                                 (4b)
-    X <- X + MoE(rms(X))                                  (4a)-(4c) in each layer of the decoder          (4c)
-    logits_t = W_o rms(X_t),   loss + alpha mean of L_b over the decoder's layers                         (7)
+    I = rms(MSVE(image)) W + b                                                                    (III-C)
+    I <- I + MDLA(rms(I)),  I <- I + FFN(rms(I))          in each layer of the latent encoder     (1)
+    X = drop(sqrt(D) E[tokens] + sinusoids)                                                       (III-E)
+    X <- X + MDLA(rms(X)), causal                                                                 (4a)
+    X <- X + fusion(X, I)                                                                         (4b)
+    X <- X + MoE(rms(X))                                  (4a)-(4c) in each layer of the decoder  (4c)
+    logits_t = W_o rms(X_t),   loss + alpha mean of L_b over the decoder's layers                 (7)
 
-Numbers are the paper's; a letter is a line of one of its equations, and a section has equations without a
-number. MoE and L_b are equation (6), in `experts.py`. Matrices start Xavier-uniform, but for MSVE's. No token
-sees PAD or a later one, so each needs the keys and values of those before it and, of the image, what fusion
-keeps: decoding with a cache is exact. There is no recursion; the carry is the tokens.
+Numbers are the paper's. A letter denotes a line of one of its equations, and a section denotes its equations
+without a number. MoE and L_b are Eq. 6, in `experts.py`. Initial weights are Xavier-uniform, except in MSVE.
+No token attends to PAD or to a later token, so decoding with a cache is exact: a token needs the keys and
+values of the earlier ones and the image's part of fusion. There is no recursion; the carry is the tokens.
 
 MSVE (section III-C), the multiscale vision encoder: a feature pyramid over a backbone's stages C2 to C5.
 
-    P_5 = phi(C_5),   P_i = phi(C_i) + up(P_i+1)      phi: 1x1 convolution, batch norm, ReLU; one for each stage    (V1)
-    F = Psi(P_2 + up(P_3) + up(P_4) + up(P_5))        Psi: 3x3 convolution, batch norm, ReLU, at the size of C_2    (V2)
-    V = F pooled to 7x7                               49 places                                                     (V3)
+    P_5 = phi(C_5),   P_i = phi(C_i) + up(P_i+1)      phi: 1x1 convolution, batch norm, ReLU for each stage   (V1)
+    F = Psi(P_2 + up(P_3) + up(P_4) + up(P_5))        Psi: 3x3 convolution, batch norm, ReLU at C_2's size    (V2)
+    V = F pooled to 7x7                               49 positions                                        (V3)
 
-up is bilinear. `one_scale` is (V1)-(V2) with C_5 alone, F = Psi(up(phi(C_5))): Psi costs 236.8 GFLOP at
-224x224 pixels, 15 times the ResNet-101, so that leaving the pyramid out takes 94 % of the image's FLOPs with
-it (contradiction 003-9). With one scale only three of the four phi are missing, 5.8 of 258.6 GFLOP. `off`
-pools C_5 itself.
+up is bilinear. `one_scale` is (V1)-(V2) with C_5 alone, F = Psi(up(phi(C_5))). Psi costs 236.8 GFLOP at
+224x224 pixels, 15 times the ResNet-101, so a model without the pyramid also lacks 94 % of the image's FLOPs
+(contradiction MicarVLMoE-9). With one scale, only three of the four phi are missing, 5.8 of 258.6 GFLOP.
+`off` pools C_5 itself.
 
 MDLA (section III-D), multihead dual-branch latent attention: each head has a branch with positions and one
 without.
 
-    q = up rms(down x), and so k and v       down: D -> D/H, up: D/H -> L; `fused`: one down, rms and up for several   (2)
-    q_h = [q_n; q_r],  k_h = [k_n; k_r]      halves of a head; of q_r and k_r the first `rope_dims` turn by position   (3a)
-    A_h = softmax((q_n k_n' + q_r k_r') / sqrt(scale))      scale: L/H (published code) or L (paper)                   (3b)
-    Z = [A_1 v_1; ...; A_H v_H] W_out                                                                                  (3c)
+    q = up rms(down x), and likewise k and v       down: D -> D/H, up: D/H -> L                       (2)
+    q_h = [q_n; q_r],  k_h = [k_n; k_r]            halves of a head; RoPE on the first `rope_dims` of q_r, k_r (3a)
+    A_h = softmax((q_n k_n' + q_r k_r') / sqrt(scale))      scale: L/H (published code) or L (paper)  (3b)
+    Z = [A_1 v_1; ...; A_H v_H] W_out                                                                 (3c)
 
-Fused, self-attention has one bottleneck of 3 D/H, and cross-attention one for q (text) and one for k and v
-(image). By (3a) the two products of (3b) are one product of whole heads.
+With `fused` projections, several of q, k and v share down, rms and up: self-attention has one bottleneck of
+3 D/H, and cross-attention has one for q (text) and one for k and v (image). By (3a), the two products of (3b)
+are one product of whole heads.
 
-Fusion (section III-F, equation 5): cross-attention, and a gate between what it sees and the text.
+Fusion (section III-F, Eq. 5): cross-attention, and a gate between its result and the text.
 
     I_n = rms(I),  X_n = rms(X)
     A = MDLA(X_n, I_n) + X                                                                    (5a)
-    G = W_g [mean(I_n); max(I_n)] + b_g          over the places                              (5b)
+    G = W_g [mean(I_n); max(I_n)] + b_g          over the positions                           (5b)
     g = sigmoid(MLP([rms(A); X_n]))                                                           (5c)
     F = g rms(A) + (1 - g) X_n                                                                (5d)
     Z = drop(MLP([F; A'; G])) + A                A' = rms(A) (published code) or A (paper)    (5e)
 
-By (4b) the decoder adds X to Z once more. `attention` has MDLA(X_n, I_n) in place of Z.
+By (4b), the decoder adds X to Z a second time. `attention` has MDLA(X_n, I_n) in place of Z.
 
-Shapes: B captions or images, C channels of a stage, T tokens, P places, W channels of the pyramid, D width, L
-latent width, H heads, E experts, or L/H numbers of a head, S tokens that ask, K that are seen, k experts a
-token, V vocabulary.
+Shapes: B captions or images, C channels of a stage, T tokens, P positions, W channels of the pyramid, D
+width, L latent width, H heads, E experts or the width L/H of a head, S query tokens, K key tokens, k experts
+per token, V vocabulary.
 """
 
 from __future__ import annotations
@@ -68,25 +68,31 @@ from recstudy.models.captioners import LONGEST
 from recstudy.models.micar import EPS, MicarVLMoE
 from recstudy.models.networks.caption import POOLING, BackboneNetwork, Cache, Captioner
 from recstudy.models.networks.contract import Carry, Output, VisionEncoder
-from recstudy.models.networks.experts import ACTIVATIONS, GatedFFN, MixtureOfExperts, TokenRouting, wanted
+from recstudy.models.networks.experts import (
+    ACTIVATIONS,
+    GatedFFN,
+    MixtureOfExperts,
+    TokenRouting,
+    count_choices,
+)
 from recstudy.models.networks.layers import Past, Rotary
 from recstudy.models.networks.transformer_captioners import sinusoids
 
 
 class MicarTrace(NamedTuple):
-    """What happened inside, for a batch; layers are the decoder's, first to last."""
+    """Attention maps and routing of a batch, for each decoder layer, first to last."""
 
     self_attention: Tensor  # (layers, B, H, T, T) rows sum to 1
-    cross_attention: Tensor  # (layers, B, H, T, P) rows sum to 1; places row by row
+    cross_attention: Tensor  # (layers, B, H, T, P) rows sum to 1; positions row by row
     router: Tensor  # (layers, B, T, E) probabilities
-    chosen: Tensor  # (layers, B, T, k) int64, the likeliest first; E, which is no expert, for PAD
-    load: Tensor  # (layers, E) int64: tokens that each expert ran on, PAD left out
-    entropy: Tensor  # (layers, B, T) of the router's probabilities, in nats
-    dropped: Tensor  # (layers,) int64: choices of tokens that no expert ran on
+    chosen: Tensor  # (layers, B, T, k) int64 experts, the most likely first; E, which is no expert, for PAD
+    load: Tensor  # (layers, E) int64: number of tokens of each expert, without PAD
+    entropy: Tensor  # (layers, B, T) entropy of the router's probabilities, in nats
+    dropped: Tensor  # (layers,) int64: number of choices without an expert's result
 
 
 class MicarNetwork(Captioner):
-    """Equations (III-C) to (7)."""
+    """MicarVLMoE, Eqs. III-C to 7."""
 
     sinusoids: Tensor  # (LONGEST, D)
 
@@ -108,73 +114,84 @@ class MicarNetwork(Captioner):
         self.norm = nn.RMSNorm(config.width, eps=EPS)
         self.answer = nn.Linear(config.width, classes, bias=False)
         for part in (self.project, self.encoder, self.embed, self.decoder, self.answer):
-            for module in part.modules():  # the experts draw their own so
+            for module in part.modules():  # the experts initialise their own matrices in the same way
                 if isinstance(module, nn.Linear | nn.Embedding):
                     nn.init.xavier_uniform_(module.weight)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
         x_BTD, balance = self.decode(tokens, self.see(images))
-        extra = self.config.balance * balance if self.config.balance and self.config.experts > 1 else None
+        has_balance = self.config.balance and self.config.experts > 1
+        extra = self.config.balance * balance if has_balance else None  # (7): alpha mean of L_b
         return Output(self.answer(x_BTD), extra=extra), carry
 
     def next(
         self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
     ) -> tuple[Tensor, Cache]:
         if cache is None:
-            past, seen = Past(), self.see(images)
+            past, layer_images = Past(), self.see(images)
         else:
-            own, size = 2 * len(self.decoder), len(SeenImage._fields)
-            past, seen = (
-                Past(cache[:own]),
-                [SeenImage(*cache[at : at + size]) for at in range(own, len(cache), size)],
-            )
-        x_BTD, _ = self.decode(tokens[:, past.length :], seen, past)
-        return self.answer(x_BTD[:, -1]), (*past.now, *(part for one in seen for part in one))
+            # The cache: keys and values of self-attention, then each layer's part of the image.
+            first, size = 2 * len(self.decoder), len(SeenImage._fields)
+            past = Past(cache[:first])
+            layer_images = [
+                SeenImage(*cache[start : start + size]) for start in range(first, len(cache), size)
+            ]
+        x_BTD, _ = self.decode(tokens[:, past.length :], layer_images, past)
+        image_parts = (part for image in layer_images for part in image)
+        return self.answer(x_BTD[:, -1]), (*past.new_cache, *image_parts)
 
     def see(self, images: Tensor) -> list[SeenImage]:
-        """Equations (III-C) and (1), and what each layer of the decoder keeps of them."""
+        """Return each decoder layer's part of the encoded images, Eqs. III-C and 1."""
         i_BPD = self.encoder(self.project(self.eyes(images)))
         return [layer.fusion.see(i_BPD) for layer in self._layers()]
 
     def decode(
-        self, tokens: Tensor, seen: list[SeenImage], past: Past | None = None
+        self, tokens: Tensor, layer_images: list[SeenImage], past: Past | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Equations (III-E) to (7) without W_o, (B, T, D), for tokens that follow those of `past`; and the
-        mean of L_b, ().
+        """Return the decoder's states, Eqs. III-E to 7 without W_o, and the balance loss.
+
+        Args:
+            tokens: Tokens after those of `past` (B, T).
+            layer_images: Each layer's part of the image.
+            past: Keys and values of earlier tokens.
+
+        Returns:
+            States (B, T, D), and the mean of L_b over the layers, a scalar.
         """
         start, losses = 0 if past is None else past.length, []
-        x_BTD, mask_BTT = self.inputs(tokens, start), None if start else earlier(tokens)
-        for layer, one in zip(self._layers(), seen, strict=True):
-            x_BTD, loss = layer(x_BTD, one, mask_BTT, past)
+        # A single new token attends to all earlier ones and needs no mask.
+        x_BTD, mask_BTT = self.inputs(tokens, start), None if start else causal_mask(tokens)
+        for layer, image in zip(self._layers(), layer_images, strict=True):
+            x_BTD, loss = layer(x_BTD, image, mask_BTT, past)  # (4a)-(4c)
             losses.append(loss)
         return self.norm(x_BTD), torch.stack(losses).mean()
 
     def inputs(self, tokens: Tensor, start: int = 0) -> Tensor:
-        """Equation (III-E) for tokens whose first one stands at `start`."""
+        """Return the embedded tokens, Eq. III-E; the first token has the position `start`."""
         words_BTD = math.sqrt(self.config.width) * self.embed(tokens)
         return self.dropout(words_BTD + self.sinusoids[start : start + tokens.shape[1]].to(words_BTD.dtype))
 
     @torch.no_grad()
     def trace(self, images: Tensor, tokens: Tensor) -> MicarTrace:
-        """Compute again what happens inside a forward pass; for a network in evaluation mode.
+        """Return attention maps and routing of a forward pass. The network must be in evaluation mode.
 
         Args:
-            images: as in `start`.
-            tokens: (B, T) int64.
+            images: Images as in `start`.
+            tokens: Tokens (B, T), int64.
         """
-        x_BTD, mask_BTT, found = self.inputs(tokens), earlier(tokens), []
-        for layer, one in zip(self._layers(), self.see(images), strict=True):
-            found.append(layer.trace(x_BTD, one, mask_BTT, tokens != PAD))
-            x_BTD, _ = layer(x_BTD, one, mask_BTT)
-        return MicarTrace(*(torch.stack(parts) for parts in zip(*found, strict=True)))
+        x_BTD, mask_BTT, traces = self.inputs(tokens), causal_mask(tokens), []
+        for layer, image in zip(self._layers(), self.see(images), strict=True):
+            traces.append(layer.trace(x_BTD, image, mask_BTT, tokens != PAD))
+            x_BTD, _ = layer(x_BTD, image, mask_BTT)
+        return MicarTrace(*(torch.stack(parts) for parts in zip(*traces, strict=True)))
 
     def _layers(self) -> list[ExpertDecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, ExpertDecoderLayer)]
 
 
 class LatentEncoderLayer(nn.Module):
-    """Equation (1)."""
+    """A layer of the latent encoder, Eq. 1."""
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
@@ -182,12 +199,12 @@ class LatentEncoderLayer(nn.Module):
         self.attention, self.ffn = MDLA(config, rotary, 3), GatedFFN(config)
 
     def forward(self, i_BPD: Tensor) -> Tensor:
-        i_BPD = i_BPD + self.attention(*self.attention.whole(self.norm1(i_BPD)))
+        i_BPD = i_BPD + self.attention(*self.attention.project(self.norm1(i_BPD)))
         return i_BPD + self.ffn(self.norm2(i_BPD))
 
 
 class ExpertDecoderLayer(nn.Module):
-    """Equations (4a)-(4c)."""
+    """A decoder layer with experts, Eqs. 4a to 4c."""
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
@@ -199,46 +216,51 @@ class ExpertDecoderLayer(nn.Module):
         )
 
     def forward(
-        self, x_BTD: Tensor, seen: SeenImage, mask_BTT: Tensor | None, past: Past | None = None
+        self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor | None, past: Past | None = None
     ) -> tuple[Tensor, Tensor]:
         start = 0 if past is None else past.length
         x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # (4a)
-        x_BTD = x_BTD + self.fusion(x_BTD, seen, start)  # (4b)
+        x_BTD = x_BTD + self.fusion(x_BTD, image, start)  # (4b)
         y_BTD, loss = self.moe(self.norm2(x_BTD))
         return x_BTD + y_BTD, loss  # (4c)
 
     def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past | None = None) -> Tensor:
-        q, k, v = self.attention.whole(self.norm1(x_BTD), 0 if past is None else past.length)
+        q, k, v = self.attention.project(self.norm1(x_BTD), 0 if past is None else past.length)
         if past is not None:
             k, v = past.extend(k, v)
         return self.attention(q, k, v, mask_BTT)
 
-    def trace(self, x_BTD: Tensor, seen: SeenImage, mask_BTT: Tensor, valid_BT: Tensor) -> MicarTrace:
-        """Trace one layer, without the first dimension."""
-        q, k, _ = self.attention.whole(self.norm1(x_BTD))
-        own = self.attention.maps(q, k, mask_BTT)
+    def trace(self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor, valid_BT: Tensor) -> MicarTrace:
+        """Return the trace of this layer, without the dimension of the layers."""
+        q, k, _ = self.attention.project(self.norm1(x_BTD))
+        self_attention = self.attention.maps(q, k, mask_BTT)
         x_BTD = x_BTD + self.attend(x_BTD, mask_BTT)
-        cross = self.fusion.maps(x_BTD, seen)
-        x_BTD = x_BTD + self.fusion(x_BTD, seen)
-        return MicarTrace(own, cross, *routed(self.moe.route(self.norm2(x_BTD).flatten(0, 1)), valid_BT))
+        cross_attention = self.fusion.maps(x_BTD, image)
+        x_BTD = x_BTD + self.fusion(x_BTD, image)
+        routing = self.moe.route(self.norm2(x_BTD).flatten(0, 1))
+        return MicarTrace(self_attention, cross_attention, *trace_routing(routing, valid_BT))
 
 
-def routed(routing: TokenRouting, valid_BT: Tensor) -> tuple[Tensor, ...]:
-    """Return the last five parts of a layer's trace."""
+def trace_routing(routing: TokenRouting, valid_BT: Tensor) -> tuple[Tensor, ...]:
+    """Return the last five fields of a layer's trace; `valid_BT` is False for PAD."""
     scores, chosen = (part.unflatten(0, valid_BT.shape) for part in (routing.scores, routing.chosen))
     experts, dropped = scores.shape[-1], chosen.numel() - routing.sizes.sum()
     chosen = chosen.masked_fill(~valid_BT[..., None], experts)
-    return scores, chosen, wanted(chosen, experts), torch.special.entr(scores).sum(-1), dropped
+    return scores, chosen, count_choices(chosen, experts), torch.special.entr(scores).sum(-1), dropped
 
 
-def earlier(tokens: Tensor) -> Tensor:
-    """Return what each token sees, (B, T, T): itself and those before it, and no PAD."""
+def causal_mask(tokens: Tensor) -> Tensor:
+    """Return the tokens (column) that each token (row) attends to: itself and earlier ones, but no PAD.
+
+    Returns:
+        A mask (B, T, T), bool.
+    """
     count = tokens.shape[1]
     return (tokens != PAD)[:, None] & torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
 
 
 class Bottleneck(nn.Module):
-    """Equation (2): (B, S, D) -> so many `parts` (B, H, S, E)."""
+    """The latent projection of `parts` of q, k and v, Eq. 2: (B, S, D) -> (B, H, S, E) for each part."""
 
     def __init__(self, config: MicarVLMoE, parts: int) -> None:
         super().__init__()
@@ -254,12 +276,12 @@ class Bottleneck(nn.Module):
 
 
 class MDLA(nn.Module):
-    """Equations (2)-(3c).
+    """Multihead dual-branch latent attention, Eqs. 2 to 3c.
 
     Args:
-        config: sizes and layout.
-        rotary: turns `rope_dims` dimensions.
-        fused: how many of q, k and v each bottleneck gives, where they are fused.
+        config: The model's settings.
+        rotary: The rotary positions of `rope_dims` dimensions.
+        *fused: For each bottleneck, how many of q, k and v it gives with `fused` projections.
     """
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary, *fused: int) -> None:
@@ -272,29 +294,29 @@ class MDLA(nn.Module):
         self.branches = [head // 2, config.rope_dims, head - head // 2 - config.rope_dims]  # of a head: (3a)
         self.scale = 1 / math.sqrt(head if config.scale == "head" else config.latent)
 
-    def whole(self, x_BSD: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q, k and v of a sequence that attends to itself, whose first token stands at `start`."""
+    def project(self, x_BSD: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Return q, k and v of self-attention; the first token has the position `start`."""
         q, k, v = (part for bottleneck in self.bottlenecks for part in bottleneck(x_BSD))
-        return self.turned(q, start), self.turned(k, start), v
+        return self.rotate(q, start), self.rotate(k, start), v
 
-    def asked(self, x_BSD: Tensor, start: int = 0) -> Tensor:
-        """Return q of a sequence that attends to another one."""
-        return self.turned(self.bottlenecks[0](x_BSD)[0], start)
+    def project_queries(self, x_BSD: Tensor, start: int = 0) -> Tensor:
+        """Return q of cross-attention; the first token has the position `start`."""
+        return self.rotate(self.bottlenecks[0](x_BSD)[0], start)
 
-    def seen(self, x_BKD: Tensor) -> tuple[Tensor, Tensor]:
-        """Return k and v of that other one."""
+    def project_keys_values(self, x_BKD: Tensor) -> tuple[Tensor, Tensor]:
+        """Return k and v of cross-attention."""
         k, v = (part for bottleneck in list(self.bottlenecks)[1:] for part in bottleneck(x_BKD))
-        return self.turned(k), v
+        return self.rotate(k), v
 
-    def turned(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
-        """Equation (3a)."""
-        still, turning, rest = x_BHSE.split(self.branches, dim=-1)
-        return torch.cat([still, self.rotary(turning, start), rest], dim=-1)
+    def rotate(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
+        """Apply rotary positions to the first `rope_dims` of a head's second half, Eq. 3a."""
+        without, rotated, rest = x_BHSE.split(self.branches, dim=-1)
+        return torch.cat([without, self.rotary(rotated, start), rest], dim=-1)
 
     def forward(
         self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, mask_BSK: Tensor | None = None
     ) -> Tensor:
-        """Equations (3b)-(3c), (B, S, D); with a mask a token sees what is True."""
+        """Return the attention's output (B, S, D), Eqs. 3b and 3c; a mask is True for keys that count."""
         mixed_BHSE = F.scaled_dot_product_attention(
             q_BHSE, k_BHKE, v_BHKE,
             attn_mask=None if mask_BSK is None else mask_BSK[:, None],
@@ -303,7 +325,7 @@ class MDLA(nn.Module):
         return self.out(mixed_BHSE.transpose(1, 2).flatten(2))
 
     def maps(self, q_BHSE: Tensor, k_BHKE: Tensor, mask_BSK: Tensor | None = None) -> Tensor:
-        """Equation (3b), (B, H, S, K): what `forward` does not keep."""
+        """Return the attention maps A_h, Eq. 3b, (B, H, S, K). `forward` does not materialise them."""
         scores_BHSK = self.scale * q_BHSE @ k_BHKE.transpose(-2, -1)
         if mask_BSK is not None:
             scores_BHSK = scores_BHSK.masked_fill(~mask_BSK[:, None], -torch.inf)
@@ -311,15 +333,15 @@ class MDLA(nn.Module):
 
 
 class SeenImage(NamedTuple):
-    """What a layer keeps of an image, however many tokens follow."""
+    """A decoder layer's part of an image, which does not depend on the tokens."""
 
     keys: Tensor  # (B, H, P, E)
     values: Tensor  # (B, H, P, E)
-    context: Tensor  # (B, D) G of equation (5b); (B, 0) without a gate
+    context: Tensor  # (B, D) G of Eq. 5b; (B, 0) without a gate
 
 
 class Fusion(nn.Module):
-    """Equations (5a)-(5e), or cross-attention alone."""
+    """Fusion of image and text, Eqs. 5a to 5e, or cross-attention alone."""
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
@@ -330,26 +352,30 @@ class Fusion(nn.Module):
     def see(self, image_BPD: Tensor) -> SeenImage:
         i_BPD = self.norm_image(image_BPD)
         context = self.gate.context(i_BPD) if self.gate is not None else i_BPD.new_zeros(len(i_BPD), 0)
-        return SeenImage(*self.attention.seen(i_BPD), context)
+        return SeenImage(*self.attention.project_keys_values(i_BPD), context)
 
-    def forward(self, x_BTD: Tensor, seen: SeenImage, start: int = 0) -> Tensor:
-        """Return what is added to tokens whose first one stands at `start`."""
+    def forward(self, x_BTD: Tensor, image: SeenImage, start: int = 0) -> Tensor:
+        """Return the update of the tokens (B, T, D); the first token has the position `start`."""
         x_n = self.norm_text(x_BTD)
-        looked_BTD = self.attention(self.attention.asked(x_n, start), seen.keys, seen.values)
-        return looked_BTD if self.gate is None else self.gate(looked_BTD + x_BTD, x_n, seen.context)
+        attended_BTD = self.attention(self.attention.project_queries(x_n, start), image.keys, image.values)
+        if self.gate is None:
+            return attended_BTD
+        return self.gate(attended_BTD + x_BTD, x_n, image.context)  # (5a)
 
-    def maps(self, x_BTD: Tensor, seen: SeenImage) -> Tensor:
-        """Return where in the image each token looks, (B, H, T, P)."""
-        return self.attention.maps(self.attention.asked(self.norm_text(x_BTD)), seen.keys)
+    def maps(self, x_BTD: Tensor, image: SeenImage) -> Tensor:
+        """Return the attention of each token to the image's positions, (B, H, T, P)."""
+        return self.attention.maps(self.attention.project_queries(self.norm_text(x_BTD)), image.keys)
 
 
 class Gate(nn.Module):
-    """Equations (5b)-(5e), given A and X_n."""
+    """The gate of fusion, Eqs. 5b to 5e, from A and X_n."""
 
     def __init__(self, config: MicarVLMoE) -> None:
         super().__init__()
         d, activation = config.width, ACTIVATIONS[config.activation]
-        self.plain = config.fusion_reads == "plain"
+        self.reads_plain = (
+            config.fusion_reads == "plain"
+        )  # A' of (5e) is A (paper), not rms(A) (published code)
         self.norm = nn.RMSNorm(d, eps=EPS)
         self.summary = nn.Linear(2 * d, d)
         self.opening = nn.Sequential(nn.Linear(2 * d, d), activation(), nn.Linear(d, d))
@@ -364,12 +390,15 @@ class Gate(nn.Module):
         g_BTD = self.opening(torch.cat([a_n, x_n], dim=-1)).sigmoid()  # (5c)
         f_BTD = g_BTD * a_n + (1 - g_BTD) * x_n  # (5d)
         context = context_BD[:, None].expand_as(f_BTD)
-        return self.fuse(torch.cat([f_BTD, a_BTD if self.plain else a_n, context], dim=-1)) + a_BTD  # (5e)
+        fused = torch.cat([f_BTD, a_BTD if self.reads_plain else a_n, context], dim=-1)
+        return self.fuse(fused) + a_BTD  # (5e)
 
 
 class MultiscaleEncoder(VisionEncoder):
-    """Equations (V1)-(V3): pixels of 0 to 255 (B, 3, height, width), or a frozen backbone's features (B, P,
-    F) -> (B, P, W).
+    """The multiscale vision encoder MSVE, Eqs. V1 to V3.
+
+    It maps pixels from 0 to 255 (B, 3, height, width) to (B, P, W), and returns the features (B, P, F) of a
+    frozen backbone unchanged.
     """
 
     def __init__(self, config: MicarVLMoE) -> None:
@@ -389,24 +418,23 @@ class MultiscaleEncoder(VisionEncoder):
         return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)  # (V3)
 
     def feature_maps(self, images: Tensor) -> Tensor | None:
-        """Return the maps of Figure 3: the levels that (V2) adds up, the finest first, and F; None without a
-        pyramid.
+        """Return the maps of Figure 3: the levels that (V2) adds, the finest first, and F.
 
         Returns:
-            (B, S, height, width) at the size of C_2, means over channels.
+            Means over the channels (B, S, height, width) at the size of C_2; None without a pyramid.
         """
         if self.backbone is None or self.pyramid is None:
             return None
         maps = stages(self.backbone, images)
-        levels = [enlarged(level, maps[0]) for level in reversed(self.pyramid.levels(maps))]
+        levels = [upsample(level, maps[0]) for level in reversed(self.pyramid.levels(maps))]
         return torch.stack([map_.mean(1) for map_ in (*levels, self.pyramid(maps))], dim=1)
 
 
 class Pyramid(nn.Module):
-    """Equations (V1)-(V2): C_2 to C_5 -> F (B, W, height, width) at the size of C_2.
+    """The feature pyramid, Eqs. V1 and V2: C_2 to C_5 -> F (B, W, height, width) at the size of C_2.
 
     Args:
-        channels: of the stages that are read: all, or the last ones.
+        channels: Channels of the stages that are read: all of them, or the last ones.
         width: W.
     """
 
@@ -416,33 +444,34 @@ class Pyramid(nn.Module):
         self.fuse = _convolution(width, width, 3)
 
     def levels(self, maps: Sequence[Tensor]) -> list[Tensor]:
-        """Equation (V1): P_5 first."""
+        """Return the levels P_5 to P_2, Eq. V1."""
         levels: list[Tensor] = []
         for phi, map_ in zip(reversed(self.lateral), reversed(maps), strict=False):
             level = phi(map_)
-            levels.append(level + enlarged(levels[-1], map_) if levels else level)
+            levels.append(level + upsample(levels[-1], map_) if levels else level)
         return levels
 
     def forward(self, maps: Sequence[Tensor]) -> Tensor:
-        """Equation (V2)."""
-        return self.fuse(reduce(torch.add, [enlarged(level, maps[0]) for level in self.levels(maps)]))
+        """Return F, Eq. V2."""
+        return self.fuse(reduce(torch.add, [upsample(level, maps[0]) for level in self.levels(maps)]))
 
 
 def stages(backbone: BackboneNetwork, images: Tensor) -> list[Tensor]:
-    """Return C_2 to C_5 of pixels of 0 to 255."""
+    """Return the stages C_2 to C_5 of a backbone for pixels from 0 to 255."""
     images = (images / 255 - backbone.mean) / backbone.deviation
     net: Any = backbone.net
     if not isinstance(net, nn.Sequential):
         return net.forward_intermediates(images, indices=4, intermediates_only=True)
-    found: list[Tensor] = []
+    maps: list[Tensor] = []
     for module in net[:-POOLING]:
         images = module(images)
-        found += [images] if isinstance(module, nn.ReLU) else []
-    return found
+        if isinstance(module, nn.ReLU):  # the end of a stage of the small CNN
+            maps.append(images)
+    return maps
 
 
-def enlarged(map_: Tensor, like: Tensor) -> Tensor:
-    """Enlarge a map to another one's height and width."""
+def upsample(map_: Tensor, like: Tensor) -> Tensor:
+    """Enlarge a map to the height and width of another one, bilinearly."""
     if map_.shape[-2:] == like.shape[-2:]:
         return map_
     return F.interpolate(map_, size=like.shape[-2:], mode="bilinear", align_corners=False)

@@ -1,19 +1,17 @@
-"""Checkpoints of HRM and TRM as their authors' code writes them: read as weights of our networks, and written
-from these.
+"""Read checkpoints of the authors' code of HRM and TRM, and write weights in their format.
 
-The names were read from `sapientinc/HRM` (models/hrm/hrm_act_v1.py) and
-`SamsungSAILMontreal/TinyRecursiveModels` (models/recursive_reasoning/trm.py, trm_singlez.py and trm_hier6.py,
-whose z is multi-scale). They differ from ours in:
+The names come from `sapientinc/HRM` (models/hrm/hrm_act_v1.py) and `SamsungSAILMontreal/TinyRecursiveModels`
+(models/recursive_reasoning/trm.py, trm_singlez.py, and trm_hier6.py with a multi-scale z). They differ from
+recstudy's in:
 
-    gate_up_proj    gate, then up; our SwiGLU has (u, g), so that the halves change places
-    puzzle_emb      rows of at most D numbers, which their code fills up with zeros to D x prefix; ours has rows of D
-    H_init, L_init  in the precision of the forward pass; single z has L_init alone, which is our z_high;
-    multi-scale z has
-                    L1_init to L6_init, which are our z_low one after another
-    all names       plain, or behind `_orig_mod.` (torch.compile), `module.` and `model.` (the loss around it)
+    gate_up_proj    has (gate, up); our SwiGLU has (u, g), so the halves are exchanged
+    puzzle_emb      has rows of at most D numbers, which their code pads with zeros to D x prefix; ours have D
+    H_init, L_init  have the precision of the forward pass; a single z has only L_init, which is our z_high;
+                    a multi-scale z has L1_init to L6_init, which are our z_low one after another
+    all names       are plain, or follow `_orig_mod.` (torch.compile), `module.` and `model.` (the loss)
 
-The order of qkv_proj (queries, keys, values, each head by head), the rotary pairs and the scale of the
-embeddings are ours.
+The order of qkv_proj (queries, keys, values, each by head), the rotary pairs and the scale of the embeddings
+are the same. `recstudy weights` calls these functions.
 """
 
 import re
@@ -50,21 +48,24 @@ NAMES = {
     r"\.ffn\.": ".mlp.",
     r"\.up\.": ".gate_up_proj.",
     r"\.down\.": ".down_proj.",
-}  # our names to theirs, by pattern, one after another
-PREFIX = "_orig_mod.model.inner."  # of names in a file: their trainer saves a compiled loss around the model
-# of TRM, by module of their code
+}  # pattern of our name -> their name; the rules are applied in order
+PREFIX = (
+    "_orig_mod.model.inner."  # prefix of names in a file: their trainer saves the compiled loss and model
+)
+# Module of their code -> states of our TRM.
 STATES = {"trm": "answer and latent", "trm_singlez": "single", "trm_hier6": "multi-scale"}
-MODULES = {"hrm": ("hrm_act_v1", "hrm"), "trm": tuple(STATES)}  # by which an `arch` is named
-FIXED = {"rms_norm_eps": 1e-5, "rope_theta": 10_000}  # settings of theirs that our layers do not have
+MODULES = {"hrm": ("hrm_act_v1", "hrm"), "trm": tuple(STATES)}  # family -> allowed modules in `arch.name`
+FIXED = {"rms_norm_eps": 1e-5, "rope_theta": 10_000}  # their settings that are constants in our layers
 COUNTS: dict[Family, dict[str, int]] = {
     "hrm": {"H_cycles": 2, "L_cycles": 2, "H_layers": 4, "L_layers": 4},
     "trm": {"H_cycles": 3, "L_cycles": 6, "H_layers": 0, "L_layers": 2},
-}  # of the authors' config/arch/*.yaml
+}  # defaults of the authors' config/arch/*.yaml
 
 
 class Arch(BaseModel):
-    """The `arch` block of the authors' configs, with its defaults; what only trains stands in `loss` and the
-    like.
+    """The `arch` block of the authors' configs, with its defaults.
+
+    Settings that only affect training, such as `loss`, are extra fields.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -87,26 +88,27 @@ class Arch(BaseModel):
 
     @property
     def module(self) -> str:
-        """The module of the authors' code, such as `trm` of
-        `recursive_reasoning.trm@TinyRecursiveReasoningModel_ACTV1`.
-        """
+        """The module in `name`: `trm` of `recursive_reasoning.trm@TinyRecursiveReasoningModel_ACTV1`."""
         return self.name.partition("@")[0].rpartition(".")[2]
 
 
-# of training, or told by the file
+# Settings that only affect training, or that follow from the file.
 UNREAD = ("loss", "halt_exploration_prob", "forward_dtype", "puzzle_emb_ndim", "causal")
 
 
 def read_arch(path: Path | None, family: Family) -> Arch:
-    """Return the `arch` of an `all_config.yaml`, or of the authors' own file of it; their defaults without a
-    file.
+    """Return the `arch` block of an `all_config.yaml`, or of a file of config/arch.
+
+    Args:
+        path: The file; None for the authors' defaults.
+        family: The model family.
 
     Raises:
-        ConfigError: no such file, another model, or a setting that ours has not.
+        ConfigError: There is no such file, it describes another model, or our network lacks a setting.
     """
     if path is None:
         return Arch(**COUNTS[family])
-    fix = "Give the all_config.yaml beside the checkpoint."
+    fix = "Give the all_config.yaml in the checkpoint's folder."
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -115,7 +117,7 @@ def read_arch(path: Path | None, family: Family) -> Arch:
         raise ConfigError(f"{path} is not YAML ({' '.join(str(error).split())}). {fix}") from None
     block = content.get("arch", content) if isinstance(content, dict) else None
     if not isinstance(block, dict):
-        raise ConfigError(f"{path} has no arch of a model. {fix}")
+        raise ConfigError(f"{path} has no arch block of a model. {fix}")
     try:
         arch = Arch(**{**COUNTS[family], **{str(name): value for name, value in block.items()}})
     except ValidationError as error:
@@ -127,36 +129,47 @@ def read_arch(path: Path | None, family: Family) -> Arch:
     for name, value in FIXED.items():
         if getattr(arch, name) != value:
             raise ConfigError(
-                f"{path}: arch.{name} must be {value}, but got {getattr(arch, name)}: our layers have no"
-                " other"
+                f"{path}: arch.{name} must be {value}, the constant of recstudy's layers, but got"
+                f" {getattr(arch, name)}"
             )
-    others = {name: value for name, value in (arch.model_extra or {}).items() if value and name not in UNREAD}
-    if others:
-        listed = ", ".join(f"{name}={value}" for name, value in others.items())
+    unknown_settings = {
+        name: value for name, value in (arch.model_extra or {}).items() if value and name not in UNREAD
+    }
+    if unknown_settings:
+        listed = ", ".join(f"{name}={value}" for name, value in unknown_settings.items())
         raise ConfigError(
-            f"{path}: {listed}: our {family.upper()} has no such setting, and would compute something else"
+            f"{path}: {listed}: recstudy's {family.upper()} has no such setting and would compute other"
+            " results"
         )
     return arch
 
 
-def official_model(family: Family, arch: Arch, found: Mapping[str, Tensor]) -> HRM | TRM:
-    """Return the config of our network that computes what theirs did.
+def official_model(family: Family, arch: Arch, weights: Mapping[str, Tensor]) -> HRM | TRM:
+    """Return the config of recstudy's network that computes the same as theirs.
+
+    Args:
+        family: The model family.
+        arch: Their settings.
+        weights: Their weights, by plain name.
 
     Raises:
-        ConfigError, DataError: ours cannot.
+        ConfigError: A setting has no counterpart.
+        DataError: The puzzle embeddings are missing or have another shape.
     """
-    table = found.get("puzzle_emb.weights")
+    table = weights.get("puzzle_emb.weights")
     if table is None or table.ndim != 2 or table.shape[1] > arch.hidden_size:
-        shape = "is missing" if table is None else f"is of shape {tuple(table.shape)}"
+        problem = "is missing" if table is None else f"has the shape {tuple(table.shape)}"
         raise DataError(
-            f"puzzle_emb.weights {shape}, but must be (puzzles, 1 to {arch.hidden_size}): our sequences begin"
-            " with one such row"
+            f"puzzle_emb.weights {problem}, but must have the shape (puzzles, 1 to {arch.hidden_size}),"
+            " because a sequence begins with one such row"
         )
     if arch.expansion != int(arch.expansion):
         raise ConfigError(f"arch.expansion must be a whole number, but got {arch.expansion}")
-    known = ("rope", "learned", *(["none"] if arch.mlp_t else []))
-    if arch.pos_encodings not in known:
-        raise ConfigError(f"arch.pos_encodings must be {choices(known)}, but got {arch.pos_encodings!r}")
+    allowed_positions = ("rope", "learned", *(["none"] if arch.mlp_t else []))
+    if arch.pos_encodings not in allowed_positions:
+        raise ConfigError(
+            f"arch.pos_encodings must be {choices(allowed_positions)}, but got {arch.pos_encodings!r}"
+        )
     shared: dict[str, Any] = {
         "tokens": "cell",
         "width": arch.hidden_size,
@@ -172,24 +185,27 @@ def official_model(family: Family, arch: Arch, found: Mapping[str, Tensor]) -> H
         return HRM(**shared, **layers, prefix=1, high_cycles=arch.H_cycles, low_cycles=arch.L_cycles)
     act = "halt only" if arch.no_ACT_continue else "continue"
     prefix = arch.puzzle_emb_len or 1
-    scales = sum(re.fullmatch(r"L\d+_init", name) is not None for name in found)
-    single = scales == 0 and "L_init" in found and "H_init" not in found
-    module = arch.module or ("trm_hier6" if scales else "trm_singlez" if single else "trm")
+    scales = sum(re.fullmatch(r"L\d+_init", name) is not None for name in weights)
+    is_single = scales == 0 and "L_init" in weights and "H_init" not in weights
+    module = arch.module
+    if not module:  # the initial states in the file show which module wrote it
+        kind = "trm_singlez" if is_single else "trm"
+        module = "trm_hier6" if scales else kind
     if module == "trm_hier6" and scales != arch.L_cycles:
         raise ConfigError(
-            f"arch.L_cycles must be {scales}, the latents of the file (L1_init, ...), but got {arch.L_cycles}"
+            f"arch.L_cycles must be {scales}, the number of latents in the file (L1_init, ...), but got"
+            f" {arch.L_cycles}"
         )
     counts = {"layers": arch.L_layers, "cycles": arch.H_cycles, "latent_steps": arch.L_cycles}
     return TRM(**shared, **counts, prefix=prefix, act=act, states=STATES[module])
 
 
 def read_official(path: Path) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint by their plain names, such as
-    `L_level.layers.0.mlp.down_proj.weight`.
+    """Return a checkpoint's weights by plain name, such as `L_level.layers.0.mlp.down_proj.weight`.
 
     Raises:
-        DataError: The file cannot be read, holds other things than tensors, or holds a weight under two
-            wrappers.
+        DataError: The file cannot be read, contains other objects than tensors, or has a weight twice with
+            different prefixes.
     """
     weights: dict[str, Tensor] = {}
     wrapped_names: dict[str, str] = {}
@@ -203,47 +219,48 @@ def read_official(path: Path) -> dict[str, Tensor]:
     return weights
 
 
-def from_official(network: SequenceNetwork, found: Mapping[str, Tensor], path: object) -> dict[str, Tensor]:
-    """Return the state of our network from weights by the authors' plain names.
+def from_official(network: SequenceNetwork, weights: Mapping[str, Tensor], path: object) -> dict[str, Tensor]:
+    """Convert the authors' weights to a state of recstudy's network.
 
     Args:
-        network: HRM or TRM on cells; its shapes are what is asked for.
-        found: as `read_official` gives them.
-        path: named in messages.
+        network: HRM or TRM on cells, which has the expected shapes.
+        weights: The result of `read_official`.
+        path: The file, for messages.
 
     Raises:
-        DataError: a weight is missing, unknown, or of another shape.
+        DataError: A weight is missing, unknown, or has another shape.
     """
-    wanted = to_official(network, network.state_dict())
-    check_names(path, f"a checkpoint of {network.config.title} as set here", wanted, found)
-    weights = {}
-    for name, value in wanted.items():
-        weight = found[name]
+    expected_weights = to_official(network, network.state_dict())
+    check_names(path, f"a checkpoint of {network.config.title} as set here", expected_weights, weights)
+    converted = {}
+    for name, value in expected_weights.items():
+        weight = weights[name]
         if name == "puzzle_emb.weights" and weight.ndim == 2 and weight.shape[1] < value.shape[1]:
             weight = nn.functional.pad(weight, (0, value.shape[1] - weight.shape[1]))
         check_shape(path, name, value, weight)
-        weights[name] = weight.to(value.dtype)
+        converted[name] = weight.to(value.dtype)
     state = network.state_dict()
-    for own, names in _names(network).items():
+    for own_name, names in _names(network).items():
         if names:
-            state[own] = _swapped(own, torch.cat([weights[name] for name in names]))
+            state[own_name] = _swapped(own_name, torch.cat([converted[name] for name in names]))
     return state
 
 
 def to_official(network: SequenceNetwork, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a state of our network as weights by the authors' plain names."""
+    """Convert a state of recstudy's network to the authors' weights, by plain name."""
     weights: dict[str, Tensor] = {}
-    for own, names in _names(network).items():
+    for own_name, names in _names(network).items():
         if names:
-            weights |= zip(names, _swapped(own, state[own]).chunk(len(names)), strict=True)
+            weights |= zip(names, _swapped(own_name, state[own_name]).chunk(len(names)), strict=True)
     return weights
 
 
 def _names(network: SequenceNetwork) -> dict[str, list[str]]:
-    """Return the authors' plain names of each of our weights; several where they keep its parts apart, none
-    where it is empty.
+    """Return the authors' plain names of each of our weights.
+
+    A weight has several names if they store its parts separately, and none if it is empty.
     """
-    names = {own: [name] for own, name in public_names(network, NAMES).items()}
+    names = {own_name: [name] for own_name, name in public_names(network, NAMES).items()}
     states = getattr(network.config, "states", "")
     if states == "single":
         names |= {"core.z_high": ["L_init"], "core.z_low": []}
@@ -252,17 +269,21 @@ def _names(network: SequenceNetwork) -> dict[str, list[str]]:
     return names
 
 
-def _swapped(own: str, value: Tensor) -> Tensor:
-    """Return the weight with its halves (u, g) exchanged if it is the first of a SwiGLU."""
-    return torch.cat(value.chunk(2)[::-1]) if own.endswith(".up.weight") else value
+def _swapped(own_name: str, value: Tensor) -> Tensor:
+    """Exchange the halves (u, g) of a SwiGLU's first weight; return any other weight unchanged."""
+    return torch.cat(value.chunk(2)[::-1]) if own_name.endswith(".up.weight") else value
 
 
-# fields of a model that only matter in training
+# Model fields that only affect training.
 LEARNING = {"gradient", "start", "noise", "halt_bias", "curriculum"}
 
 
 def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
-    """Return the `arch` block by which the authors' code builds the network of a run.
+    """Return the `arch` block with which the authors' code builds the network of a run.
+
+    Args:
+        config: The run's config.
+        family: The model family of the file.
 
     Raises:
         ConfigError: Their code has no such network.
@@ -270,8 +291,8 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
     model = config.model
     if not isinstance(model, HRM | TRM) or model.family != family:
         raise ConfigError(
-            f"a run of {model.title} cannot be written as --as {family}. Of a run of HRM or TRM give its own"
-            " family"
+            f"a run of {model.title} cannot be written with --as {family}. Only runs of HRM and TRM can be"
+            " written, with their own family"
         )
     arch: dict[str, Any] = {
         "hidden_size": model.width,
@@ -310,18 +331,18 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
             "no_ACT_continue": model.act == "halt only",
         }
     table = {"puzzle_emb.weights": torch.empty(model.identifiers or 1, model.width)}
-    if getattr(model, "states", "") == "multi-scale":  # their code has six latents, whatever L_cycles is
+    if getattr(model, "states", "") == "multi-scale":  # their code has six latents for any L_cycles
         table |= {f"L{scale}_init": torch.empty(model.width) for scale in range(1, 7)}
+    # Read the block back as a config of ours: any field that differs has no counterpart in their code.
     theirs = official_model(family, Arch(**arch), table)
-    compared = (
-        model.model_copy(update={"puzzle_emb": "puzzle", "identifiers": 1})
-        if model.puzzle_emb == "none"
-        else model
-    )
+    ours = model
+    if model.puzzle_emb == "none":  # a table with a single zero row computes the same
+        ours = model.model_copy(update={"puzzle_emb": "puzzle", "identifiers": 1})
     for name in set(type(model).model_fields) - LEARNING:
-        if (ours := getattr(compared, name)) != getattr(theirs, name):
+        if getattr(ours, name) != getattr(theirs, name):
             raise ConfigError(
-                f"model.{name} is {ours!r}, but the network of the authors' code has"
-                f" {getattr(theirs, name)!r}: these weights would compute something else there"
+                f"model.{name} is {getattr(ours, name)!r}, but the network of the authors' code has"
+                f" {getattr(theirs, name)!r}. With these weights it would compute other results"
             )
+
     return arch

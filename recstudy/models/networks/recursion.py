@@ -1,12 +1,12 @@
-"""The recursions that families share, and which of their updates carry gradient.
+"""The recursions of the model families, and the updates that have a gradient.
 
 A supervision step runs `cycles` cycles of `steps` inner updates and one outer update. The gradient modes:
 
-    full_bptt    through every update
-    last_cycle   through the last cycle's updates (TRM)
-    one_step     through the last inner and the last outer update (HRM)
+    full_bptt    gradient through every update
+    last_cycle   gradient through the updates of the last cycle (TRM)
+    one_step     gradient through the last inner and the last outer update (HRM)
 
-Without gradient an update keeps no activations, so that memory does not grow with the recursion.
+An update without gradient keeps no activations, so memory does not grow with the recursion.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,9 +22,9 @@ TopDown = Literal["literal", "chain", "full"]
 
 
 def updating(mode: GradientMode, *, last_cycle: bool, last_step: bool) -> AbstractContextManager[object]:
-    """Return the context in which to run one update: with gradient where the mode wants it."""
-    wanted = mode == "full_bptt" or (last_cycle and (mode == "last_cycle" or last_step))
-    return nullcontext() if wanted else torch.no_grad()
+    """Return the context of one update, with or without gradient."""
+    has_gradient = mode == "full_bptt" or (last_cycle and (mode == "last_cycle" or last_step))
+    return nullcontext() if has_gradient else torch.no_grad()
 
 
 class Turn(NamedTuple):
@@ -36,18 +36,19 @@ class Turn(NamedTuple):
 
 
 def schedule(cycles: Sequence[int]) -> Iterator[Turn]:
-    """Yield the updates of one segment in their order: all cycles of a level come before each update of the
-    next higher one.
+    """Yield the updates of one segment in order.
+
+    All cycles of a level run before each update of the next higher level.
 
     Args:
-        cycles: of each level, the lowest first.
+        cycles: Number of cycles of each level, the lowest level first.
     """
-    *below, top = cycles
+    *lower_cycles, top = cycles
     for cycle in range(top):
         last = cycle == top - 1
-        for turn in schedule(below) if below else ():
+        for turn in schedule(lower_cycles) if lower_cycles else ():
             yield Turn(turn.level, last, last and turn.last_step)
-        yield Turn(len(below), last, last)
+        yield Turn(len(lower_cycles), last, last)
 
 
 def nested(
@@ -58,8 +59,9 @@ def nested(
     top_down: TopDown,
     mode: GradientMode,
 ) -> tuple[Tensor, ...]:
-    """Run one segment of a reasoning model of any number of levels and return its states; everything the
-    lowest level first.
+    """Run one segment of a hierarchy with any number of levels and return its states.
+
+    All sequences start with the lowest level.
 
     z_0 <- f_0(z_0 + TD_0 + x)          (1)
     z_k <- f_k(z_k + TD_k + z_k-1)      for k > 0; in the order of `schedule`    (2)
@@ -69,7 +71,9 @@ def nested(
     """
     z = list(states)
     for level, last_cycle, last_step in turns:
-        above = {"literal": [], "chain": z[level + 1 : level + 2], "full": z[level + 1 :]}[top_down]
+        higher_states = {"literal": [], "chain": z[level + 1 : level + 2], "full": z[level + 1 :]}[top_down]
         with updating(mode, last_cycle=last_cycle, last_step=last_step):
-            z[level] = updates[level](sum([*above, z[level - 1] if level else x], start=z[level]))  # (1)-(3)
+            # The higher states are TD_k of (3); the last input is x of (1) or z_k-1 of (2).
+            inputs = [*higher_states, z[level - 1] if level else x]
+            z[level] = updates[level](sum(inputs, start=z[level]))  # (1)-(2)
     return tuple(z)

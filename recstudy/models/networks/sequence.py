@@ -27,7 +27,7 @@ The layers of HRM, TRM and the transformer beside them, by how tokens mix. No la
 scale:
 
     attention:    s <- rms(s + Attn(s)),       s <- rms(s + SwiGLU(s)),  rms(s) = s / sqrt(mean(s^2) + 1e-5)    (L1)
-    mlp:          s' <- rms(s' + SwiGLU(s')),  then (L1)'s SwiGLU                                               (L2)
+    mlp:          s' <- rms(s' + SwiGLU(s')),  then (L1)'s SwiGLU                                         (L2)
 
 s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs
 over the tokens, not over the width, as in TRM's published code.
@@ -35,7 +35,7 @@ over the tokens, not over the width, as in TRM's published code.
 A plain transformer in the place of a recursion has layers of (L1), each with its own weights, and no second
 state. z_H starts at one truncated-normal vector, the same at every position, which is never trained:
 
-    z_H <- f(z_H + x)    once a segment                                                                         (T1)
+    z_H <- f(z_H + x)    once a segment  (T1)
 
 Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V vocabulary.
 """

@@ -12,21 +12,21 @@ The keys and values of (3) are the same for every word: they are computed once a
 
 The plain transformer (Vaswani et al. 2017); dropout follows every Attn, See and FFN.
 
-    y_p = dropout(W_v V_p + b_v + p_p)                        V_p: features of place p; p: sinusoids          (V1)
-    encoder layer: y <- LN(y + Attn(y)),  y <- LN(y + FFN(y))                                                 (V2)
-    decoder layer: x <- LN(x + CausalAttn(x)),  x <- LN(x + See(x, y)),  x <- LN(x + FFN(x))                  (V3)
-    logits_t = W_o x_t + b_o                                  what comes after tokens 0 to t                  (V4)
+    y_p = dropout(W_v V_p + b_v + p_p)                        V_p: features of place p; p: sinusoids  (V1)
+    encoder layer: y <- LN(y + Attn(y)),  y <- LN(y + FFN(y))                                         (V2)
+    decoder layer: x <- LN(x + CausalAttn(x)),  x <- LN(x + See(x, y)),  x <- LN(x + FFN(x))          (V3)
+    logits_t = W_o x_t + b_o                                  what comes after tokens 0 to t          (V4)
 
 R2Gen (Chen et al. 2020): a decoder that is normalised by a memory of the words so far.
 
-    y_p = dropout(relu(W_v V_p + b_v))                                 V_p: features of place p                       (R1)
-    encoder layer: y <- y + Attn(LN(y)),  y <- y + FFN(LN(y));         y <- LN(y) at the end                          (R2)
+    y_p = dropout(relu(W_v V_p + b_v))                                 V_p: features of place p           (R1)
+    encoder layer: y <- y + Attn(LN(y)),  y <- y + FFN(LN(y));         y <- LN(y) at the end              (R2)
     A = M + Attn(M; [M; x_t]),  A <- A + relu(W_2 relu(W_1 A + b_1) + b_2)      M: the memory before word x_t         (R3)
-    [I; F] = W x_t + b + U tanh(M) + b'                                                                               (R4)
+    [I; F] = W x_t + b + U tanh(M) + b'                                                                   (R4)
     M <- sigmoid(I) tanh(A) + sigmoid(F) M                             each of the S rows; M = [identity, 0] at first (R5)
     MCLN(x_t) = (g + G(m_t)) (x_t - mean) / deviation + b + B(m_t)     m_t: the rows of M after x_t, one by one       (R6)
-    decoder layer: x <- x + CausalAttn(MCLN(x)),  x <- x + See(MCLN(x), y),  x <- x + FFN(MCLN(x))                    (R7)
-    logits_t = W_o LN(x_t) + b_o                                       what comes after tokens 0 to t                 (R8)
+    decoder layer: x <- x + CausalAttn(MCLN(x)),  x <- x + See(MCLN(x), y),  x <- x + FFN(MCLN(x))        (R7)
+    logits_t = W_o LN(x_t) + b_o                                       what comes after tokens 0 to t     (R8)
 
 G and B are networks S D -> D -> D with a relu. Dropout follows every Attn, See and FFN of (R2) and (R7). The
 published code divides by the deviation + 1e-6, with D - 1 under it; LN here is torch's.
@@ -103,8 +103,8 @@ def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
 
 def feed_forward(config: EncoderDecoderModel) -> nn.Sequential:
     """Equation (4)."""
-    up, down = nn.Linear(config.width, config.ffn_width), nn.Linear(config.ffn_width, config.width)
-    return nn.Sequential(up, nn.ReLU(), nn.Dropout(config.dropout), down)
+    expand, contract = nn.Linear(config.width, config.ffn_width), nn.Linear(config.ffn_width, config.width)
+    return nn.Sequential(expand, nn.ReLU(), nn.Dropout(config.dropout), contract)
 
 
 def encoder_layer(config: EncoderDecoderModel, norm: Literal["pre", "post"]) -> TransformerLayer:
@@ -171,9 +171,9 @@ class CaptionTransformerNetwork(PlainCaptioner):
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         seen, past = cache[: 2 * len(self.decoder)], Past(cache[2 * len(self.decoder) :])
         x_BTD = self.words(tokens, past.length)
-        for at, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, seen[2 * at : 2 * at + 2], past)  # (V3)
-        return x_BTD, (*seen, *past.now)
+        for index, layer in enumerate(self.decoder):
+            x_BTD = layer(x_BTD, seen[2 * index : 2 * index + 2], past)  # (V3)
+        return x_BTD, (*seen, *past.new_cache)
 
 
 class RelationalMemory(nn.Module):
@@ -196,11 +196,11 @@ class RelationalMemory(nn.Module):
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # no graph of every token
     def forward(self, x_BTD: Tensor, m_BSD: Tensor) -> tuple[Tensor, Tensor]:
         """Return m_t (B, T, S D) after each word, and the memory after the last."""
-        after = []
+        memories = []
         for x_BD in x_BTD.unbind(1):
             m_BSD = self.update(x_BD, m_BSD)
-            after.append(m_BSD.flatten(1))
-        return torch.stack(after, 1), m_BSD
+            memories.append(m_BSD.flatten(1))
+        return torch.stack(memories, 1), m_BSD
 
     def update(self, x_BD: Tensor, m_BSD: Tensor) -> Tensor:
         """Return the memory after one word."""
@@ -274,6 +274,6 @@ class R2GenNetwork(PlainCaptioner):
         seen, past = rest[: 2 * len(self.decoder)], Past(tuple(rest[2 * len(self.decoder) :]))
         x_BTD = self.words(tokens, past.length)
         m_BTM, m_BSD = self.memory(x_BTD, m_BSD)
-        for at, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, m_BTM, (seen[2 * at], seen[2 * at + 1]), past)  # (R7)
-        return x_BTD, (m_BSD, *seen, *past.now)
+        for index, layer in enumerate(self.decoder):
+            x_BTD = layer(x_BTD, m_BTM, (seen[2 * index], seen[2 * index + 1]), past)  # (R7)
+        return x_BTD, (m_BSD, *seen, *past.new_cache)

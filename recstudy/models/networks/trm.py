@@ -1,18 +1,20 @@
-"""The tiny recursive model (TRM): one small net, applied again and again to an answer y and a latent z.
+"""The tiny recursive model (TRM): one small network updates an answer y and a latent state z repeatedly.
 
     z <- f(z + y + x)     n times                                                  (1)
-    y <- f(y + z)         once; (1)-(2) make one cycle, T of them a segment        (2)
+    y <- f(y + z)         once; (1)-(2) are one cycle, T of them a segment         (2)
     layer of f: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM        (3)
     single state:    y <- f(y + x)     n times, then y <- f(y)                     (4)
     multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (5)
-    curriculum:      T and n a third of theirs, rounded up, in the first 30 % of the updates; two thirds to 60 %    (6)
+    curriculum:      T and n are a third of their values, rounded up, in the first 30 % of the updates,  (6)
+                     and two thirds up to 60 %
 
-In TRM-MLP a SwiGLU over the tokens stands for attention (`sequence.py`). The image x enters (1) alone. In the
-paper's gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do. With two
-networks (2) has an f of its own.
+TRM-MLP has a SwiGLU over the tokens in place of attention (`sequence.py`). Only (1) reads the image x. In the
+paper's gradient mode, the first T-1 cycles run without gradient. y and z start like HRM's states. With two
+networks, (2) has a separate f.
 
-(4) and (5) are Table 2's variants, as its authors' code has them: the last update of (4) reads no image.
-(6) is the depth curriculum of CGAR (arXiv:2511.08653), of training alone: at test recursion is whole.
+(4) and (5) are the variants of Table 2 as in its authors' code: the last update of (4) does not read the
+image. (6) is the depth curriculum of CGAR (arXiv:2511.08653). It applies only to training: at test, the
+recursion has its full depth.
 
 Shapes: B sequences, S tokens, D width.
 """
@@ -27,7 +29,10 @@ from recstudy.models.sequence import TRM
 
 
 class TRMCore(SequenceCore):
-    """Equations (1)-(6); y stands where HRM has z_H, z where it has z_L, several of them side by side."""
+    """The recursion of TRM, Eqs. 1 to 6.
+
+    y takes the place of HRM's z_H. z takes the place of z_L; several latents are concatenated.
+    """
 
     def __init__(self, config: TRM, length: int) -> None:
         super().__init__()
@@ -52,20 +57,20 @@ class TRMCore(SequenceCore):
 
     @property
     def depth(self) -> tuple[int, int]:
-        """T and n as they are now."""
+        """T and n at present: those of the curriculum in training, the full ones at test."""
         return self.trained_depth if self.training else (self.config.cycles, self.config.latent_steps)
 
     def deepen(self, share: float) -> None:
-        """Set T and n of training by (6), after this share of its updates."""
+        """Set T and n of training after this share of its updates, Eq. 6."""
         passed = 0.0
-        for own, stage in self.config.stages:
-            passed += own
+        for share_of_updates, stage in self.config.stages:
+            passed += share_of_updates
             self.trained_depth = stage.cycles, stage.latent_steps
             if share < passed:
                 return
 
     def cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
-        """Return y after (1), or (5), and (2); `zs` are updated in their places."""
+        """Return y after one cycle, Eqs. 1 (or 5) and 2; `zs` is updated in place."""
         (_, steps), mode = self.depth, self.config.gradient
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
@@ -74,15 +79,15 @@ class TRMCore(SequenceCore):
             return (self.f_answer or self.f)(y_BSD + total(zs))  # (2)
 
     def single_cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
-        """Return y after (4), which has no z."""
+        """Return y after one cycle with a single state, Eq. 4."""
         (_, steps), mode = self.depth, self.config.gradient
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                y_BSD = self.f(y_BSD + x_BSD)
+                y_BSD = self.f(y_BSD + x_BSD)  # (4), n times
         with updating(mode, last_cycle=last, last_step=True):
-            return (self.f_answer or self.f)(y_BSD)
+            return (self.f_answer or self.f)(y_BSD)  # (4), without the image
 
 
 def total(zs: list[Tensor]) -> Tensor:
-    """Return the sum of the latents, from the left."""
+    """Return the sum of the latents, added from left to right."""
     return sum(zs[1:], start=zs[0])

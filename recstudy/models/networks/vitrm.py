@@ -1,17 +1,17 @@
-"""Vision tiny recursion model (ViTRM, 002 section 3): one small transformer block, applied again and again.
+"""Vision tiny recursion model (ViTRM, section 3): one small transformer block, applied repeatedly.
 
     x = patches(image) W + b + p                                                   (1)
     z <- last K tokens of f([x; y; z])      `latent_steps` times                   (2)
-    y <- first token of f([y; z])           once; (2)-(3) make one cycle           (3)
+    y <- first token of f([y; z])           once; (2)-(3) are one cycle            (3)
     logits = W_c y + b_c,   halt = w_h y + b_h                                     (4)
 
-f is `layers` transformer layers without a final norm. The cross-attention from z to x of the text is the
-joint self-attention of (2). x is computed anew at every supervision step, so that the patch embedding is
-trained; y and z carry no positions beyond their initial values. A supervision step runs T cycles: `cycles` in
-training, `test_cycles` in evaluation.
+f is `layers` transformer layers without a final norm. The paper's cross-attention from z to x is the joint
+self-attention of (2). x is computed at every supervision step, so that the patch embedding is trained. y and
+z have no positions beyond their initial values. A supervision step runs T cycles: `cycles` in training,
+`test_cycles` in evaluation.
 
-Initial weights: heads, positions, y and z Xavier-normal, head biases 0, attention as
-`torch.nn.MultiheadAttention`, the rest torch's defaults (the authors' code).
+Initial weights (the authors' code): Xavier-normal heads, positions, y and z; zero head biases; attention as
+in `torch.nn.MultiheadAttention`; torch's defaults otherwise.
 
 Shapes: B images, N patches, K latent tokens, D width.
 """
@@ -35,7 +35,7 @@ from recstudy.models.networks.recursion import updating
 
 
 class ViTRMNetwork(Network):
-    """Equations (1)-(4)."""
+    """ViTRM, Eqs. 1 to 4."""
 
     z_start: Tensor
 
@@ -52,7 +52,7 @@ class ViTRMNetwork(Network):
         else:
             self.register_buffer("z_start", z_start.data)
         blocks = (Block([make_layer(config) for _ in range(config.layers)]) for _ in range(config.blocks))
-        self.f = nn.ModuleList(blocks)  # the first for z, the last for y
+        self.f = nn.ModuleList(blocks)  # the first block updates z, the last one updates y
         self.classify = make_head(config.width, classes)
         self.halt = make_head(config.width, 1)
 
@@ -70,14 +70,15 @@ class ViTRMNetwork(Network):
         return Output(self.classify(answer_BD), self.halt(answer_BD)[:, 0]), (y_B1D, z_BKD)  # (4)
 
     def cycle(self, x_BND: Tensor, y_B1D: Tensor, z_BKD: Tensor, last: bool) -> Carry:
+        """Return y and z after one cycle, Eqs. 2 and 3; `last` marks the last cycle of the step."""
         steps, mode = self.config.latent_steps, self.config.gradient
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
                 tokens = torch.cat([x_BND, y_B1D, z_BKD], dim=1)
                 z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))  # (2)
         with updating(mode, last_cycle=last, last_step=True):
-            seen = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
-            y_B1D = self.f[-1](torch.cat(seen, dim=1), read=slice(0, 1))  # (3)
+            answer_inputs = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
+            y_B1D = self.f[-1](torch.cat(answer_inputs, dim=1), read=slice(0, 1))  # (3)
         return y_B1D, z_BKD
 
 

@@ -58,9 +58,12 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.embed = PatchEmbedding(3, config.patch, config.width)
-        self.class_token = drawn(1, config.width)
-        self.places = drawn(config.patches + 1, config.width)
-        self.queries, self.query_places = drawn(config.codes, config.width), drawn(config.codes, config.width)
+        self.class_token = random_parameter(1, config.width)
+        self.places = random_parameter(config.patches + 1, config.width)
+        self.queries, self.query_places = (
+            random_parameter(config.codes, config.width),
+            random_parameter(config.codes, config.width),
+        )
         self.norm_in, self.norm_out = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.layers = nn.Sequential(*(ClipLayer(config.width, config.heads) for _ in range(config.layers)))
         self.project = nn.Linear(config.width, config.token_size)
@@ -146,8 +149,11 @@ class Decoder(nn.Module):
         super().__init__()
         self.config = config
         self.embed = nn.Linear(config.token_size, config.width)
-        self.mask_token = drawn(1, config.width)
-        self.places, self.code_places = drawn(config.patches, config.width), drawn(config.codes, config.width)
+        self.mask_token = random_parameter(1, config.width)
+        self.places, self.code_places = (
+            random_parameter(config.patches, config.width),
+            random_parameter(config.codes, config.width),
+        )
         self.norm_in, self.norm_out = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.layers = nn.Sequential(*(ClipLayer(config.width, config.heads) for _ in range(config.layers)))
         self.pixels = nn.Linear(config.width, 3 * config.patch**2)
@@ -176,9 +182,9 @@ class VQNetwork(nn.Module):
         return self.decoder(codes.straight), codes
 
 
-def vq_loss(drawn_again: Tensor, images: Tensor, codes: Codes, config: VQ) -> Tensor:
+def vq_loss(reconstruction: Tensor, images: Tensor, codes: Codes, config: VQ) -> Tensor:
     """Equation (6), a number; images from 0 to 1."""
-    error = drawn_again - images
+    error = reconstruction - images
     edges = error.diff(dim=-1).square().mean() + error.diff(dim=-2).square().mean()
     pull = F.mse_loss(codes.nearest, codes.latents.detach())
     commitment = F.mse_loss(codes.latents, codes.nearest.detach())
@@ -190,7 +196,7 @@ def unit(images: Tensor) -> Tensor:
     return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
-def drawn(tokens: int, width: int) -> nn.Parameter:
+def random_parameter(tokens: int, width: int) -> nn.Parameter:
     return nn.Parameter(width**-0.5 * torch.randn(tokens, width))  # as in TiTok
 
 

@@ -1,5 +1,6 @@
-"""Files of weights that others made: read without executing anything in them, and matched to a network's own
-names.
+"""Read weight files of other programs and match them to a network's names.
+
+Nothing in a file is executed. `recstudy weights import` and public FuseLIP weights use these functions.
 """
 
 import pickle
@@ -19,55 +20,52 @@ from recstudy.errors import DataError, choices
 from recstudy.files import stand_in
 from recstudy.terminal import say
 
-LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # how torch.save began a file before torch 1.6
+LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # first bytes of a file of torch.save before torch 1.6
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a file, or of its `model`, beside which some programs save their optimisers.
+    """Return the tensors of a file, or of its entry `model`.
 
-    If the file has further copies of the weights beside `model`, such as a moving average, a note names them.
+    Some programs save the weights under `model`, together with their optimiser. If the file has further
+    copies of the weights, such as a moving average, a note names them.
 
     Raises:
-        DataError: there is no such file, it cannot be read, or it holds other things than tensors.
+        DataError: There is no such file, it cannot be read, or it contains other objects than tensors.
     """
     try:
-        with open(path, "rb") as opened:
-            head = opened.read(64)
+        with open(path, "rb") as stream:
+            head = stream.read(64)
     except OSError as error:
-        raise DataError(
-            f"{path} cannot be read: {error.strerror or error}. Give the file of weights."
-        ) from None
+        raise DataError(f"{path} cannot be read: {error.strerror or error}. Give a weight file.") from None
     try:
-        if head[8:9] == b"{":  # behind the length of a JSON object: safetensors, whatever the file is called
+        if head[8:9] == b"{":  # safetensors begins with the length of a JSON object, then the object
             return load_file(path)
-        with warnings.catch_warnings(action="ignore"):  # torch's advice is for who wrote the file
-            found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of any kind: the bytes may be anything
+        with warnings.catch_warnings(action="ignore"):  # torch's advice is for the author of the file
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged bytes can raise any exception
         raise DataError(f"{path} {_describe_fault(path, head, str(error))}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DataError(
-            f"{path} holds no weights by name, but a {type(found).__name__}. Save the network's state dict."
+            f"{path} contains a {type(content).__name__}, not weights by name. Save the network's state dict."
         )
-    weights: dict[str, Any] = found["model"] if isinstance(found.get("model"), dict) else found
-    others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
-    if others:
+    weights: dict[str, Any] = content["model"] if isinstance(content.get("model"), dict) else content
+    other_entries = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
+    if other_entries:
         raise DataError(
-            f"{path} holds more than weights ({choices(others, limit=3)}). Save the network's state dict."
+            f"{path} contains more than weights ({choices(other_entries, limit=3)}). Save only the network's"
+            " state dict."
         )
-    if copies := [
-        str(name) for name, value in found.items() if value is not weights and _has_copy(value, weights)
-    ]:
+    other_items = [(str(name), value) for name, value in content.items() if value is not weights]
+    if copies := [name for name, value in other_items if _has_copy(value, weights)]:
         say(
             f"{path} has weights under model and under {choices(copies, limit=3)}. "
-            "Those under model are read. To read others, save them alone."
+            "Those under model are read. To read others, save them to a separate file."
         )
     return weights
 
 
 def _has_copy(value: object, weights: Mapping[str, Tensor]) -> bool:
-    """Return whether an entry of a checkpoint, or a part of it, has names of the weights, behind whatever
-    prefix.
-    """
+    """Return whether an entry of a checkpoint, or a part of it, has names of the weights, with any prefix."""
     if not isinstance(value, dict):
         return False
     names = {name.rpartition(".")[2] for name in weights}
@@ -76,8 +74,12 @@ def _has_copy(value: object, weights: Mapping[str, Tensor]) -> bool:
 
 
 def _describe_fault(path: Path, head: bytes, reason: str) -> str:
-    """Return what a file is that cannot be read as weights, and how to get the real one. Advice of torch is
-    not passed on.
+    """Return why a file cannot be read as weights, and the fix, as the rest of a sentence about the file.
+
+    Args:
+        path: The file.
+        head: Its first bytes.
+        reason: torch's message, which is not shown itself.
     """
     if problem := stand_in(path):
         return problem
@@ -85,11 +87,11 @@ def _describe_fault(path: Path, head: bytes, reason: str) -> str:
         return "is empty. Download it again."
     if unsafe := re.search(r"GLOBAL (\S+)", reason):
         return (
-            f"holds Python objects beside weights ({unsafe[1]}). They are not read, because that could run"
-            " code. Save the state dict alone: torch.save(network.state_dict(), FILE)."
+            f"contains Python objects in addition to weights ({unsafe[1]}). They are not read, because that"
+            " could run code. Save only the state dict: torch.save(network.state_dict(), FILE)."
         )
     if head.startswith(b"PK") and zipfile.is_zipfile(path):
-        return "is an archive that torch.save did not write. Unpack it and give the file of weights."
+        return "is an archive that torch.save did not write. Unpack it and give the weight file."
     if head.startswith(b"\x80") and not head.startswith(LEGACY) and path.read_bytes().endswith(pickle.STOP):
         return (
             "is a pickle that torch.save did not write. Save the state dict with"
@@ -97,44 +99,61 @@ def _describe_fault(path: Path, head: bytes, reason: str) -> str:
         )
     if head.startswith((b"PK", b"\x80")) or head[8:9] == b"{":
         return (
-            f"is damaged or cut off: it has {path.stat().st_size:,} bytes. Download it again and compare its"
-            " size."
+            f"is damaged or truncated: it has {path.stat().st_size:,} bytes. Download it again and compare"
+            " its size."
         )
     if all(byte in string.printable.encode() for byte in head):
-        return f"is a text, not weights: it begins with {head[:20].decode()!r}. Give the file of weights."
-    return "is no file of weights: neither torch.save nor safetensors wrote it. Give the file of weights."
+        return (
+            f"is a text file, not a weight file: it begins with {head[:20].decode()!r}. Give a weight file."
+        )
+    return "is not a weight file: neither torch.save nor safetensors wrote it. Give a weight file."
 
 
-def check_shape(path: object, name: str, wanted: Tensor, found: Tensor) -> None:
-    """Refuse (DataError) a weight of another shape than the network's."""
-    if found.shape != wanted.shape:
-        raise DataError(f"{path}: {name} must be of shape {tuple(wanted.shape)}, but is {tuple(found.shape)}")
+def check_shape(path: object, name: str, expected: Tensor, weight: Tensor) -> None:
+    """Raise a DataError if a weight does not have the shape of the network's."""
+    shape, expected_shape = tuple(weight.shape), tuple(expected.shape)
+    if shape != expected_shape:
+        raise DataError(f"{path}: {name} must have the shape {expected_shape}, but has {shape}")
 
 
 def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]:
     """Return the public name of each of the network's weights.
 
     Args:
-        network: ours.
-        rules: pattern -> replacement; all that match are applied, in their order.
+        network: The network.
+        rules: Pattern -> replacement. All matching rules are applied, in order.
     """
     names = {}
-    for own in network.state_dict():
-        name = own
+    for own_name in network.state_dict():
+        name = own_name
         for pattern, replacement in rules.items():
             name = re.sub(pattern, replacement, name)
-        names[own] = name
+        names[own_name] = name
     return names
 
 
-def check_names(path: object, title: str, wanted: Collection[str], found: Collection[str]) -> None:
-    """Refuse (DataError) a file that lacks a weight of the network, or has one that it does not know."""
-    missing, unexpected = (sorted(set(one) - set(other)) for one, other in ((wanted, found), (found, wanted)))
-    if missing or unexpected:
-        told = f"{_listed(missing)} missing, {_listed(unexpected)} unexpected"
-        raise DataError(f"{path} is not {title}: {told}. Nothing was loaded.")
+def check_names(path: object, title: str, expected: Collection[str], names: Collection[str]) -> None:
+    """Check that a file has exactly the expected weights.
+
+    Args:
+        path: The file.
+        title: The expected content, for the message.
+        expected: The expected names.
+        names: The names in the file.
+
+    Raises:
+        DataError: A name is missing or unexpected.
+    """
+    missing_names = sorted(set(expected) - set(names))
+    unexpected_names = sorted(set(names) - set(expected))
+    if missing_names or unexpected_names:
+        difference = f"{_count_keys(missing_names)} missing, {_count_keys(unexpected_names)} unexpected"
+        raise DataError(f"{path} is not {title}: {difference}. Nothing was loaded.")
 
 
-def _listed(keys: list[str]) -> str:
-    first = f" ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})" if keys else ""
-    return f"{len(keys)} keys{first}"
+def _count_keys(keys: list[str]) -> str:
+    """Return the number of keys and the first three of them, in words."""
+    if not keys:
+        return "0 keys"
+    first_keys = ", ".join([*keys[:3], *(["..."] if len(keys) > 3 else [])])
+    return f"{len(keys)} keys ({first_keys})"
