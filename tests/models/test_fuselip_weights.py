@@ -270,7 +270,8 @@ def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tm
     eyes = FuseLIPBackboneConfig(aligner=aligner(downloaded[1]), mode="image_only")
     good = config(ImageTRM(backbone="fuselip", fuselip=eyes))
     with pytest.raises(
-        ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has no config.json"
+        ConfigError,
+        match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has no config.json",
     ):
         good.with_changes({"model.fuselip.aligner.files": str(tmp_path / "nowhere")})
     with pytest.raises(ConfigError, match=r"model.files must be an absolute path, .* but got 'weights'"):
