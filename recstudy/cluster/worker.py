@@ -1,8 +1,8 @@
 """Execute a trial in Tune's process or on Ray Train's workers, and report its lines to Ray.
 
 After the first SIGTERM, each run saves a checkpoint at the end of its epoch and ends. The driver sends this
-request to an actor (messages.py), which the process of each run polls. Ctrl-C ends the driver, and with it the
-runs, at once.
+request to an actor (messages.py), which the process of each run polls. Ctrl-C ends the driver, and with it
+the runs, at once.
 
 A run with several workers is a Tune trial that starts a `TorchTrainer` and passes the workers' lines to Tune:
 
@@ -40,7 +40,8 @@ LOOK_S = 5.0  # time between two checks for drained nodes, which take about 3 ms
 
 
 # Time limit in seconds for the workers of a group to wait for each other. It is long, because the first
-# worker computes the test metrics while the others wait. The watchdog (watchdog.py) ends a group that hangs.
+# worker computes the test metrics while the others wait. The watchdog (programs/watchdog.py) ends a group
+# that hangs.
 PATIENCE_S = 86_400
 END_S = 10  # time for workers to end
 
@@ -59,7 +60,7 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     elif leave.node:  # the node is drained: end the process, so that Tune starts one on another node
         os._exit(0)
     else:
-        tune.report({"status": "drained"})
+        tune.report({"status": "drained"})  # the run left early and can resume
 
 
 def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:

@@ -13,9 +13,9 @@ writes and all processes read.
 
 All trials of a node share the memory pages of the arrays. The digest covers everything that determines the
 decoded bytes: the reader's settings, the path, size and modification time of every source file, recstudy's
-version and the file of the reader. A changed source or reader therefore gets a new entry, and an existing
-entry is opened without reading a single image. An entry is rebuilt if the sizes or times of its files differ
-from its stamp.
+version, and the files of the config, the reader and the user modules that they import. A changed source or
+reader therefore gets a new entry, and an existing entry is opened without reading a single image. An entry is
+rebuilt if the sizes or times of its files differ from its stamp.
 
 The checksum of the decoded bytes is in `meta.json` and in each run's result. Planning a study needs only the
 checksum, so NumPy is imported when an array is loaded.
@@ -106,7 +106,7 @@ class DataSet:
     checksum: str  # SHA-256 of all decoded images and labels, before `limit` applies
     classes: int
     notes: tuple[str, ...] = ()  # changes and omissions of the reader
-    # Number of patients, or of ids of puzzles, in both official splits together.
+    # 1 + the largest patient number or puzzle id in both official splits
     group_count: int = 0
     tokenizer: Tokenizer | None = None  # tokenizer of the captions; None for sets without captions
     identifiers: Texts | None = None  # name of each id; None if ids have no names
@@ -264,7 +264,7 @@ class Meta:
 def known_checksum(config: DataConfig, folder: Path) -> str:
     """Return the checksum of the current files in `folder`, or "" if they have not been decoded here.
 
-    Only the cache is read.
+    Nothing is decoded or written. Sources are listed, which may read tables of the set.
     """
     with suppress(DataError, OSError), listing_errors(config):
         entry = entry_folder(config.reader(), folder)

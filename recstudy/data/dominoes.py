@@ -1,10 +1,9 @@
 """Generated boards of dominoes whose difficulty is the number of reasoning steps. They are for quick presets,
 demonstrations and tests.
 
-    domino 0 and 1       end in one colour each; the marked chain leads to 0
-    domino 2 to 1 + k    the marked chain; each leads to the domino before it: k steps to the colour
-    domino 2 + k         leads to 1
-    all others           lead to a random domino before them
+    domino 0 and 1       end in one colour each; the marked chain leads to 0 domino 2 to 1 + k    the marked
+    chain: 2 leads to 0, each other one to the domino before it; 1 + k is marked domino 2 + k         leads to
+    1 all others           lead to a random domino before them
 
 Then signs, positions and colours are assigned at random. Everything except for the noise uses integers.
 
@@ -42,7 +41,7 @@ class Dominoes(DataConfig):
     title: ClassVar[str] = "Dominoes (synthetic)"
     classes: ClassVar[int] = len(COLOURS)
     class_names: ClassVar[tuple[str, ...]] = tuple(COLOURS)
-    train_size: ClassVar[int | None] = 10_000
+    train_size: ClassVar[int | None] = TRAIN_IMAGES
 
     name: Literal["dominoes"] = "dominoes"
     columns: int = Field(
@@ -77,7 +76,7 @@ class Dominoes(DataConfig):
         return self.least_steps + rows % (self.most_steps - self.least_steps + 1)
 
     def reader(self) -> DrawingReader:
-        return DrawingReader(self, lambda folder: draw_set(self), "dominoes", 1)
+        return DrawingReader(self, lambda folder: draw_set(self), "dominoes", 1)  # 1: version of the images
 
 
 def draw_set(config: Dominoes) -> Arrays:

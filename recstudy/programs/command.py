@@ -105,8 +105,9 @@ class Command:
     r"""A command line as the `program` of a study. Each run is a separate process; no shell is used.
 
     Placeholders in the command and in `environment` are `{seed}`, `{folder}` and the names of the settings,
-    such as `{lr}` or `{model.depth}`. `{lr:.0e}` is formatted and `{{` is a brace. `{folder}` is for
-    checkpoints: a resumed run gets the same folder, which is removed when the run has ended.
+    such as `{lr}` or `{model.depth}`. `{lr:.0e}` is formatted and `{{` is a brace. `{folder}` is the run's
+    own folder for checkpoints, not the argument `folder`. A resumed run gets the same folder, which is
+    removed when the run has ended.
 
     The command and the name are part of the run ids, so a changed command gives new runs. `folder`,
     `environment` and the other arguments are not. Put everything that changes the numbers into the settings.
@@ -276,6 +277,7 @@ class CommandProgram(TrainingProgram):
         )
         try:
             with process:
+                # a silent command yields an empty line from time to time, so that limits are checked
                 for line in process.lines():
                     if values := read_step(command.progress, line, context.next_step):
                         context.report(**values)
@@ -294,8 +296,8 @@ class CommandProgram(TrainingProgram):
         if limit:
             raise RunError(f"{self.title} {limit}", "hung", tail)
         if ending:
-            has_memory = process.status.get("code") not in KILLED and not NO_MEMORY.search(tail)
-            raise RunError(f"{self.title} {ending}", "code" if has_memory else "out of memory", tail)
+            is_out_of_memory = process.status.get("code") in KILLED or NO_MEMORY.search(tail)
+            raise RunError(f"{self.title} {ending}", "out of memory" if is_out_of_memory else "code", tail)
         try:
             returned = command.metrics.read(self.metrics, context.folder, process.output)
             read_metrics(self.title, returned, self.metrics)

@@ -1,4 +1,7 @@
-"""`recstudy clean`: remove the files of a results folder that no report and no running process needs."""
+"""`recstudy clean`: list what no report and no running process needs, and remove it with --yes.
+
+It looks in a results folder and in temporary folders of this machine.
+"""
 
 import os
 import tempfile
@@ -21,7 +24,7 @@ from recstudy.records.locks import TEMPORARY, LockedError
 from recstudy.records.plans import named_runs
 from recstudy.terminal import console, say
 
-ABANDONED_S = 60.0
+ABANDONED_S = 60.0  # age at which a temporary file counts as left by a killed process
 SESSION = "recstudy.lock"  # in the folder of a Ray that a study has started, held by its driver
 
 
@@ -51,6 +54,7 @@ def show_clean(path: Path, orphans: bool, remove: bool) -> None:
     results = Results(path)
     with results.cleaning() if remove else nullcontext():
         items, damaged = reclaimable(results, orphans)
+        # those below the results folder are listed already
         items += (item for item in left_outside() if not item.path.is_relative_to(results.root))
         table = Table("file or folder", "size", "reason")
         for item in items:
@@ -151,7 +155,7 @@ def _leftovers(results: Results, folder: Path) -> Iterator[Reclaimable]:
                 yield _item(file, "half-written by a killed process", lock)
     for file in sorted(folder.glob("hang-*.log")):
         yield _item(file, "stack traces of a hang, which the next attempt would report", lock)
-    if state := results.state(folder.name):
+    if state := results.state(folder.name):  # empty for the folder of a study
         run = "finished run" if state == "done" else f"{state} run, which would start from the beginning"
         for file in sorted(folder.glob("checkpoint-*.pt")):
             yield _item(file, f"checkpoint of a {run}", lock)

@@ -2,8 +2,6 @@
 
 Intervals are over seeds. If the runs saved their answers, there are also intervals over seeds and test items.
 The same records give the same table: no cell depends on the time or the machine.
-
-Shapes: n runs, M test items.
 """
 
 from __future__ import annotations
@@ -34,8 +32,9 @@ class Cell:
         metric: The metric's name.
         estimate: The mean over the finished runs with its interval over seeds, in the metric's own unit.
         runs: All planned runs.
-        base: The cell of the baseline, if this cell is a relative improvement.
-        more_planned: The number of runs that are not in the plan yet.
+        ours: If this cell is a relative improvement, the cell of our variant; the other fields are of the
+            row's.
+        more_planned: The number of fresh seeds of a search that are not in the plan yet.
         prediction: The interval for one more run.
         items: The interval over seeds and test items.
         damages: Why saved answers cannot be read.
@@ -51,7 +50,7 @@ class Cell:
     metric: str
     estimate: Estimate
     runs: tuple[Row, ...]
-    base: Cell | None = None
+    ours: Cell | None = None
     more_planned: int = 0
     prediction: Estimate = NONE
     items: Estimate | None = None
@@ -95,19 +94,19 @@ class Cell:
 
     @property
     def expected(self) -> int:
-        """The number of planned runs."""
+        """The number of runs that the cell will have in the end."""
         return len(self.runs) + self.more_planned
 
     @property
     def n(self) -> int:
         """The number of runs behind the mean. For an improvement, that of the side with fewer runs."""
         # An improvement is as certain as its side with fewer runs.
-        return min(len(self.counted), self.base.n) if self.base else len(self.counted)
+        return min(len(self.counted), self.ours.n) if self.ours else len(self.counted)
 
     @property
     def all_runs(self) -> tuple[Row, ...]:
         """The planned runs, for an improvement those of both sides."""
-        return (*self.runs, *(self.base.runs if self.base else ()))
+        return (*self.runs, *(self.ours.runs if self.ours else ()))
 
     def count(self, *states: str) -> int:
         """Return how many runs are in one of these states."""
@@ -147,7 +146,7 @@ class TableRow:
     Args:
         label: The row's label.
         cells: A cell for each of the table's columns.
-        settings: The words of each field, for each of the table's settings.
+        settings: For each settings column of the table, the value of each of its fields as text.
         published: For a row without runs, the published value of each column, or None.
     """
 
@@ -172,7 +171,7 @@ class TableData:
         study_notes: Facts about the whole study.
         warnings: What a reader must know before the numbers.
         notes: Notes below the table.
-        settings: The config fields of each column before the number columns.
+        settings: For each settings column, the config fields that it shows.
     """
 
     name: str
@@ -255,7 +254,10 @@ def missing_reason(run: Row | None, name: str) -> str:
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """Add intervals over seeds and items if the runs saved their answers, for at most `MAX_RUNS` runs."""
+    """Add intervals over seeds and items if the runs saved their answers.
+
+    If more than `MAX_RUNS` runs would be read, none are added.
+    """
     cells = [cell for row in rows for cell in row.cells]
     scored = [cell for cell in cells if cell.metric in METRICS and METRICS[cell.metric].each is not None]
     # Reading the answers of 100 runs takes 2 s, so larger tables have no intervals over items.

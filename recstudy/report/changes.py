@@ -1,7 +1,8 @@
 """Finished runs whose user files or data have changed since.
 
-A run's record has the SHA-256 of each user file and the checksum of its data. The plan has those of the
-study's last command. Reports, the board and `recstudy status` print the changes.
+A run's record has the SHA-256 of each user file and the checksum of its data. Reports and the board compare
+them with the plan of the last command (`study_changes`). Before a start, study/rerun.py compares them with
+the present files (`find_changes`), and the command stops unless --rerun or --keep is given.
 """
 
 from collections import Counter
@@ -40,7 +41,7 @@ def find_changes(
         provenances: run id -> code and data of the run.
         files: path -> current SHA-256 of each user file.
         data: run id -> title and current checksum of its data set.
-        code: SHA-256 of a file -> SHA-256 of its code alone.
+        code: SHA-256 of a file -> SHA-256 of it without comments, docstrings and layout.
     """
     changes = []
     for run_id, provenance in provenances.items():

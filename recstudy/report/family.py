@@ -156,7 +156,7 @@ def _published_answer(cell: Cell, match: MatchedTarget) -> Answer[str]:
         return replace(untested, verdict=Verdict.AGREES if distance <= match.margin else Verdict.DIFFERS)
     lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
     edge = None  # the estimate at the edge of the margin (docs/statistics.md)
-    if len(cell.variants) == 1 and not cell.base:
+    if len(cell.variants) == 1 and not cell.ours:
         mean = weighted_mean(cell.records, cell.variants[0], cell.source, match.margin)
         edge = contrast([(1.0, mean)]) if mean else None
     return answer_published(

@@ -1,8 +1,8 @@
 """Rendered parts of a report, and the files that they write.
 
 A figure is written as CSV and as an HTML page that needs no network, on request also as PDF, SVG or PNG. A
-table is written as Markdown, LaTeX and CSV. `writing.py` writes the files of a report. Pages, the terminal
-and notebooks show rendered parts.
+table is written as Markdown, LaTeX and CSV. `writing.py` calls `RenderedPart.write` for each part and adds
+the page. Pages, the terminal and notebooks show rendered parts.
 """
 
 from __future__ import annotations
@@ -104,8 +104,9 @@ log = logging.getLogger(__name__)
 class ReportFiles:
     """The files of one report while it is written.
 
-    `files.json` in the folder is the manifest: the files that reports wrote, with their SHA-256. Changed
-    files and files of other origin stay. Nothing is written or removed through a link.
+    `files.json` in the folder is the manifest: the files that reports wrote, with their SHA-256. `write`
+    replaces a changed file. `finish` removes outdated files of earlier reports unless they were changed.
+    Nothing is written or removed through a link.
 
     Args:
         folder: The report's folder.
@@ -253,16 +254,15 @@ class RenderedPart:
         def left(notes: Sequence[str]) -> tuple[str, ...]:
             return tuple(note for note in notes if note not in stated_notes)
 
-        drawn_figure, page = self.drawn_figure, self.printed_table
+        drawn_figure, table = self.drawn_figure, self.printed_table
         if drawn_figure:
             figure = drawn_figure.figure
             drawn_figure = replace(drawn_figure, notes=left(drawn_figure.notes))
             # Drawing takes long, so the file and the page share the drawn figure.
             vars(drawn_figure)["figure"] = figure
-        page = (
-            replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
-        )
-        return replace(self, drawn_figure=drawn_figure, printed_table=page, notes=left(self.notes))
+        if table:
+            table = replace(table, warnings=left(table.warnings), study_notes=left(table.study_notes))
+        return replace(self, drawn_figure=drawn_figure, printed_table=table, notes=left(self.notes))
 
     def write(self, report_files: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
         """Write the files of the part, and return HTML that links to them."""

@@ -1,4 +1,7 @@
-"""The trials of a search: their table, their Pareto front, and the best trials over fresh seeds."""
+"""The trials of a search: their data frame, their ranking and Pareto front, and the table `best`.
+
+Reports draw them. study/trials.py chooses by the ranking which trials run again with fresh seeds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ HIGHER_IS_BETTER = ("images_per_second",)  # the only cost of which more is bett
 
 
 def search_of(records: StudyRecords, part: str) -> SearchRecord:
-    """Return the plan's search for a part of the report.
+    """Return the plan's search.
+
+    `part` is the name of the report part, for the message.
 
     Raises:
         ConfigError: The study is no search.
@@ -78,7 +83,7 @@ def front(points: np.ndarray, directions: Iterable[str]) -> np.ndarray:
 
 
 def direction_of(name: str, objectives: Mapping[str, str]) -> str:
-    """Return `max` or `min`: as the search states it, else as the metric does. Costs are minimized."""
+    """Return `max` or `min`: as the search states it, else as its metric does. Other costs are minimized."""
     is_cost = find_metric(name) and name not in HIGHER_IS_BETTER
     better = metric(name).better or ("lower" if is_cost else "higher")
     return objectives.get(name) or ("max" if better == "higher" else "min")

@@ -1,6 +1,6 @@
-"""Page sizes of venues, which limit the width of figures and tables.
+"""Page sizes of venues, which set the widths of LaTeX tables and exported figures.
 
-The options `--venue` and `--width` choose a page by `paper_of`.
+HTML and Markdown ignore them. options.py makes a `Paper` from --venue, --width and --without.
 """
 
 import re
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from recstudy.errors import ConfigError, choices, nearest
 
-POINTS = 72.27  # points of TeX per inch
-INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / POINTS}
+POINTS_PER_INCH = 72.27  # points of TeX
+INCHES_PER_UNIT = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / POINTS_PER_INCH}
 NARROWEST, WIDEST = 2.5, 20.0
 
 
@@ -23,7 +23,7 @@ class Paper:
         height: The height of the text in inches.
         letters: The font size in points.
         paper: The paper size in LaTeX, without `paper`.
-        hidden_columns: Heads of table columns that are left out, or globs of them.
+        hidden_columns: Heads of columns that LaTeX tables leave out (--without), or globs of them.
     """
 
     column: float
@@ -46,7 +46,9 @@ VENUES: dict[str, Paper] = {
     "cvpr": Paper(3.28, 6.875, 8.875),
     # acl.sty: a4paper, margin=2.5cm, \columnsep 0.6cm
     "acl": Paper(7.7 / 2.54, 16 / 2.54, 24.7 / 2.54, 11, "a4"),
-    "ieee": Paper(252 / POINTS, 516 / POINTS, 9.0),  # IEEEtran.cls: columns of 21 picas, text of 43
+    "ieee": Paper(
+        252 / POINTS_PER_INCH, 516 / POINTS_PER_INCH, 9.0
+    ),  # IEEEtran.cls: columns of 21 picas, text of 43
 }
 ARTICLE = VENUES["article"]
 
@@ -57,7 +59,7 @@ def paper_of(venue: str = "", width: str = "", hidden_columns: tuple[str, ...] =
     Args:
         venue: A name in `VENUES`.
         width: The width of a page with one column, such as `3.25in`.
-        hidden_columns: Heads of table columns that are left out, or globs of them.
+        hidden_columns: Heads of columns that LaTeX tables leave out (--without), or globs of them.
 
     Raises:
         ConfigError: The venue is unknown, the width is invalid, or both are given.
@@ -76,9 +78,13 @@ def paper_of(venue: str = "", width: str = "", hidden_columns: tuple[str, ...] =
 
 
 def inches(width: str) -> float:
-    """Return the inches of a width such as `3.25in`, `8.5cm`, `85mm` or `240pt`."""
+    """Return the inches of a width such as `3.25in`, `8.5cm`, `85mm` or `240pt`.
+
+    Raises:
+        ConfigError: The width is invalid, or outside of the allowed range.
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(in|cm|mm|pt)", width.strip())
-    size = float(match[1]) * INCHES[match[2]] if match else 0.0
+    size = float(match[1]) * INCHES_PER_UNIT[match[2]] if match else 0.0
     if not NARROWEST <= size <= WIDEST:
         raise ConfigError(
             f"--width must be from 2.5in to 20in, in in, cm, mm or pt, such as 3.25in, but got {width!r}"

@@ -16,7 +16,7 @@ from recstudy.lazy import pd
 from recstudy.report.names import DASH
 from recstudy.report.page import render
 from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
-from recstudy.report.venues import ARTICLE, POINTS, Paper
+from recstudy.report.venues import ARTICLE, POINTS_PER_INCH, Paper
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -135,9 +135,9 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
     letters = paper.letters - 1
     widths = [min(PROSE_WIDTH, width) + BETWEEN_COLUMNS for width in table.widths()]
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
-    rooms = [int(inches * POINTS / (LETTER * letters)) for _, inches in places]
+    rooms = [int(inches * POINTS_PER_INCH / (LETTER * letters)) for _, inches in places]
     place = next((index for index, room in enumerate(rooms) if sum(widths) <= room), len(rooms) - 1)
-    height = int(PAGE_SHARE * paper.height * POINTS / (1.2 * letters))
+    height = int(PAGE_SHARE * paper.height * POINTS_PER_INCH / (1.2 * letters))
     parts = [
         replace(block, lines=block.lines[start : start + height])
         for block in map(table.select, table.blocks(widths, rooms[place]))

@@ -1,4 +1,8 @@
-"""The plan of a study or a search: every run under one preset, with the command line's changes. Pure data."""
+"""The plan of a study or a search under one preset, with the command line's changes.
+
+`make_plan` checks it. `Plan.runs` has the runs of a study; a search makes its runs by `Plan.run`. Nothing is
+run or written here.
+"""
 
 import fnmatch
 import re
@@ -73,7 +77,8 @@ class Plan:
     Args:
         study: What is planned.
         preset: The name of its preset.
-        space: The preset's settings by model family, of which a study has one, and what a search may try.
+        space: Model family -> the preset's settings, and the ranges that a search tries. A study has one
+            family.
         changes: What the command line changed.
         seeds: Seeds of every variant; of a search, fresh seeds of each of the best trials.
         smoke: Whether the runs are small and their numbers mean nothing.
@@ -122,8 +127,9 @@ class Plan:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Return a study's runs in seed blocks, seed 0 of every variant first, so that a half-finished table
-        is whole.
+        """Return a study's runs in seed blocks, seed 0 of every variant first.
+
+        An unfinished table then has a value in every row.
         """
         max_seeds = max(self.seeds_each, default=0)
         ids = [run_ids(deciding, range(max_seeds)) for deciding in self._deciding]
@@ -166,7 +172,7 @@ class Plan:
 
     @cached_property
     def report(self) -> list[Part]:
-        """Return the study's parts, after its claims; a smoke run's numbers support no claim."""
+        """Return the claims, then the other parts of the report. A smoke run has no claims."""
         metrics = [*self.base.metrics]
         report = self.study.by_preset(self.study.report, self.preset)
         if not report:
@@ -209,8 +215,7 @@ class Plan:
             )
         )
 
-    # ------------------------------------------------------------------------------------------------- of a
-    # search alone
+    # --- only for searches
 
     @property
     def objectives(self) -> dict[str, Direction]:
@@ -245,8 +250,14 @@ class Plan:
             return f"{self.budget} in all, without fresh seeds"
         confirmed_settings = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
         if self.budget.unit != "runs":
-            return f"{self.budget} in all, at most half of it for {self.reserved_runs} runs of {confirmed_settings}"
-        return f"{self.budget} in all: {int(self.budget.amount) - self.reserved_runs} to search, {self.reserved_runs} for {confirmed_settings}"
+            return (
+                f"{self.budget} in total, at most half of it for {self.reserved_runs} runs of"
+                f" {confirmed_settings}"
+            )
+        search_runs = int(self.budget.amount) - self.reserved_runs
+        return (
+            f"{self.budget} in total: {search_runs} to search, {self.reserved_runs} for {confirmed_settings}"
+        )
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         """Return a run of a trial (ConfigError: its settings do not fit together)."""
@@ -328,7 +339,7 @@ def make_plan(
             records = list(map(variant_record, plan.variants, plan.configs))
             fields = [flatten(config.values) for config in plan.configs]
             for claim in claims:
-                weights_each(claim, records, fields)
+                weights_each(claim, records, fields)  # for its ConfigError
         return plan
 
 
@@ -369,7 +380,7 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
                 try:
                     space.bases[family].with_changes({path: value})
                 except ConfigError as error:
-                    if error.is_combination:  # which other settings may fit
+                    if error.is_combination:  # it may fit with other values of other settings
                         continue
                     raise ConfigError(
                         f"{search.name} searches {setting_name(path)} over {range}: {error}"
@@ -400,7 +411,7 @@ def variant_record(variant: Variant, config: RunSettings, **known_fields: Any) -
     description = config.description
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     levels = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
-    # as the program's types make it, which decides the id
+    # as the program's types convert it, because the run id depends on it
     own_values = flatten(config.values) if config.metrics else {}
     changes = json_value({**variant.changes}, f"the variant {variant.label!r}")
     words = [LEAKY] * description.leaks + [IMPORTED] * description.is_imported
@@ -451,7 +462,7 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
             )
         if changed in distinguishing:
             raise ConfigError(
-                f"{changed!r} is what sets {distinguishing[changed]!r} apart in this study, whose label would not be"
+                f"{changed!r} distinguishes {distinguishing[changed]!r} in this study, whose label would not be"
                 " true any more. Choose variants with --only, or change its value in the study"
             )
         for path in (*swept, *distinguishing):
@@ -463,7 +474,7 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
 
 
 def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
-    """Refuse to state of the `paper` preset what it does not do."""
+    """Raise a ConfigError if a stated deviation is not what the `paper` preset does."""
     settings = [flatten(config.values) for config in configs]
     for deviation in study.deviations:
         values = dict.fromkeys(

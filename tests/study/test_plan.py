@@ -65,9 +65,9 @@ LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": 
         (
             LAYERS,
             {"model.layers": 7},
-            "'model.layers' is what sets 'layers=1' apart in this study, whose label would not be true",
+            "'model.layers' distinguishes 'layers=1' in this study, whose label would not be true",
         ),
-        (LAYERS, {"model.latent_tokens": 7}, "'model.latent_tokens' is what sets 'layers=1' apart"),
+        (LAYERS, {"model.latent_tokens": 7}, "'model.latent_tokens' distinguishes 'layers=1'"),
     ],
 )
 def test_a_setting_does_not_undo_the_sweep_in_silence(axes, changes, words):

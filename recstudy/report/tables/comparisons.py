@@ -1,7 +1,7 @@
 """Compare the cells of a table: mark the best ones and compute relative improvements.
 
 `tables/table.py` calls `mark_best_rows` for its rows and `improvement_cell` for metrics named `..._delta`.
-The relative improvement is a column of 003's Table I, in percent of the other variant's score:
+The relative improvement is a column of Table I of MicarVLMoE, in percent of the row's score:
 
     delta = 100 (ours - row) / row   (1)   if higher is better
     delta = 100 (row - ours) / row   (2)   if lower is better
@@ -34,7 +34,7 @@ NO_COUNTERPART = "no variant to compare it with"
 def mark_best_rows(
     records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]
 ) -> list[TableRow]:
-    """Mark the best cells of each column, or of each row if only the rows share a data set.
+    """Mark the best cells of each column, or of each row with `across` or if only the rows share a data set.
 
     Scores on different data are not compared, so a table can stay without marks.
     """
@@ -143,7 +143,8 @@ def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
 def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, placement: Placement) -> Cell:
     """Return the cell with the relative improvement of our variant over the variant of this row.
 
-    Our variant has the levels that `spec.improvement` states, and on every other axis the level of the row.
+    The cell of our own variant is empty. Our variant has the levels that `spec.improvement` states, and on
+    every other axis the level of the row.
 
     Args:
         records: The study's records.
@@ -161,14 +162,14 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
         for axis in records.variants[index].levels
         if axis not in spec.improvement
     }
-    bases = records.chosen(levels | spec.improvement)
+    our_variants = records.chosen(levels | spec.improvement)
     row = replace(cell(records, [index], source), metric=name)
-    base = cell(records, bases, source) if len(bases) == 1 else None
-    problem = "" if bases == [index] else _ratio_problem(row, base)
-    if bases == [index] or problem or base is None or row.value is None:
+    our_cell = cell(records, our_variants, source) if len(our_variants) == 1 else None
+    problem = "" if our_variants == [index] else _ratio_problem(row, our_cell)
+    if our_variants == [index] or problem or our_cell is None or row.value is None:
         result = replace(row, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
     else:
-        ours, theirs = (weighted_mean(records, position, source) for position in (bases[0], index))
+        ours, theirs = (weighted_mean(records, position, source) for position in (our_variants[0], index))
         # a new run scatters by s^2 around the true mean, whose estimate scatters by s^2 / n:
         # together s^2 (n + 1) / n, which is (n + 1) times the variance of the mean
         new_runs = [
@@ -177,16 +178,16 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
         ]
         sign = float(metric(source).sign)
         prediction = ratio(new_runs[0], new_runs[1], sign)
-        result = replace(row, estimate=ratio(ours, theirs, sign), prediction=prediction, base=base)
+        result = replace(row, estimate=ratio(ours, theirs, sign), prediction=prediction, ours=our_cell)
     matches = nearest_matches(placement.matches.get((index, name), ()))
     doubts = [NO_COUNTERPART]
-    if matches and base:
+    if matches and our_cell:
         values = nearest_matches(
-            match_targets(records, spec.targets, bases, [source]).matches.get((bases[0], source), ())
+            match_targets(records, spec.targets, our_variants, [source]).matches.get(
+                (our_variants[0], source), ()
+            )
         )
-        no_match = (
-            f"no published {metric(source).title} has the settings of {records.variants[bases[0]].label}"
-        )
+        no_match = f"no published {metric(source).title} has the settings of {records.variants[our_variants[0]].label}"
         doubts = [reason for value in values for reason in value.reasons] if values else [no_match]
     # a published delta is comparable only if both published scores are
     doubtful_matches = [

@@ -176,7 +176,7 @@ def printed(table: TableData) -> PrintedTable:
 
 def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
     """Return the entry of a cell, with its intervals, seeds and runs in the tooltip."""
-    base = cell.base.counted if cell.base else []
+    base = cell.ours.counted if cell.ours else []
     intervals = {"95 % interval": cell.estimate, "over seeds and items": cell.items}
     hint = []
     for words, estimate in intervals.items():
@@ -305,7 +305,7 @@ def csv_text(table: TableData) -> str:
 
 
 def _fields(cell: Cell) -> dict[str, Any]:
-    items, base = cell.items, cell.base.run_ids if cell.base else ()
+    items, base = cell.items, cell.ours.run_ids if cell.ours else ()
     assumed = dict.fromkeys([*(match.assumed for match in cell.matches), _imported(cell)])
     return {
         "metric": cell.metric,

@@ -160,7 +160,7 @@ class Table(TablePart, OfVariants, BesidePublished):
             such as `2/0/2` for the cycles of an HRM's levels.
         improvement: The levels of the variant that a metric such as `avg_bleu_delta` is about, for example
             `{"model": "MicarVLMoE"}`. The metric is its improvement over the row, in percent of the row's
-            `avg_bleu`, paired by seed.
+            `avg_bleu`. Both are means over all runs.
         published_only: Models of the targets, as the paper calls them, that have no run here. Each gets a row
             of published values below the variants on the same data set.
         second_best: Whether to underline the best of the cells that are significantly worse than the best.
