@@ -126,7 +126,8 @@ def test_a_budget_of_runs_is_all_that_is_run(results, amount):
 
 def test_the_plan_says_beforehand_what_the_budget_is_for():
     assert (
-        plan(RATE, "44", seeds=2).split == "44 runs in total: 24 to search, 20 for the best 10 with fresh seeds"
+        plan(RATE, "44", seeds=2).split
+        == "44 runs in total: 24 to search, 20 for the best 10 with fresh seeds"
     )
     assert plan(RATE, "4", seeds=3).split == "4 runs in total: 2 to search, 2 for the best with fresh seeds"
     assert plan(RATE, "1", seeds=3).split == "1 run in all, without fresh seeds"
