@@ -1,4 +1,7 @@
-"""Tasks by name: what is asked of the items of a data set. Importing this loads neither numpy nor torch."""
+"""The built-in tasks. Configs, metrics and the training loop find them by name in `TASKS`.
+
+Importing this package loads neither numpy nor torch.
+"""
 
 from recstudy.metrics import TASKS
 from recstudy.tasks.alignment import ImageCaptionPairs

@@ -1,12 +1,13 @@
-"""Images and captions brought together: features of both, by which each is to find the other. The network has
-its own loss.
+"""The task of aligning images with captions: the features of a pair shall be close.
+
+The network has its own loss. `captioning/retrieval.py` evaluates it.
 """
 
 from typing import TYPE_CHECKING, ClassVar
 
 from recstudy.config import RunConfig
 from recstudy.metrics import METRICS, TASKS
-from recstudy.tasks.captioning import OfCaptions
+from recstudy.tasks.captioning import CaptionedImages
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @TASKS.add("alignment")
-class ImageCaptionPairs(OfCaptions):
-    """Which caption is an image's own, and which image a caption's."""
+class ImageCaptionPairs(CaptionedImages):
+    """Find the caption of each image, and the image of each caption."""
 
     name: ClassVar[str] = "alignment"
     output: ClassVar[str] = "pair"
@@ -33,12 +34,12 @@ class ImageCaptionPairs(OfCaptions):
             )
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return the network's own loss, which it gives in training."""
+        """Return the network's own loss, which it computes in training."""
         assert output.loss is not None
         return output.loss
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return which images of the batch are nearest to their own caption, by the features of both."""
+        """Return whether each image of the batch is nearer to its own caption than to the others, (B,)."""
         import torch
 
         image_BW, caption_BW = output.logits.chunk(2, dim=1)

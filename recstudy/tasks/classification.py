@@ -1,7 +1,7 @@
-"""Images with labels: one each, or a yes, no or unknown for each class.
+"""The tasks of labelled images: one label an image, or a yes, no or unknown for each class.
 
-    L = CE(p, target)                                    one label, or shares of several that were mixed     (1)
-    L = mean over the known labels of BCE(logit, label)  a label a class                                     (2)
+    L = CE(p, target)                                    one label, or the shares of mixed labels     (1)
+    L = mean over the known labels of BCE(logit, label)  one label for each class                     (2)
 
 Shapes: B images, K classes, V >= K logits (a token's vocabulary may be larger than the classes).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recstudy.models.networks.contract import Output
     from recstudy.tasks.task import Files
 
-MISTAKES = 36  # misclassified test images kept to look at
+MISTAKES = 36  # misclassified test images that are saved for the board
 
 
 @TASKS.add("multiclass")
@@ -33,42 +33,49 @@ class Classification(Task):
     registered_loss: ClassVar[bool] = True
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Equation (1) in nats, by the registered loss that `train.loss` names."""
+        """Return the loss (1) in nats, (B,), by the registered loss that `train.loss` names."""
         from torch.nn.functional import pad
 
         from recstudy.train.losses import loss_of
 
         logits = output.logits.float()
-        given = batch.targets
-        targets = batch.labels if given is None else pad(given, (0, logits.shape[-1] - given.shape[-1]))
+        mixed_targets = batch.targets
+        if mixed_targets is None:
+            targets = batch.labels
+        else:
+            # A network's vocabulary may be larger than the classes; its other tokens have no share.
+            targets = pad(mixed_targets, (0, logits.shape[-1] - mixed_targets.shape[-1]))
         return loss_of(self.config.train)(logits, targets, batch.smoothing)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return whether the most likely class is the image's, or its mixture's largest part
-        (`train.halting_target`).
+        """Return whether the most likely class is the label, (B,).
+
+        With `train.halting_target` `mixed`, the label of a mixed image is the one with the largest share.
         """
-        mixed = self.config.train.halting_target == "mixed" and batch.targets is not None
-        return output.logits.argmax(-1) == (
-            batch.targets.argmax(-1) if mixed and batch.targets is not None else batch.labels
-        )
+        labels = batch.labels
+        if self.config.train.halting_target == "mixed" and batch.targets is not None:
+            labels = batch.targets.argmax(-1)
+        return output.logits.argmax(-1) == labels
 
     def shown(self, answers: Answers, split: "Split") -> "Files":
-        """Return the first misclassified images, with what they are and what they were taken for."""
+        """Return `mistakes.npz`: the first misclassified images with their labels and predictions."""
         import numpy as np
 
-        at = (answers.predicted != answers.labels).nonzero()[0][:MISTAKES]
-        rows, names = split.rows[at], [*answers.class_names]
-        # of a vocabulary larger than the classes
-        names += [f"token {at}" for at in range(len(names), answers.logits.shape[1])]
-        seen: dict[str, Any] = {
+        mistakes = (answers.predicted != answers.labels).nonzero()[0][:MISTAKES]
+        rows, names = split.rows[mistakes], [*answers.class_names]
+        # Tokens of a vocabulary that is larger than the classes have no class name.
+        names += [f"token {token}" for token in range(len(names), answers.logits.shape[1])]
+        arrays: dict[str, Any] = {
             "rows": rows,
-            "labels": answers.labels[at],
-            "predicted": answers.predicted[at],
+            "labels": answers.labels[mistakes],
+            "predicted": answers.predicted[mistakes],
         }
         images = np.asarray(split.images[rows])
-        if images.dtype != np.uint8 and len(images):  # to look at: the lowest value black, the highest white
+        if images.dtype != np.uint8 and len(
+            images
+        ):  # for display, the lowest value is black, the highest white
             images = (255 * (images - images.min()) / max(np.ptp(images), 1e-12)).astype(np.uint8)
-        return {"mistakes.npz": {**seen, "images": images, "names": np.array(names)}}
+        return {"mistakes.npz": {**arrays, "images": images, "names": np.array(names)}}
 
 
 @TASKS.add("multilabel")
@@ -80,14 +87,14 @@ class Findings(Task):
     score: ClassVar[str] = "auroc"
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Equation (2) in nats."""
+        """Return the loss (2) in nats, (B,)."""
         from torch.nn.functional import binary_cross_entropy_with_logits
 
-        known = (batch.labels != UNKNOWN).float()
+        is_known = (batch.labels != UNKNOWN).float()
         targets = (1 - batch.smoothing) * batch.labels.clamp(min=0).float() + batch.smoothing / 2
-        each = binary_cross_entropy_with_logits(output.logits.float(), targets, reduction="none")
-        return (each * known).sum(-1) / known.sum(-1).clamp(min=1)
+        losses = binary_cross_entropy_with_logits(output.logits.float(), targets, reduction="none")
+        return (losses * is_known).sum(-1) / is_known.sum(-1).clamp(min=1)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return whether every known label is on its side of 0."""
+        """Return whether the sign of the logit agrees with every known label, (B,)."""
         return (((output.logits > 0) == (batch.labels == 1)) | (batch.labels == UNKNOWN)).all(-1)

@@ -1,9 +1,8 @@
-"""Puzzles: a token in every cell of a grid. Label 0 says that a cell is not asked for; it counts neither as
-right nor as wrong.
+"""The task of puzzles: a token in every cell of a grid. A cell with label 0 is not scored.
 
-    L = mean over the cells that are asked for of CE(p, token)        (1)
+    L = mean over the scored cells of CE(p, token)        (1)
 
-What an answer is read from, and how often, stands in `solving.py`; more thinking at test in `at_test.py`.
+`solving.py` evaluates a network on puzzles. `at_test.py` adds more computation at test.
 
 Shapes: B puzzles, S cells, V tokens.
 """
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from recstudy.metrics import Answers
     from recstudy.models.networks.contract import Output
 
-# answers that are held to the rules at a time: of Sudoku-Extreme's 423,000 at once the rows alone take 0.3 GB
+# Answers that are checked against the rules at a time. The rows of all 423,000 puzzles of Sudoku-Extreme at
+# once take 0.3 GB.
 PIECE = 2**15
 
 
@@ -47,7 +47,11 @@ class Grid(Task):
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
-        """Refuse (ValueError) augmentations, and more thinking at test than the model and the data allow."""
+        """Check that augmentation is off, and that the model and the data allow `train.at_test`.
+
+        Raises:
+            ValueError: A setting is not possible for puzzles.
+        """
         at_test = config.train.at_test
         if config.train.augment != Augment():
             raise ValueError(f"train.augment must be off for {cls.augments}")
@@ -57,19 +61,17 @@ class Grid(Task):
             )
         if at_test.copies > 1 and not getattr(config.data, "draws", 0):
             raise ValueError(
-                f"train.at_test.copies must be 0 for {config.data.title}, whose symmetries nobody knows"
+                f"train.at_test.copies must be 0 for {config.data.title}, whose symmetries are not defined"
             )
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Equation (1) in nats a cell."""
+        """Return equation (1) in nats a cell, (B,)."""
         from recstudy.train.losses import loss_of, token_loss
 
         return token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return whether every cell that is asked for is; of a model that learns to halt by shares, the share
-        that is.
-        """
+        """Return whether every scored cell is right, or their share if halting is learned by shares, (B,)."""
         from recstudy.train.losses import token_share
 
         return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
@@ -79,21 +81,25 @@ class Grid(Task):
 
     @staticmethod
     def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
-        """Return which puzzle it is, where the data number them."""
+        """Return the identifier of each puzzle, if the data have identifiers."""
         return ids
 
-    def answers(self, kept: "Mapping[str, npt.NDArray[Any]]", rows: "Rows", split: "Split") -> "Answers":
-        """Return the answers, and which of them break no rule, where the data know the rules."""
+    def answers(self, arrays: "Mapping[str, npt.NDArray[Any]]", rows: "Rows", split: "Split") -> "Answers":
+        """Return the answers, and whether each breaks no rule of the puzzle, if the data define rules."""
         import numpy as np
 
-        data, told, verdicts = self.config.data, super().answers(kept, rows, split), []
+        data = self.config.data
+        answers = super().answers(arrays, rows, split)
+        verdicts = []
         assert isinstance(data, Puzzles)
         for start in range(0, len(rows), PIECE):
-            cells = told.cells[start : start + PIECE]
-            verdicts.append(
-                data.check_answers(
-                    np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape), cells
-                )
-            )
-        known = [one for one in verdicts if one is not None]
-        return replace(told, labels=np.asarray(told.labels), lawful=np.concatenate(known) if known else None)
+            cells = answers.cells[start : start + PIECE]
+            puzzles = np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape)
+            verdicts.append(data.check_answers(puzzles, cells))
+        # A data set without rules returns None.
+        known_verdicts = [verdict for verdict in verdicts if verdict is not None]
+        return replace(
+            answers,
+            labels=np.asarray(answers.labels),
+            lawful=np.concatenate(known_verdicts) if known_verdicts else None,
+        )

@@ -1,9 +1,8 @@
-"""A task: what a label is, how an answer is scored against it, which answers are kept, what selects epochs,
-what a reader sees.
+"""The base class of tasks: labels, loss, scores, the saved answers, and the examples that pages show.
 
-The loop, the evaluation, the records and the pages ask the run's task, and know none by its name. One of your
-own is a class with a `loss` and a `right`, registered as recstudy's are, in the study's file or in a module
-beside it; docs/how-to/task.md has three.
+The training loop, the evaluation, the records and the pages call the methods of a run's task and know no task
+by name. A task of your own is a class with `loss` and `right` that is registered in the study's file or in a
+module next to it. docs/how-to/task.md has three examples.
 
 Shapes: B items of a batch, N items of a split.
 """
@@ -30,50 +29,59 @@ if TYPE_CHECKING:
     from recstudy.models.networks.contract import Network, Output
 
     Read = Callable[[Split], Split]
-    Files = dict[str, Any]  # what a run's folder keeps, by name: JSON values, arrays by name, or bytes
-    Judged = tuple[dict[str, Any], Files]  # what a result states, and what is kept to look at
+    Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
+    Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What the labels of a split are: an array of N rows, of this type, of this shape behind the first
-    dimension.
+    """The labels of a split: an array of N rows.
 
-    A word stands for what the data set states: `classes`, `tokens` (of a caption), `cells` (rows x columns of
-    an image).
+    A word as a side or a bound is a property of the data set: `classes`, `tokens` (of a caption) or `cells`
+    (rows x columns of an image).
+
+    Attributes:
+        dtype: type of the array.
+        shape: shape of one label, without the first dimension of the array.
+        least: the lowest allowed label.
+        below: every label is less than this.
     """
 
     dtype: str
     shape: tuple[int | str, ...] = ()
     least: float | None = None
-    below: float | str | None = None  # every label is less than this
+    below: float | str | None = None
 
     def sides(self, data: DataConfig) -> tuple[int, ...]:
         """Return the shape of one label of this data set."""
         return tuple(getattr(data, side) if isinstance(side, str) else side for side in self.shape)
 
     def bound(self, data: DataConfig) -> float | None:
-        """Return what every label of this data set is below."""
+        """Return the upper bound of the labels of this data set, which is not a label itself."""
         return getattr(data, self.below) if isinstance(self.below, str) else self.below
 
 
 class Task(ABC):
-    """What is asked of the items of a data set. One is made for a run, whose `config` it has.
+    """What a network predicts for the items of a data set, and how predictions are scored.
+
+    Each run has its own instance with the run's `config`.
 
     Attributes:
-        labels: what the labels are; data of another kind are refused before anything is trained.
-        output: what kind of answer a network must give (`ModelConfig.outputs`): `image` has logits (B, K),
-            `cells` (B, S, V), `caption` (B, T, V); a task and a family of your own may name another.
-        score: the metric that selects epochs, unless `train.score` names another; it follows from answers.
-        metrics: further metrics that its answers are judged by, which do not name it themselves.
-        takes: parts of the data beside images, labels and groups: `captions` (which must be there),
-            `puzzles`, `ids`.
+        labels: the labels; data with other labels are refused before training.
+        output: the kind of output that a network must have (`ModelConfig.outputs`): `image` has logits
+            (B, K), `cells` (B, S, V), `caption` (B, T, V). A task and a model family of your own may define
+            another.
+        score: the metric that selects epochs, unless `train.score` names another. It must be computed from
+            answers.
+        metrics: further metrics of the answers, which do not name the task themselves.
+        takes: parts of the data in addition to images, labels and groups: `captions` (required), `puzzles`,
+            `ids`.
         mixes: whether Mixup and CutMix can mix its labels.
-        augments: why its images cannot be augmented; empty where they can.
+        augments: why its images cannot be augmented; empty if they can.
         registered_loss: whether its loss is the registered one that `train.loss` names.
-        evaluation: the module of recstudy whose `selection_scores`, `answered` and `findings` judge a
+        evaluation: the module of recstudy whose `selection_scores`, `answered` and `findings` evaluate a
             network.
-        example: a small run, part by part, on which `recstudy check` checks it.
+        example: the parts of a small run with which `recstudy check` checks the task.
     """
 
     name: ClassVar[str] = ""
@@ -91,8 +99,7 @@ class Task(ABC):
     def __init__(self, config: RunConfig) -> None:
         self.config = config
 
-    # ------------------------------------------------------------------------------------------ a step on a
-    # batch
+    # ------------------------------------------------------------------------------------------ training step
 
     @abstractmethod
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
@@ -100,36 +107,37 @@ class Task(ABC):
 
     @abstractmethod
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return which items are answered exactly, (B,), or how far each is from 0 to 1: what a halting head
-        learns.
+        """Return whether each item is answered exactly, or its share of right parts from 0 to 1, (B,).
+
+        A halting head learns to predict this value.
         """
 
     def kept(self, output: "Output", batch: "Batch") -> dict[str, "Tensor"]:
-        """Return what is kept of the answers, B rows each, by name, in the precision in which it is to be
-        kept.
+        """Return the arrays of the answers that are saved, by name, with B rows each.
 
-        `logits` and `cells` are fields of `Answers`; any other name is found under `Answers.kept`.
+        `logits` and `cells` are fields of `Answers`. Arrays with other names are in `Answers.kept`.
         """
         return {"logits": output.logits.float()}
 
     @staticmethod
     def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
-        """Return what a network is told beside the image: by default its group (patient), where the data have
-        such.
-        """
+        """Return what a network reads in addition to the image: by default its group (patient), if any."""
         return groups
 
     @staticmethod
     def cut_by(name: str, answers: Answers) -> str:
-        """Return what cut the texts that a metric compares into words; empty where nothing did."""
+        """Return the name of the tokenizer of a metric that compares texts; empty for other metrics."""
         return ""
 
-    # ------------------------------------------------------------------------------------------ what goes
-    # with it
+    # ------------------------------------------------------------------------------------------ checks
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
-        """Refuse (ValueError) settings that do not go with the task."""
+        """Check that the settings fit the task.
+
+        Raises:
+            ValueError: A setting is not possible for the task.
+        """
         train, title = config.train, config.data.title
         if cls.augments and train.augment != Augment():
             raise ValueError(f"train.augment must be off for {cls.augments}")
@@ -147,29 +155,34 @@ class Task(ABC):
 
     @classmethod
     def check_score(cls, config: RunConfig) -> None:
-        """Refuse (ValueError) a `train.score` that cannot select this task's epochs."""
+        """Check that `train.score` can select epochs of this task.
+
+        Raises:
+            ValueError: The metric is for other tasks, or is not computed from answers.
+        """
         name = config.train.score
         if name is None or name == cls.score:
             return
-        known = METRICS[name]
+        metric = METRICS[name]
         if not is_for(name, cls.name):
-            tasks = " and ".join(known.tasks) or "no"
+            tasks = " and ".join(metric.tasks) or "no"
             raise ValueError(
                 f"train.score {name!r} is for {tasks} data, but those of {config.data.title} are {cls.name}"
             )
-        if known.of is None:
-            raise ValueError(f"train.score {name!r} must follow from answers, which {known.title} does not")
+        if metric.of is None:
+            raise ValueError(f"train.score {name!r} must follow from answers, which {metric.title} does not")
 
     # ------------------------------------------------------------------------------------------ evaluation
 
     @property
     def shares_selection(self) -> bool:
-        """Whether a group's workers share the selection split; else each is given the whole of it."""
+        """Whether the workers of a group share the selection split instead of each evaluating all of it."""
         return True
 
     def reader(self, data: "DataSet", device: "torch.device") -> "tuple[Read, dict[str, Any]]":
-        """Return how a split is read, and what the result must state of that (`tokenizer`): by default as it
-        is.
+        """Return a function that reads a split, and the facts about it for the result (`tokenizer`).
+
+        By default a split is read unchanged.
         """
         return lambda split: split, {}
 
@@ -180,19 +193,26 @@ class Task(ABC):
         facts: dict[str, Any],
         trained: "Callable[[RunConfig], dict[str, Tensor]]",
     ) -> None:
-        """Give a new network what it needs before it is trained.
+        """Prepare a new network for training, for example with weights of another network.
 
         Args:
-            network: with freshly drawn weights.
-            data: of the run.
-            facts: what `reader` states.
-            trained: gives the weights of another run, which it trains on the same data.
+            network: a network with random initialization.
+            data: the data of the run.
+            facts: the facts that `reader` returned.
+            trained: trains another run on the same data and returns its weights.
         """
 
-    def answers(self, kept: "Mapping[str, npt.NDArray[Any]]", rows: "Rows", split: "Split") -> Answers:
-        """Return what metrics look at: what was `kept` of the items in these rows of a split, N of them."""
-        data, known = self.config.data, {field.name for field in fields(Answers)}
-        own: dict[str, Any] = {name: array for name, array in kept.items() if name in known}
+    def answers(self, arrays: "Mapping[str, npt.NDArray[Any]]", rows: "Rows", split: "Split") -> Answers:
+        """Return the answers that metrics are computed from.
+
+        Args:
+            arrays: the arrays that `kept` returned, with N rows each.
+            rows: the N rows of the split.
+            split: the split.
+        """
+        data = self.config.data
+        field_names = {field.name for field in fields(Answers)}
+        known_arrays: dict[str, Any] = {name: array for name, array in arrays.items() if name in field_names}
         return Answers(
             self.name,
             labels=split.labels[rows],
@@ -200,8 +220,8 @@ class Task(ABC):
             groups=None if split.groups is None else split.groups[rows],
             rows=rows,
             levels=data.levels(rows),
-            kept={name: array for name, array in kept.items() if name not in known},
-            **own,
+            kept={name: array for name, array in arrays.items() if name not in field_names},
+            **known_arrays,
         )
 
     def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
@@ -209,15 +229,19 @@ class Task(ABC):
         return named(f"{self.evaluation}:selection_scores")(self, network, batches, data)
 
     def answered(self, network: "Network", test: "Batches", data: "DataSet") -> Answers:
-        """Return what metrics of the test set are computed from.
+        """Return the answers that the metrics of the test set are computed from.
 
         Raises:
             DivergenceError: an answer is not finite.
         """
+        # By name, because an evaluation imports torch and this module must not.
         return named(f"{self.evaluation}:answered")(self, network, test, data)
 
     def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
-        """Return what a result states of the answers, and what is kept to look at, by file.
+        """Evaluate the test set at the end of a run.
+
+        Returns:
+            The fields of the result, and the files of the run's folder by name.
 
         Raises:
             DivergenceError: an answer is not finite.
@@ -225,10 +249,8 @@ class Task(ABC):
         return named(f"{self.evaluation}:findings")(self, network, test, train, data)
 
     def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:  # noqa: B027
-        """Do what the other workers of a group do while the first one calls `findings`: by default
-        nothing.
-        """
+        """Help the first worker, which calls `findings`: by default the other workers do nothing."""
 
     def shown(self, answers: Answers, split: "Split") -> "Files":
-        """Return what a reader is shown of the answers beside the metrics, by file."""
+        """Return the files with examples of the answers that pages show in addition to the metrics."""
         return {}

@@ -11,8 +11,8 @@ from recstudy.tasks.captioning.rate_score import (
     Entities,
     RateModels,
     agreement,
+    configured_models,
     entity_spans,
-    given_models,
     rate_score,
     rate_scores,
     read_weights,
@@ -109,9 +109,9 @@ def test_missing_models_are_the_reason(tmp_path):
 def test_the_models_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("RECSTUDY_RATESCORE", raising=False)
     with pytest.raises(NotAvailable, match="RECSTUDY_RATESCORE names no folder with its models"):
-        given_models()
+        configured_models()
     monkeypatch.setenv("RECSTUDY_RATESCORE", str(tmp_path))
-    assert given_models() == RateModels(
+    assert configured_models() == RateModels(
         tmp_path / "entities", tmp_path / "meanings", tmp_path / "weights.json"
     )
     without_weights = measured(

@@ -19,7 +19,7 @@ from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
 from recstudy.programs.settings import doubling_counts
 from recstudy.report.targets import AT_TEST
-from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
+from recstudy.tasks.at_test import add_noise, at_test, elect_answers, pass_at, sample_puzzles
 from recstudy.testing import make_training, trained
 
 RUN = RunConfig(data=Mirrored(), model=TINY, train=TrainConfig(batch_size=8))
@@ -123,7 +123,7 @@ def test_noise_is_on_the_states_that_are_named(model, on, noisy):
     """A network of one state has it noisy whatever is named."""
     carry = build(model, Mirrored()).start(torch.zeros(64, 1, 2, 3))
 
-    new = shaken(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))
+    new = add_noise(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))
 
     for index, (state, old_state) in enumerate(zip(new, carry, strict=True)):
         deviation = (state - old_state).float().std().item() if state.numel() else 0
@@ -136,7 +136,7 @@ def test_most_votes_win_and_of_several_the_surest_copies():
     answers = torch.tensor([[[5], [6], [5], [7]], [[5], [6], [7], [8]], [[5], [6], [6], [5]]])
     sure = torch.tensor([[0.0, 9.0, 0.0, 9.0], [1.0, 3.0, 2.0, 0.0], [4.0, 2.0, 4.0, 0.0]])
 
-    assert elected(answers, sure).tolist() == [[5], [6], [6]]
+    assert elect_answers(answers, sure).tolist() == [[5], [6], [6]]
 
 
 def test_copies_answer_for_their_puzzle_when_they_are_turned_back():
@@ -183,8 +183,8 @@ def test_a_part_of_the_puzzles_is_spread_over_all():
     training = make_training(RUN)
     test = training._batches(training.data.test, shared=False)
 
-    assert spread(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()
-    assert spread(test, AtTest(puzzles=15)).rows.tolist() == test.rows[::3].tolist()
+    assert sample_puzzles(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()
+    assert sample_puzzles(test, AtTest(puzzles=15)).rows.tolist() == test.rows[::3].tolist()
     assert [AtTest(puzzles=max_puzzles).scored(len(test.rows)) for max_puzzles in (15, 99)] == [14, 40]
 
 
@@ -208,7 +208,7 @@ def test_at_test_needs_puzzles_and_a_halting_head_and_copies_need_symmetries(mon
     monkeypatch.setattr(Mirrored, "draws", 0)
     with pytest.raises(
         ConfigError,
-        match=r"train\.at_test\.copies must be 0 for Mirrored grids .*, whose symmetries nobody knows",
+        match=r"train\.at_test\.copies must be 0 for Mirrored grids .*, whose symmetries are not defined",
     ):
         RUN.with_changes({"train.at_test.copies": 2})
 

@@ -12,7 +12,7 @@ from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import FuseLIPBackboneConfig
 from recstudy.tasks.captioning.retrieval import contrast, recalls
-from recstudy.tasks.captioning.writing import captions, written_at_once
+from recstudy.tasks.captioning.writing import caption_batch_size, captions
 from recstudy.testing import make_training, tiny_model, tiny_run, trained
 from recstudy.train.losses import token_hits, token_share
 
@@ -197,7 +197,7 @@ def test_writing_fits_where_training_does(method, together, expected_ratio):
         MODELS["trm"].model_copy(update={"decode": method, "beam": 2}), evaluation_steps=4
     )
 
-    assert (written_at_once(run), max(batch_sizes), sum(batch_sizes), len(ids)) == (
+    assert (caption_batch_size(run), max(batch_sizes), sum(batch_sizes), len(ids)) == (
         together,
         together,
         24,

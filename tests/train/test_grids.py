@@ -23,7 +23,7 @@ from recstudy.metrics.kept import packed, unpacked
 from recstudy.models import TRM, ViTRM
 from recstudy.models.networks.contract import Output
 from recstudy.tasks import Grid
-from recstudy.tasks.solving import Solved, by_depth, halting, solve, sums_of
+from recstudy.tasks.solving import Solution, by_depth, halting, solve, sum_segments
 from recstudy.testing import trained
 from recstudy.train.losses import step_loss, token_hits, token_share
 
@@ -60,7 +60,7 @@ def test_a_puzzle_of_which_no_cell_is_asked_for_is_right_at_every_place():
     logits, labels = F.one_hot(torch.tensor([[1, 2], [1, 1]]), 3).float(), torch.tensor([[0, 0], [1, 2]])
 
     hits, token_counts = token_hits(logits, labels)
-    sums = sums_of(hits[:, None], token_counts, torch.zeros(1, 2, 1, dtype=torch.bool), 1)
+    sums = sum_segments(hits[:, None], token_counts, torch.zeros(1, 2, 1, dtype=torch.bool), 1)
 
     assert token_share(logits, labels, exact=True).tolist() == [True, False]
     assert token_share(logits, labels, exact=False).tolist() == [0.0, 0.5]
@@ -107,8 +107,8 @@ def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
     config = RUN.with_changes({**changes, "train.at_test.halts": "0.25"})
     hits = torch.tensor([[1, 2, 2], [0, 2, 0], [1, 1, 2]])
     halts = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 1, 1]] * 3]).bool()
-    sums = sums_of(hits, torch.tensor([2, 2, 2]), halts, last=2)
-    solved = Solved(torch.empty(0), torch.empty(0), hits[:, 1] == 2, torch.tensor([5.0, 4.0, 4.0]), sums)
+    sums = sum_segments(hits, torch.tensor([2, 2, 2]), halts, last=2)
+    solved = Solution(torch.empty(0), torch.empty(0), hits[:, 1] == 2, torch.tensor([5.0, 4.0, 4.0]), sums)
 
     assert by_depth(solved, config) == {
         "exact_accuracy": pytest.approx({"1": 0, "2": 200 / 3, "3": 200 / 3}),

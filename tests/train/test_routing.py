@@ -14,7 +14,14 @@ from recstudy.data import PhantomCaptions
 from recstudy.data.text import WordTokenizer
 from recstudy.metrics.kept import archived
 from recstudy.report.examples import read_trace
-from recstudy.tasks.captioning.routing import CAPTIONS, ended, expert_use, kept, summed, word
+from recstudy.tasks.captioning.routing import (
+    CAPTIONS,
+    display_token,
+    expert_use,
+    summarize_routing,
+    trace_captions,
+    truncate_at_eos,
+)
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
 
@@ -30,7 +37,7 @@ MICAR = tiny_model("micar", tuned=True, experts=4, encoder_layers=1, msve="pyram
 
 @pytest.fixture(scope="module")
 def micar():
-    """A whole run of one epoch on 24 captions: what its result states, what it kept, and the run."""
+    """A whole run of one epoch on 24 captions: what its result states, what it keeps, and the run."""
     training = start_training(MICAR)
     list(training.epochs())
     return training.finish(), training.files, training
@@ -49,7 +56,9 @@ def test_metrics_of_a_load_by_hand():
     """
     load_LE = torch.tensor([[5, 5, 5, 5], [9, 6, 3, 1]])
 
-    metrics, facts = summed(load_LE, torch.tensor([1.0, 0.5]), torch.tensor([0, 1]), tokens=10, top_k=2)
+    metrics, facts = summarize_routing(
+        load_LE, torch.tensor([1.0, 0.5]), torch.tensor([0, 1]), tokens=10, top_k=2
+    )
 
     assert metrics == pytest.approx(
         {"router_entropy": 0.75, "expert_load_peak": 100 * 9 / 19, "dropped_tokens": 2.5}
@@ -58,9 +67,9 @@ def test_metrics_of_a_load_by_hand():
 
 
 def test_a_caption_ends_at_its_first_eos():
-    assert ended([1, 4, 5, 2, 2, 0, 0], WORDS) == [1, 4, 5, 2]
-    assert ended([1, 4, 5], WORDS) == [1, 4, 5]  # cut at its length
-    assert [word(word_id, WORDS) for word_id in (1, 4, 3, 6, 2)] == [
+    assert truncate_at_eos([1, 4, 5, 2, 2, 0, 0], WORDS) == [1, 4, 5, 2]
+    assert truncate_at_eos([1, 4, 5], WORDS) == [1, 4, 5]  # cut at its length
+    assert [display_token(word_id, WORDS) for word_id in (1, 4, 3, 6, 2)] == [
         "[start]",
         "a",
         "[unknown]",
@@ -131,7 +140,7 @@ def test_a_captioner_without_experts_keeps_its_maps_and_no_routing(model, maps):
     network, test = training.state.network.eval(), training._batches(training.data.test)
     ids = training.data.test.labels[training.data.test.rows].tolist()
 
-    files = kept(network, test, ids, training.config, training.data.tokenizer)
+    files = trace_captions(network, test, ids, training.config, training.data.tokenizer)
 
     assert expert_use(network, test, training.config) == ({}, {})
     assert {"cross_attention", "self_attention", "router", "chosen"} & set(files.get("trace.npz", ())) == maps

@@ -27,7 +27,7 @@ from recstudy.data.batches import Batch
 from recstudy.data.cache import load
 from recstudy.models.networks.contract import build
 from recstudy.tasks import solving
-from recstudy.tasks.at_test import voted
+from recstudy.tasks.at_test import score_votes
 from recstudy.tasks.solving import Sums, solve
 from recstudy.testing import tiny_model, tiny_run
 from recstudy.train.evaluate import _item_arrays, autocast
@@ -126,14 +126,14 @@ def test_puzzles_are_solved_and_voted_on_by_the_gpu(family, tmp_path, monkeypatc
         else {}
     )
     config, summed = puzzles_of(family, **changes), []
-    monkeypatch.setattr(solving, "sums_of", lambda *arguments: summed.append(arguments[:3]) or Sums())
+    monkeypatch.setattr(solving, "sum_segments", lambda *arguments: summed.append(arguments[:3]) or Sums())
 
     with on_gpu(config, tmp_path) as (training, batch), Watch() as watch:
         test = training._train
         test.device, test.evaluation_batches = CUDA, lambda _: iter([batch])
         solved = solve(training.task, training.state.network, test)
         read, double = watch.read, set(watch.double)
-        votes = dict(voted(training.state.network, batch, config, np.arange(4))) if changes else {}
+        votes = dict(score_votes(training.state.network, batch, config, np.arange(4))) if changes else {}
 
     assert {name: part.device for name, part in vars(solved).items() if name != "sums"} == dict.fromkeys(
         ("cells", "loss", "right", "sure"), CUDA

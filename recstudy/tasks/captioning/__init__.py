@@ -1,14 +1,14 @@
-"""Images with captions: tokens while a network is trained, words of its own at the end.
+"""The task of captioning: a network predicts tokens in training and writes captions at the end.
 
     L = mean over a caption's tokens of CE(p, token), each by the tokens before it           (1)
     with caption_mean `batch`: (1) times its tokens, over the mean number of tokens          (2)
 
-A caption is as right as the share of its tokens that are, or, for an exact model, right when all are.
+A halting head learns the share of right tokens, or, for an exact model, whether all tokens are right.
 
-    writing.py    what a captioner has learned      decode.py     how captions are written
-    routing.py    where experts' tokens go          encoders.py   what sees the image, trained before where it must be
-    retrieval.py  what an aligner has learned       tokenizer.py  what must be trained before
-    scores.py     what captions are judged by, of coco.py and rate_score.py
+    writing.py    evaluates a captioner             decode.py     searches for a caption
+    routing.py    saves attention and expert use    encoders.py   prepares vision encoders and their features
+    retrieval.py  evaluates an aligner              tokenizer.py  trains image tokenizers and encoders once
+    scores.py     registers the metrics, which coco.py and rate_score.py compute
 
 Shapes: B images, T tokens, V of a vocabulary.
 """
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from recstudy.tasks.task import Read
 
 
-class OfCaptions(Task):
-    """What tasks on captioned images share: the data, and what sees the image."""
+class CaptionedImages(Task):
+    """Base class of the tasks on captioned images, which share their data and vision encoders."""
 
     labels: ClassVar[Labels] = Labels("int32", ("tokens",), least=0, below="classes")
     takes: ClassVar[tuple[str, ...]] = ("captions",)
@@ -44,7 +44,8 @@ class OfCaptions(Task):
 
     @staticmethod
     def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
-        """Return a caption without its last token."""
+        """Return the captions without their last token, (B, T - 1)."""
+        # The last token is only predicted, never read.
         return labels[:, :-1]
 
     def reader(self, data: "DataSet", device: "torch.device") -> "tuple[Read, dict[str, Any]]":
@@ -65,8 +66,8 @@ class OfCaptions(Task):
 
 
 @TASKS.add("caption")
-class Captioning(OfCaptions):
-    """The tokens of a caption, each by those before it."""
+class Captioning(CaptionedImages):
+    """Predict each token of a caption from the image and the tokens before it."""
 
     name: ClassVar[str] = "caption"
     output: ClassVar[str] = "caption"
@@ -79,13 +80,14 @@ class Captioning(OfCaptions):
         return scores.cut_by(name, answers)
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Equations (1)-(2) in nats."""
+        """Return the loss (1) or (2) in nats, (B,)."""
         from recstudy.train.losses import loss_of, token_loss
         from recstudy.train.parallel import total
 
         loss = token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
         if self.config.train.caption_mean == "caption":
             return loss
+        # The first token is BOS, which is not predicted.
         counts = (batch.labels[:, 1:] != PAD).sum(-1).float()
         return loss * counts * batch.total / total(counts.sum())
 
@@ -96,7 +98,7 @@ class Captioning(OfCaptions):
 
     @property
     def writes_to_select(self) -> bool:
-        """Whether epochs are selected by captions that the model writes by itself."""
+        """Whether the score that selects epochs compares captions that the model writes."""
         return METRICS[self.config.score].of is not None
 
     @property

@@ -1,10 +1,12 @@
-"""How good generated captions are, against one or several reference captions of each image.
+"""Compute BLEU, ROUGE-L, CIDEr and METEOR of generated captions against one or more references of each image.
 
-All by pycocoevalcap, the code that the literature's numbers come from, over the same Penn Treebank words:
+`scores.py` registers these metrics. pycocoevalcap computes them over Penn Treebank words, as in papers:
 
     BLEU-1..4  clipped n-gram precision of the corpus, closest reference length, brevity penalty, no smoothing
-    ROUGE-L    longest common subsequence, F with beta 1.2; the best precision and the best recall of any reference; mean
-    CIDEr      CIDEr-D: tf-idf over these references, n = 1..4, length penalty (sigma 6), times 10, no stemming
+    ROUGE-L    longest common subsequence, F with beta 1.2 of the best precision and the best recall of any
+               reference; mean over images
+    CIDEr      CIDEr-D: tf-idf over these references, n = 1..4, length penalty (sigma 6), times 10,
+               no stemming
     METEOR     version 1.5 in Java: stems, synonyms and paraphrases, the English weights
 """
 
@@ -34,79 +36,92 @@ Texts = dict[int, list[str]]
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Captions as words with one space between, of the images that have a reference; a score belongs with the
-    name of the `tokenizer` that cut them."""
+    """The tokenized captions of the images that have a reference.
 
-    written: list[str]
+    Attributes:
+        hypotheses: the generated captions, words separated by one space.
+        references: the reference captions of each image, in the same form.
+        tokenizer: name of the tokenizer, which tables show with the scores.
+        notes: caveats that tables show with the scores.
+    """
+
+    hypotheses: list[str]
     references: list[list[str]]
     tokenizer: str
-    notes: tuple[str, ...]  # what a reader must know beside the scores
+    notes: tuple[str, ...]
 
     @cached_property
     def bleu(self) -> list[float]:
         """BLEU-1 to BLEU-4."""
-        bleu, _ = Bleu(4).compute_score(*self._theirs(), verbose=0)
+        bleu, _ = Bleu(4).compute_score(*self._number_images(), verbose=0)
         return [float(value) for value in bleu]
 
     @cached_property
     def rouge_l(self) -> float:
-        return float(Rouge().compute_score(*self._theirs())[0])
+        return float(Rouge().compute_score(*self._number_images())[0])
 
     def cider(self) -> float:
-        self._theirs()
-        if len(self.written) == 1:
+        texts = self._number_images()
+        # With one image every weight is log(1 / 1) = 0.
+        if len(self.hypotheses) == 1:
             raise NotAvailable(
                 "undefined for one image: its weights are log(images / images with the n-gram)"
             )
-        return float(Cider().compute_score(*self._theirs())[0])
+        return float(Cider().compute_score(*texts)[0])
 
     @cached_property
     def meteor(self) -> float:
-        return meteor(*self._theirs())
+        return meteor(*self._number_images())
 
-    def _theirs(self) -> tuple[Texts, Texts]:
-        if not self.written:
+    def _number_images(self) -> tuple[Texts, Texts]:
+        """Return references and hypotheses by image, the form that pycocoevalcap reads."""
+        if not self.hypotheses:
             raise NotAvailable("no image has a reference caption")
-        return dict(enumerate(self.references)), {
-            at: [hypothesis] for at, hypothesis in enumerate(self.written)
-        }
+        hypotheses = {index: [hypothesis] for index, hypothesis in enumerate(self.hypotheses)}
+        return dict(enumerate(self.references)), hypotheses
 
 
-def cut(written: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
-    """Cut one generated caption and one or more references an image, in words.
+def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
+    """Split the generated caption and the references of each image into words.
 
-    Images without a reference that has a word are left out and counted in the notes, where empty captions are
-    counted too.
+    Images whose references have no word are left out. The notes count these images and the empty captions.
 
     Raises:
-        ValueError: not as many captions as images with references.
+        ValueError: the numbers of captions and of images with references differ.
     """
-    if len(written) != len(references):
-        raise ValueError(f"{len(written)} captions for {len(references)} images")
-    tokenised, tokenizer, reason = words([*written, *chain.from_iterable(references)])
-    ends = list(accumulate(map(len, references), initial=len(written)))
-    told = [[caption for caption in tokenised[start:end] if caption] for start, end in pairwise(ends)]
-    pairs = [(hypothesis, own) for hypothesis, own in zip(tokenised, told, strict=False) if own]
-    silent, empty = len(written) - len(pairs), sum(not hypothesis for hypothesis, _ in pairs)
-    notes = {
-        f"the tokenizer is an approximation, not comparable with Stanford's: {reason}": reason is not None,
-        f"{silent:,} of {len(written):,} images have no reference caption and are left out": silent,
-        f"{empty:,} of {len(pairs):,} generated captions have no word": empty,
-    }
-    known = tuple(note for note, holds in notes.items() if holds)
-    return Words([one for one, _ in pairs], [own for _, own in pairs], tokenizer, known)
+    if len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} captions for {len(references)} images")
+    tokenised, tokenizer, reason = words([*hypotheses, *chain.from_iterable(references)])
+    offsets = list(accumulate(map(len, references), initial=len(hypotheses)))
+    kept_hypotheses: list[str] = []
+    kept_references: list[list[str]] = []
+    # The hypotheses come first in `tokenised`, then the references of each image.
+    for hypothesis, (start, end) in zip(tokenised, pairwise(offsets), strict=False):
+        image_references = [caption for caption in tokenised[start:end] if caption]
+        if image_references:
+            kept_hypotheses.append(hypothesis)
+            kept_references.append(image_references)
+    notes = []
+    if reason is not None:
+        notes.append(f"the tokenizer is an approximation, not comparable with Stanford's: {reason}")
+    kept_count = len(kept_hypotheses)
+    if left_out := len(hypotheses) - kept_count:
+        notes.append(f"{left_out:,} of {len(hypotheses):,} images have no reference caption and are left out")
+    if empty := kept_hypotheses.count(""):
+        notes.append(f"{empty:,} of {kept_count:,} generated captions have no word")
+    return Words(kept_hypotheses, kept_references, tokenizer, tuple(notes))
 
 
 STANFORD = "PTB (Stanford CoreNLP 3.4.1)"
 APPROXIMATION = "PTB approximated in Python"
-# What coco-caption drops. It lists the brackets in capitals, which -lowerCase never writes: "-lrb-" stays,
-# here as there.
+# The tokens that coco-caption drops. It lists the brackets in capitals, which -lowerCase never writes, so
+# "-lrb-" stays in both programs.
 PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
-PLAIN = dict.fromkeys((0x2018, 0x2019, 0x201A), "'") | dict.fromkeys(
+PLAIN_FORMS = dict.fromkeys((0x2018, 0x2019, 0x201A), "'") | dict.fromkeys(
     (0x201C, 0x201D, 0x201E, 0xAB, 0xBB), '"'
 )
 # typographic quotes, dashes, dots
-PLAIN |= dict.fromkeys((0x2013, 0x2014, 0x2015), " -- ") | {0x2010: "-", 0x2026: "..."}
+PLAIN_FORMS |= dict.fromkeys((0x2013, 0x2014, 0x2015), " -- ") | {0x2010: "-", 0x2026: "..."}
 ABBREVIATIONS = (
     "al|approx|ave|co|corp|ct|dept|dr|etc|ext|fig|figs|inc|jr|ltd|mr|mrs|ms|no|nos|pp|prof|rev|sr|st|vs"
 )
@@ -124,44 +139,52 @@ TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-WRITTEN = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", '"': "''"}
-WRITTEN |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": "wan na"}
+SPELLINGS = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", '"': "''"}
+SPELLINGS |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": "wan na"}
 
 
 def words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
-    """Return each caption's words with one space between them, the name of the tokenizer, and why it is not
-    Stanford's.
+    """Return the words of each caption, the name of the tokenizer, and why it is not Stanford's.
+
+    The words of a caption are separated by one space.
     """
+    reason = None
+    name = STANFORD
     try:
-        tokens, name, reason = penn_treebank(captions), STANFORD, None
-    except NotAvailable as why_not:
-        tokens, name, reason = [approximate(caption) for caption in captions], APPROXIMATION, str(why_not)
-    return [" ".join(token for token in line if token not in PUNCTUATION) for line in tokens], name, reason
+        token_lists = penn_treebank(captions)
+    except NotAvailable as error:
+        # Without Java the scores are still useful to compare runs, but not with published values.
+        reason = str(error)
+        name = APPROXIMATION
+        token_lists = [approximate(caption) for caption in captions]
+    texts = []
+    for tokens in token_lists:
+        texts.append(" ".join(token for token in tokens if token not in PUNCTUATION))
+    return texts, name, reason
 
 
 def approximate(caption: str) -> list[str]:
-    """Tokens of a caption by our own rules, punctuation among them."""
-    found = TOKEN.findall(caption.translate(PLAIN).lower())
-    return [token for raw in found for token in WRITTEN.get(raw, raw).split()]
+    """Return the tokens of a caption, including punctuation, by a regular expression."""
+    raw_tokens = TOKEN.findall(caption.translate(PLAIN_FORMS).lower())
+    return [token for raw in raw_tokens for token in SPELLINGS.get(raw, raw).split()]
 
 
-# METEOR takes 0.6 GB, with the default collector 1.2 GB. Java takes its language from the locale: METEOR then
-# writes 0,5 where that has a decimal comma, and in Turkish the lower case of "I" is no "i".
+# METEOR takes 0.6 GB with the serial collector and 1.2 GB with the default one. Java takes its language from
+# the locale: METEOR would write 0,5 in a locale with a decimal comma, and in Turkish the lower case of "I" is
+# not "i".
 FLAGS = "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"
 LIMIT_S = 600.0
 NO_JAVA = "Java is not installed (no `java` on the PATH)"
 
 
 def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
-    """Return the tokens of each caption, lower case, by Stanford's PTBTokenizer; punctuation is still among
-    them.
-
-    pycocoevalcap's own call of this jar reads captions in the encoding of the locale and writes into its
-    package.
+    """Return the lower-case tokens of each caption, including punctuation, by Stanford's PTBTokenizer.
 
     Raises:
-        NotInstalled: no Java, or the jar is missing, damaged or hangs.
+        NotInstalled: Java is not installed, or the jar is missing, damaged or hangs.
     """
+    # pycocoevalcap's own call of this jar reads captions in the encoding of the locale and writes into its
+    # package.
     jar = Path(ptbtokenizer.__file__).with_name(ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
     program = "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"
     text = "".join(" ".join(caption.split()) + "\n" for caption in captions)
@@ -182,44 +205,47 @@ def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
     return [line.split(" ") for line in lines]
 
 
-def meteor(references: Texts, written: Texts) -> float:
+def meteor(references: Texts, hypotheses: Texts) -> float:
     """Return METEOR 1.5 (English, normalised) of a corpus of tokenised captions, as a fraction.
 
     Raises:
-        NotInstalled: no Java, or the jar is missing or damaged.
+        NotInstalled: Java is not installed, or the jar is missing or damaged.
     """
     if shutil.which("java") is None:
         raise NotInstalled(NO_JAVA)
-    # Three bars end a field in METEOR's protocol, and a line break ends a line.
-    clean = [
-        {
-            image: [" ".join(text.replace("|||", " ").split()) for text in texts]
-            for image, texts in part.items()
-        }
-        for part in (references, written)
-    ]
     try:
-        if _meteor().meteor_p.poll() is not None:  # killed since the last call, as for memory
+        if (
+            _meteor().meteor_p.poll() is not None
+        ):  # killed since the last call, for example for lack of memory
             _end_meteor()
         program = _meteor()
     except OSError as error:
         raise NotInstalled(f"Java does not start: {error}") from error
     try:
-        return float(program.compute_score(*clean)[0])
-    except (OSError, ValueError) as error:  # its process has ended: a broken pipe, or no number
-        program.lock.release()  # its destructor waits for it
+        return float(program.compute_score(_clean(references), _clean(hypotheses))[0])
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # the process has ended: a broken pipe, or an answer without a number
+        program.lock.release()  # the destructor of `Meteor` waits for the lock
         program.meteor_p.kill()
         reason = _last_line(program.meteor_p.stderr.read())
         _end_meteor()
         raise NotInstalled(f"METEOR does not answer: {reason}") from error
 
 
-@cache
-def _meteor() -> Meteor:
-    """Return METEOR's process, which takes 15 s to start; it ends when this process does.
+def _clean(captions: Texts) -> Texts:
+    # In METEOR's protocol, three bars end a field and a line break ends a line.
+    return {
+        image: [" ".join(text.replace("|||", " ").split()) for text in texts]
+        for image, texts in captions.items()
+    }
 
-    pycocoevalcap starts the same command without `FLAGS`.
-    """
+
+@cache  # starting it takes 15 s
+def _meteor() -> Meteor:
+    """Return METEOR's process, which ends with this process."""
+    # pycocoevalcap's constructor starts the same command without `FLAGS`, so it is not called.
     command = [
         "java",
         *FLAGS,
@@ -253,7 +279,7 @@ def _end_meteor() -> None:
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
-            with suppress(OSError):  # what was not sent yet
+            with suppress(OSError):  # closing a pipe with unsent text fails
                 pipe.close()
         _meteor.cache_clear()
 

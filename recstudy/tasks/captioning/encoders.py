@@ -1,14 +1,12 @@
-"""What a network reads of a split: its images as they are, a frozen backbone's features of them, or an image
-tokenizer's codes.
+"""The input of captioners and aligners: images, features of a frozen backbone, or image codes.
 
-Features and codes are computed once a machine and kept beside the decoded data. Features are memory-mapped
-arrays that all trials of a node share:
+The tasks on captioned images call `reader` and `equip`. Features and codes are computed once on each machine
+and cached next to the decoded data. Features are memory-mapped arrays that all trials of a node share:
 
-    RECSTUDY_CACHE/features-NAME-DIGEST.npy      (N, F) or (N, P, F) float32, of all images of one official split
+    RECSTUDY_CACHE/features-NAME-DIGEST.npy   (N, F) or (N, P, F) float32, of all images of one official split
 
-NAME says the backbone and its grid; the digest covers the data set's checksum, the split, and every weight of
-the backbone. What one kind of device computed serves the others too, which would round otherwise in the last
-digits.
+NAME is the backbone with its grid. The digest covers the data set's checksum, the split, and every weight of
+the backbone. It does not cover the device: CPUs and GPUs share a file, although their last digits differ.
 
 Shapes: N images of an official split, B images of a batch, P places of a grid, F features.
 """
@@ -36,7 +34,7 @@ from recstudy.programs.settings import digest
 from recstudy.programs.watchdog import heartbeat
 from recstudy.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 
-FORMAT = 1  # of a file of features; raise it when the same backbone gives other numbers
+FORMAT = 1  # of a file of features; increase it if the same backbone computes other numbers
 BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB
 
 Features = npt.NDArray[np.float32]
@@ -44,12 +42,12 @@ Read = Callable[[Split], Split]
 
 
 def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
-    """Return how a split is read, and what the result must state of the tokenizer that does it."""
+    """Return a function that reads a split, and the facts about the image tokenizer for the result."""
     model = config.model
     if isinstance(model, CaptionModel) and model.fuselip is not None:
-        return _codes(model.fuselip.aligner, config, data, device)
+        return _codes_reader(model.fuselip.aligner, config, data, device)
     if isinstance(model, Aligner):
-        return _codes(model, config, data, device)
+        return _codes_reader(model, config, data, device)
     if isinstance(model, CaptionModel) and model.reads_features:
         backbone = frozen(model).to(device)
         name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
@@ -69,59 +67,70 @@ def equip(
     facts: dict[str, Any],
     align: Callable[[RunConfig], dict[str, Tensor]],
 ) -> None:
-    """Give a captioner the FuseLIP encoder that `align` trains, where it has one, and an aligner the public
-    weights.
+    """Load the weights that a captioner or an aligner starts from.
 
-    `facts`: what `reader` states of the image tokenizer that the encoder learns from.
+    Args:
+        network: a captioner, which gets the FuseLIP encoder of its aligner, or an aligner, which gets public
+            weights.
+        config: of the run.
+        data: of the run.
+        facts: the facts about the image tokenizer that `reader` returned.
+        align: trains an aligner and returns its weights.
     """
     model = config.model
-    begin(network, model)
+    load_initial_weights(network, model)
     if not isinstance(model, CaptionModel) or model.fuselip is None:
         return
-    eyes = network.get_submodule("eyes.injection.encoder")
-    own = model.fuselip
+    encoder = network.get_submodule("eyes.injection.encoder")
+    settings = model.fuselip
     train = TrainConfig(
-        epochs=own.epochs, batch_size=own.batch_size, learning_rate=own.learning_rate, schedule="update", warmup=0.1,
-        weight_decay=0.1, decayed="matrices", ema_decay=0.0, selection="last",
-    )  # fmt: skip
-    aligned = RunConfig(data=config.data, model=own.aligner, train=train)
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        schedule="update",
+        warmup=0.1,
+        weight_decay=0.1,
+        decayed="matrices",
+        ema_decay=0.0,
+        selection="last",
+    )
+    aligned = RunConfig(data=config.data, model=settings.aligner, train=train)
     weights = encoder_weights(aligned, data, facts["image_hash"], lambda: align(aligned))
-    eyes.load_state_dict({name.removeprefix("encoder."): value for name, value in weights.items()})
+    encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights.items()})
 
 
-def begin(network: Network, model: ModelConfig) -> None:
-    """Give an aligner the public weights that it begins with, where it names some."""
+def load_initial_weights(network: Network, model: ModelConfig) -> None:
+    """Load the public weights of an aligner, if its settings name any."""
     if isinstance(model, Aligner) and model.files:
         encoder, _ = load_public(model.encoder, model.tokenizer, Path(model.files))
         network.get_submodule("encoder").load_state_dict(encoder.state_dict())
 
 
 def features(split: Split, backbone: nn.Module, name: str, device: torch.device) -> Features:
-    """Return features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows`
-    says which count.
+    """Return the features of `split.images`, (N, F) or (N, P, F), from the cache.
+
+    Missing features are computed and cached.
 
     Args:
-        split: any part of an official split: all of its images are computed.
-        backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F) or (B, P, F), in evaluation mode and on
+        split: any part of an official split; the features of all images of that split are computed.
+        backbone: maps pixels from 0 to 255 (B, C, H, W) float32 to (B, F) or (B, P, F), in evaluation mode
+            and on
             `device`.
-        name: the backbone's with its grid, for the file.
-        device: where to compute.
+        name: name of the backbone with its grid, for the file.
+        device: the device that computes.
 
     Raises:
-        DataError: a cache folder that cannot be written.
+        DataError: the cache folder cannot be written.
     """
 
     def save(path: Path) -> None:
-        """Write a batch after the other: a grid of all images may be larger than memory."""
+        # Batch by batch, because the features of a grid in all images may be larger than memory.
         with write_entry(path) as temporary:
             for start in range(0, len(split.images), BATCH):
                 heartbeat()
+                images = torch.from_numpy(split.images[start : start + BATCH]).to(device).float()
                 with torch.inference_mode():
-                    part = (
-                        backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())
-                        .float()
-                        .cpu()
-                    )
+                    part = backbone(images).float().cpu()
                 if start == 0:
                     shape = (len(split.images), *part.shape[1:])
                     file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
@@ -133,7 +142,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
 
 
 def checksum(network: nn.Module) -> str:
-    """Return 20 hex digits over the names and bits of all weights and buffers."""
+    """Return a checksum of 20 hex digits over the names and bits of all weights and buffers."""
     hashed = hashlib.sha256()
     for name, value in network.state_dict().items():
         array = value.detach().cpu().contiguous().numpy()
@@ -142,17 +151,15 @@ def checksum(network: nn.Module) -> str:
     return hashed.hexdigest()[:20]
 
 
-def _codes(
+def _codes_reader(
     aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
 ) -> tuple[Read, dict[str, Any]]:
-    """Return the codes of the public weights' tokenizer, or of a stand-in trained on the same images."""
+    """Return a reader of codes, by the public tokenizer or a substitute trained on the same images."""
     if aligner.files:
         _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
         name = f"{aligner.tokenizer.name} (public weights)"
-        tokenizer, stated = (
-            tokenizer.to(device).eval(),
-            {"image": name, "image_hash": public_hash(Path(aligner.files))},
-        )
+        tokenizer = tokenizer.to(device).eval()
+        description = {"image": name, "image_hash": public_hash(Path(aligner.files))}
     else:
         network, header = image_tokenizer(
             aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device
@@ -162,10 +169,10 @@ def _codes(
             f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,}"
             " codes used"
         )
-        stated = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}
+        description = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}
 
     def read(split: Split) -> Split:
-        codes: Any = image_codes(split, tokenizer, stated["image_hash"], device)
-        return replace(split, images=codes, source=f"{split.source}/{stated['image_hash']}")
+        codes: Any = image_codes(split, tokenizer, description["image_hash"], device)
+        return replace(split, images=codes, source=f"{split.source}/{description['image_hash']}")
 
-    return read, stated
+    return read, description

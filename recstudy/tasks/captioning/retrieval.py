@@ -1,12 +1,12 @@
-"""How well images and captions lie together: retrieval on the selection split after each epoch, cosines
-before and after.
+"""Evaluate aligners: retrieval on the selection split after each epoch, cosines before and after training.
 
-Of N pairs, an image's own caption is found within k where fewer than k other captions lie as close to the
-image (recall@k); captions that are word for word the same count as one. Both directions count half.
+The task `ImageCaptionPairs` names this module as its `evaluation`. Recall@k is the share of N images for
+which fewer than k other captions are as close as the image's own caption, averaged with the same share for
+captions. Captions that are equal word for word count as one.
 
-The paper (000, section III.D) prints cosines of matched pairs. Those of mismatched pairs can rise with them,
-so the contrast of the two is measured as well: the mean cosine of an image and its caption, minus that of an
-image and the caption of another.
+Paper 000 (section III.D) reports cosines of matched pairs. Cosines of mismatched pairs can rise as well. The
+contrast is therefore measured too: the mean cosine of matched pairs minus the mean cosine of mismatched
+pairs.
 
 Shapes: N pairs, W width.
 """
@@ -26,7 +26,7 @@ from recstudy.models.networks.fuselip import AlignerNetwork, siglip_loss
 from recstudy.models.networks.layers import in_float64
 from recstudy.programs.metric import NotAvailable
 from recstudy.programs.watchdog import heartbeat
-from recstudy.tasks.captioning.encoders import begin
+from recstudy.tasks.captioning.encoders import load_initial_weights
 from recstudy.tasks.captioning.writing import EXAMPLES
 from recstudy.train.evaluate import DivergenceError, autocast, pad_empty, worker_batch_size
 from recstudy.train.parallel import concatenated
@@ -35,13 +35,13 @@ from recstudy.train.process import draw
 if TYPE_CHECKING:
     from recstudy.tasks.task import Judged, Task
 
-PAIRS = 1000  # test pairs whose cosines are kept
+PAIRS = 1000  # test pairs whose cosines are saved
 RANKS = (1, 5, 10)
 
 
 @torch.no_grad()
 def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
-    """Contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
+    """Return the contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
     images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, task.config))
     assert isinstance(network, AlignerNetwork)
     loss = siglip_loss(images_NW, texts_NW, network.encoder.log_scale.exp(), network.encoder.bias).item()
@@ -50,7 +50,7 @@ def selection_scores(task: "Task", network: Network, batches: Batches, data: Dat
 
 @torch.no_grad()
 def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Tensor, Tensor, Tensor]:
-    """Features of images and captions (N, W) of this worker's share, and the captions' tokens."""
+    """Return the features of images and captions (N, W) of this worker's share, and the caption tokens."""
     assert isinstance(network, AlignerNetwork)
     network.eval()
     parts = []
@@ -60,50 +60,54 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
             left, right = network.features(pad_empty(batch.images), pad_empty(batch.labels))
         count = len(batch.images)
         parts.append((left[:count].float(), right[:count].float(), batch.labels))
-    images_NW, texts_NW, tokens = (torch.cat(own) for own in zip(*parts, strict=True))
+    images_NW, texts_NW, tokens = (torch.cat(part) for part in zip(*parts, strict=True))
     return images_NW, texts_NW, tokens
 
 
 def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, float]:
-    """Return recall@k in percent, mean of both directions; equal captions are one."""
+    """Return recall@k in percent by k, the mean of both directions. Equal captions count as one."""
     cosines_NN, same_NN = images_NW @ texts_NW.T, equal_captions(tokens)
-    found = {}
+    recall_by_rank = {}
     for k in RANKS:
         shares = []
         for closeness in (cosines_NN, cosines_NN.T):
-            own = closeness.masked_fill(~same_NN, -torch.inf).amax(1, keepdim=True)
-            # a tie is no find: features that are all alike find nothing
-            closer = ((closeness >= own) & ~same_NN).sum(1)
+            own_closeness = closeness.masked_fill(~same_NN, -torch.inf).amax(1, keepdim=True)
+            # A tie counts as closer: otherwise features that are all equal would have a recall of 100 %.
+            closer = ((closeness >= own_closeness) & ~same_NN).sum(1)
             shares.append(in_float64(closer < k).mean().item())
-        found[k] = 100 * sum(shares) / len(shares)
-    return found
+        recall_by_rank[k] = 100 * sum(shares) / len(shares)
+    return recall_by_rank
 
 
 def contrast(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> float | None:
-    """Return the mean cosine of matched pairs minus that of mismatched ones; None if all captions are
-    equal.
-    """
-    others = (images_NW @ texts_NW.T)[~equal_captions(tokens)]
-    return ((images_NW * texts_NW).sum(-1).mean() - others.mean()).item() if len(others) else None
+    """Return the mean cosine of matched minus mismatched pairs; None if all captions are equal."""
+    mismatched = (images_NW @ texts_NW.T)[~equal_captions(tokens)]
+    return ((images_NW * texts_NW).sum(-1).mean() - mismatched.mean()).item() if len(mismatched) else None
 
 
 def equal_captions(tokens: Tensor) -> Tensor:
     """Return which captions are equal word for word, (N, N)."""
-    # a number for each: N x N of tokens would be N x N x T
+    # One number for each distinct caption: comparing all tokens would take N x N x T.
     captions_N = tokens.unique(dim=0, return_inverse=True)[1]
     return captions_N[:, None] == captions_N[None]
 
 
 def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
-    """Give nothing (NotAvailable): an aligner tells neither classes nor captions."""
+    """Refuse, because an aligner predicts neither classes nor captions.
+
+    Raises:
+        NotAvailable: always.
+    """
     raise NotAvailable(
-        "it aligns images and captions, and answers nothing that a metric could be computed from"
+        "it aligns images with captions and has no answers from which metrics could be computed"
     )
 
 
 def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
-    """Return what a result states of the alignment, beside that of the network as training began, and the
-    pairs that are kept.
+    """Evaluate the test set at the end of a run, and compare with the network before training.
+
+    Returns:
+        The fields of the result, and the files of the run's folder by name.
 
     Raises:
         DivergenceError: a feature is not finite.
@@ -112,24 +116,25 @@ def findings(task: "Task", network: Network, test: Batches, train: Batches, data
     images_NW, texts_NW, tokens = features(network, test, config)
     if not torch.isfinite(images_NW @ texts_NW.T).all():
         raise DivergenceError("the features of the test set are not finite")
+    # The same seed as at the start of the run gives the network before training.
     torch.manual_seed(draw(config.seed, "weights"))
-    before = build(config.model, config.data).to(images_NW.device)
-    begin(before, config.model)
-    cosines = {"before": features(before, test, config)[:2], "after": (images_NW, texts_NW)}
-    own = {when: (left * right).sum(-1).tolist() for when, (left, right) in cosines.items()}
-    found = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}
-    found |= {f"cosine_{when}": float(np.mean(values)) for when, values in own.items()}
+    initial_network = build(config.model, config.data).to(images_NW.device)
+    load_initial_weights(initial_network, config.model)
+    cosines = {"before": features(initial_network, test, config)[:2], "after": (images_NW, texts_NW)}
+    pair_cosines = {when: (left * right).sum(-1).tolist() for when, (left, right) in cosines.items()}
+    metrics = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}
+    metrics |= {f"cosine_{when}": float(np.mean(values)) for when, values in pair_cosines.items()}
     contrasts = {f"contrast_{when}": contrast(left, right, tokens) for when, (left, right) in cosines.items()}
-    found |= {name: value for name, value in contrasts.items() if value is not None}
+    metrics |= {name: value for name, value in contrasts.items() if value is not None}
     assert data.test.captions is not None
     rows = data.test.rows[:PAIRS]
     pairs = [
         {"row": int(row), "caption": data.test.captions[row][0], "before": first, "after": last}
-        for row, first, last in zip(rows, own["before"], own["after"], strict=False)
+        for row, first, last in zip(rows, pair_cosines["before"], pair_cosines["after"], strict=False)
     ]
-    shown = rows[:EXAMPLES]
-    kept = {
+    example_rows = rows[:EXAMPLES]
+    files = {
         "alignment.json": {"format": 1, "pairs": pairs},
-        "captions.npz": {"rows": shown, "images": np.asarray(data.test.images[shown])},
+        "captions.npz": {"rows": example_rows, "images": np.asarray(data.test.images[example_rows])},
     }
-    return {"metrics": found, "depths": {}}, kept
+    return {"metrics": metrics, "depths": {}}, files

@@ -1,13 +1,15 @@
-"""What happens inside a trained captioner: its experts' tokens, and attention and feature maps of its first
-captions.
+"""Expert use of a trained captioner on the test set, and attention and feature maps of its first captions.
 
-trace.npz holds the model's own captions of the first test images, each of at most T tokens that it read:
-    rows (n,), lengths (n,)            the row in the test set, and how many tokens were read
-    words (n, T + 1)                   those tokens, then the one that was written last
-    cross_attention (n, L, H, T, P)    float16: of the token that is read, which the next word is written from
-    self_attention (n, L, H, T, T)     float16; not of Show, Attend and Tell, which has L = H = 1
-    router (n, L, T, E)                float16, and `chosen` (n, L, T, k) int16, the likeliest first: of several experts only
-    features (n, S, h, w)              float16, of MicarVLMoE with a pyramid: (V1)-(V2) in networks/micar.py, means over channels
+`writing.findings` calls `expert_use` and `trace_captions`. The latter returns trace.npz with the model's own
+captions of the first test images, each of at most T tokens that it read:
+    rows (n,), lengths (n,)            row in the test set, and number of tokens that were read
+    words (n, T + 1)                   these tokens, then the last token that was written
+    cross_attention (n, L, H, T, P)    float16, of the token that is read, from which the next word is written
+    self_attention (n, L, H, T, T)     float16; not for Show, Attend and Tell, which has L = H = 1
+    router (n, L, T, E)                float16, only with several experts
+    chosen (n, L, T, k)                int16, the most likely expert first, only with several experts
+    features (n, S, h, w)              float16, means over channels, only for MicarVLMoE with a pyramid:
+                                       (V1)-(V2) in networks/micar.py
 
 Shapes: n captions, L layers, H heads, T tokens, P places of the image, E experts, k experts a token, B images
 of a batch, S feature maps of h x w: each pyramid level at the size of C2, and F.
@@ -31,71 +33,88 @@ from recstudy.models.networks.micar import MicarNetwork
 from recstudy.programs.watchdog import heartbeat
 from recstudy.train.evaluate import autocast, worker_batch_size
 
-# At 003's largest (80 tokens, 3 layers, 8 heads, 49 places, 8 experts) 6 captions take 1.80 MB for
+# For 003's largest model (80 tokens, 3 layers, 8 heads, 49 places, 8 experts), 6 captions take 1.80 MB for
 # self-attention, 1.11 MB for cross-attention, 0.03 MB for the router and 0.19 MB for feature maps before
-# compression. Longer captions are cut: what a token does not see cannot change it.
-CAPTIONS, LONGEST = 6, 128
-PAIRS = 2**22  # tokens x tokens of a batch: 3 layers of 8 heads keep 0.4 GB of float32 maps of them
+# compression.
+CAPTIONS = 6
+# Longer captions are cut. No token attends to later ones, so this does not change the maps of the others.
+LONGEST = 128
+# Tokens x tokens of a batch. Their float32 maps in 3 layers of 8 heads take 0.4 GB.
+PAIRS = 2**22
 
 
 @torch.no_grad()
-def kept(
+def trace_captions(
     network: Captioner,
     test: Batches,
-    written: Sequence[Sequence[int]],
+    caption_ids: Sequence[Sequence[int]],
     config: RunConfig,
     tokenizer: Tokenizer,
 ) -> dict[str, Any]:
-    """Return `trace.npz` by its name; nothing for a network without maps.
+    """Return `trace.npz` by its name; empty for a network without maps.
 
     Args:
-        network: in evaluation mode.
+        network: a network in evaluation mode.
         test: the test set.
-        written: the ids of its captions, as `decode` gives them, from the first image on.
+        caption_ids: the token ids of the captions that `decode` wrote, from the first image on.
         config: of the run.
-        tokenizer: what the ids are of.
+        tokenizer: the tokenizer of the ids.
     """
     images = next(test.evaluation_batches(CAPTIONS)).images
-    own = [ended(ids, tokenizer)[: LONGEST + 1] for ids in written[: len(images)]]
-    longest = max(map(len, own)) - 1
-    read = torch.tensor([[*ids[:-1], *[PAD] * (longest + 1 - len(ids))] for ids in own], device=images.device)
+    captions = [truncate_at_eos(ids, tokenizer)[: LONGEST + 1] for ids in caption_ids[: len(images)]]
+    longest = max(map(len, captions))
+    padded_ids = []
+    words = []
+    for ids in captions:
+        padding = longest - len(ids)
+        # The last token is written, but never read.
+        padded_ids.append([*ids[:-1], *[PAD] * padding])
+        words.append([*(display_token(token, tokenizer) for token in ids), *[""] * padding])
     with autocast(images.device, config.train):
-        found = maps(network, images, read)
-    if not found:
+        map_arrays = maps(network, images, torch.tensor(padded_ids, device=images.device))
+    if not map_arrays:
         return {}
-    named = [[word(one, tokenizer) for one in ids] + [""] * (longest + 1 - len(ids)) for ids in own]
-    told = {"lengths": np.array([len(ids) - 1 for ids in own]), "words": np.array(named)}
-    arrays = {name: _small(part) for name, part in found.items()}
-    return {"trace.npz": {"rows": test.rows[: len(own)].numpy(), **told, **arrays}}
+    arrays = {
+        "rows": test.rows[: len(captions)].numpy(),
+        "lengths": np.array([len(ids) - 1 for ids in captions]),
+        "words": np.array(words),
+    }
+    for name, part in map_arrays.items():
+        # Half precision and short integers keep the file small.
+        dtype = torch.float16 if part.is_floating_point() else torch.int16
+        arrays[name] = part.to(dtype).cpu().numpy()
+    return {"trace.npz": arrays}
 
 
 def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-    """Return the arrays above of a batch, the batch first; none for a network that has no maps."""
+    """Return the maps of the module docstring for a batch, batch first; empty for a network without maps."""
     if isinstance(network, ShowAttendTellNetwork):
         return {"cross_attention": network.trace(images, tokens).attention[:, None, None]}
     if not isinstance(network, MicarNetwork):
         return {}
     trace = network.trace(images, tokens)
-    found = {"cross_attention": trace.cross_attention, "self_attention": trace.self_attention}
-    found |= {"router": trace.router, "chosen": trace.chosen} if network.config.experts > 1 else {}
-    found = {name: part.transpose(0, 1) for name, part in found.items()}
+    layers = {"cross_attention": trace.cross_attention, "self_attention": trace.self_attention}
+    if network.config.experts > 1:
+        layers |= {"router": trace.router, "chosen": trace.chosen}
+    # A trace has the layers first.
+    arrays = {name: part.transpose(0, 1) for name, part in layers.items()}
     features = network.eyes.feature_maps(images)
-    return found if features is None else found | {"features": features}
+    return arrays if features is None else arrays | {"features": features}
 
 
 @torch.no_grad()
 def expert_use(
     network: Captioner, test: Batches, config: RunConfig
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Return how the experts share the test set's tokens, true captions being read: metrics, and facts by
-    layer.
+    """Return metrics of the expert use on the test set, and the facts by layer.
 
-    A caption is read as in training, BOS and EOS included; PAD is never counted. Both are empty without
-    several experts.
+    The network reads the true captions as in training, including BOS and EOS. PAD is not counted. Both
+    results are empty for a network with one expert.
     """
     if not isinstance(network, MicarNetwork) or network.config.experts == 1:
         return {}, {}
-    load, entropy, dropped, tokens = [], [], [], 0
+    load, entropy, dropped = [], [], []
+    tokens = 0
     for batch in test.evaluation_batches(
         max(1, min(worker_batch_size(config), PAIRS // test.labels.shape[1] ** 2))
     ):
@@ -107,21 +126,23 @@ def expert_use(
         dropped.append(trace.dropped)
         entropy.append(in_float64(trace.entropy * (read != PAD)).sum((1, 2)))
         tokens += int((read != PAD).sum())
-    mean_L = torch.stack(entropy).sum(0) / tokens
-    return summed(torch.stack(load).sum(0), mean_L, torch.stack(dropped).sum(0), tokens, network.config.top_k)
+    load_LE = torch.stack(load).sum(0)
+    entropy_L = torch.stack(entropy).sum(0) / tokens
+    dropped_L = torch.stack(dropped).sum(0)
+    return summarize_routing(load_LE, entropy_L, dropped_L, tokens, network.config.top_k)
 
 
-def summed(
+def summarize_routing(
     load_LE: Tensor, entropy_L: Tensor, dropped_L: Tensor, tokens: int, top_k: int
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Metrics in nats and percent, and the facts that they come from.
+    """Return the routing metrics in nats and percent, and the facts that they are computed from.
 
     Args:
-        load_LE: tokens that each expert ran on.
-        entropy_L: mean over tokens, in nats.
-        dropped_L: choices that no expert ran on.
-        tokens: how many, PAD left out.
-        top_k: choices a token and layer.
+        load_LE: number of tokens that each expert processed.
+        entropy_L: entropy of the router, mean over tokens, in nats.
+        dropped_L: number of choices that no expert processed.
+        tokens: number of tokens without PAD.
+        top_k: choices for each token and layer.
     """
     share_LE = load_LE / load_LE.sum(1, keepdim=True).clamp(min=1)
     metrics = {
@@ -138,17 +159,14 @@ def summed(
     return metrics, facts
 
 
-def ended(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """Return the ids up to the first EOS, with it, and without PAD."""
-    own = [one for one in takewhile(lambda one: one != tokenizer.eos, ids) if one != tokenizer.pad]
-    return [*own, tokenizer.eos] if tokenizer.eos in ids else own
+def truncate_at_eos(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+    """Return the ids up to and including the first EOS, without PAD."""
+    words = takewhile(lambda token: token != tokenizer.eos, ids)
+    caption = [token for token in words if token != tokenizer.pad]
+    return [*caption, tokenizer.eos] if tokenizer.eos in ids else caption
 
 
-def word(one: int, tokenizer: Tokenizer) -> str:
-    """Return what stands for a token under a figure."""
+def display_token(token: int, tokenizer: Tokenizer) -> str:
+    """Return the label of a token in a figure."""
     special = {tokenizer.bos: "[start]", tokenizer.eos: "[end]", tokenizer.unk: "[unknown]"}
-    return special.get(one) or tokenizer.decode([one]) or f"[token {one}]"
-
-
-def _small(part: Tensor) -> Any:
-    return part.to(torch.float16 if part.is_floating_point() else torch.int16).cpu().numpy()
+    return special.get(token) or tokenizer.decode([token]) or f"[token {token}]"

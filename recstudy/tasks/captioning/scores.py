@@ -1,7 +1,6 @@
-"""How good generated captions are: what the scores are called. What computes them stands in coco.py and
-rate_score.py.
+"""Register the metrics of generated captions. `coco.py` and `rate_score.py` compute them.
 
-All are fractions, but for CIDEr, which is on pycocoevalcap's scale: ten times the mean cosine.
+All are fractions except CIDEr, which has pycocoevalcap's scale: ten times the mean cosine.
 """
 
 from functools import lru_cache, partial
@@ -20,22 +19,19 @@ FRACTION = (0.0, 1.0)
 
 @lru_cache(maxsize=4)
 def words(answers: Answers) -> "Words":
-    """Return the captions as the COCO caption evaluation cuts them.
-
-    Raises:
-        NotAvailable: no image has a reference that has a word.
-    """
-    from recstudy.tasks.captioning.coco import cut  # pycocoevalcap, which only captions pay for
+    """Return the captions as words, tokenized as in the COCO caption evaluation."""
+    # Imported here, because only captions need pycocoevalcap.
+    from recstudy.tasks.captioning.coco import cut
 
     return cut(answers.written, answers.references)
 
 
 def cut_by(name: str, answers: Answers) -> str:
-    """Return what cut the words of a score of captions; empty for others."""
+    """Return the name of the tokenizer, or of the models, of a caption metric; empty for other metrics."""
     if name == "rate_score":
-        from recstudy.tasks.captioning.rate_score import made_by  # it loads torch
+        from recstudy.tasks.captioning.rate_score import describe_models  # it loads torch
 
-        return made_by()
+        return describe_models()
     return words(answers).tokenizer if METRICS[name].of_words else ""
 
 
@@ -75,8 +71,7 @@ def meteor(answers: Answers) -> float:
 @METRICS.add("report_score")
 @of_captions("Report score", bounds=FRACTION)
 def report_score(answers: Answers) -> float:
-    """Return the score by which 003's code selects epochs: half BLEU-1 to BLEU-4, a quarter METEOR, a quarter
-    ROUGE-L.
+    """Return the score by which 003's code selects epochs: 1/2 Avg-BLEU + 1/4 METEOR + 1/4 ROUGE-L.
 
     Raises:
         NotAvailable: METEOR is not available.

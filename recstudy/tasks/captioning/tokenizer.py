@@ -1,17 +1,18 @@
-"""What a run needs to have been trained before it: an image tokenizer, an aligned FuseLIP. Once a machine, as
-decoded data are.
+"""Train image tokenizers and FuseLIP encoders that runs start from, once on each machine, and cache them.
 
-    RECSTUDY_CACHE/vq-DIGEST.safetensors         an image tokenizer trained on the training images of a data set
-    RECSTUDY_CACHE/codes-DIGEST.npy              (N, K) int32, its codes of all images of one official split
-    RECSTUDY_CACHE/fuselip-DIGEST.safetensors    the encoder of an aligner, trained as its own run config says
+`encoders.py` calls `image_tokenizer`, `image_codes` and `encoder_weights`. The cache has these files:
 
-A digest covers all that decides the content: the data's checksum, the training rows, the configs and, of
-codes and of an encoder that learned from them, the image tokenizer's hash. Another process that wants the
-same waits for the one that makes it.
+    RECSTUDY_CACHE/vq-DIGEST.safetensors       an image tokenizer of the training images of a data set
+    RECSTUDY_CACHE/codes-DIGEST.npy            (N, K) int32, its codes of all images of one official split
+    RECSTUDY_CACHE/fuselip-DIGEST.safetensors  the encoder of an aligner, trained by its own run config
 
-The stand-in image tokenizer is trained by a plain loop of AdamW over the images of one data set. The learning
-rate warms up over a twentieth of the steps and falls along a cosine. A tenth of the images is held out; the
-quality that is reported is theirs.
+A digest covers everything that determines the content: the checksum of the data, the training rows, the
+configs and, for codes and encoders, the hash of the image tokenizer. If two processes need the same file, one
+waits for the other.
+
+A plain AdamW loop trains the substitute image tokenizer on the images of one data set. The learning rate
+warms up over a twentieth of the steps and falls along a cosine. The reported quality is that of a held-out
+tenth of the images.
 """
 
 import hashlib
@@ -51,9 +52,9 @@ from recstudy.records.files import write_whole
 BATCH = 32
 LEARNING_RATE = 0.2  # over the width: 1e-3 at 192
 WARMUP = 0.05  # of the steps
-HELD_OUT = 0.1  # of the images
-CODED = 64  # images at once
-# how it is said that a tokenizer is not there, or not whole
+HELD_OUT_SHARE = 0.1  # of the images
+CODES_BATCH = 64  # images at once
+# The exceptions of a missing or incomplete tokenizer file.
 DAMAGED = (OSError, ValueError, SafetensorError, DataError)
 
 
@@ -64,40 +65,38 @@ def train_tokenizer(
     seed: int,
     device: torch.device | None = None,
 ) -> tuple[VQNetwork, Json]:
-    """Return a tokenizer trained on `images` (N, 3, size, size) of 8 bits, and the facts that belong beside
-    every use of it.
+    """Train a tokenizer on `images`, (N, 3, size, size) uint8.
 
-    The facts: `images`, `epochs`, `seed`; on the images held out `psnr` in dB, `used_percent` of the codebook
-        and its
-    `perplexity`.
+    Returns:
+        The tokenizer, and its facts: `images`, `epochs`, `seed`, and on the held-out images `psnr` in dB,
+        `used_percent` of the codebook, and `perplexity` of the codes.
 
     Raises:
-        DataError: too few images, or not of the config's size.
+        DataError: there are too few images, or their size differs from the config's.
     """
     _check(images, config)
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(images), generator=generator)
-    held = max(1, round(HELD_OUT * len(images)))
+    held_out_count = max(1, round(HELD_OUT_SHARE * len(images)))
     network = VQNetwork(config).to(device or torch.device("cpu"))
-    _fit(network, images[order[held:]], epochs, generator)
+    _fit(network, images[order[held_out_count:]], epochs, generator)
     return network, {
-        "images": len(images) - held,
+        "images": len(images) - held_out_count,
         "epochs": epochs,
         "seed": seed,
-        **quality(network, images[order[:held]]),
+        **quality(network, images[order[:held_out_count]]),
     }
 
 
 @torch.no_grad()
 def quality(network: VQNetwork, images: Tensor) -> dict[str, float]:
-    """Return PSNR and codebook use on images (N, 3, size, size), of which a batch at a time is drawn
-    again.
-    """
-    decibels, ids = 0.0, []
+    """Return PSNR and codebook use on images (N, 3, size, size), which are reconstructed batch by batch."""
+    decibels = 0.0
+    ids = []
     for part in images.split(BATCH):
-        again, codes = network(unit(part.to(_device(network))))
-        decibels += psnr(again.cpu(), unit(part)) * len(part)
+        reconstruction, codes = network(unit(part.to(_device(network))))
+        decibels += psnr(reconstruction.cpu(), unit(part)) * len(part)
         ids.append(codes.ids.cpu())
     return {"psnr": decibels / len(images), **codebook_use(torch.cat(ids), network.config.codebook)}
 
@@ -111,8 +110,8 @@ def _fit(network: VQNetwork, images: Tensor, epochs: int, generator: torch.Gener
     for _ in range(epochs):
         for rows in torch.randperm(len(images), generator=generator).split(BATCH):
             batch = unit(images[rows].to(_device(network)))
-            again, codes = network(batch)
-            loss = vq_loss(again, batch, codes, network.config)
+            reconstruction, codes = network(batch)
+            loss = vq_loss(reconstruction, batch, codes, network.config)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -122,7 +121,7 @@ def _fit(network: VQNetwork, images: Tensor, epochs: int, generator: torch.Gener
 
 
 def _rate(step: int, steps: int) -> float:
-    """Share of the learning rate: a linear warm-up, then a cosine down to 0."""
+    """Return the factor of the learning rate at a step: a linear warm-up, then a cosine down to 0."""
     warmup = max(1, round(WARMUP * steps))
     if step < warmup:
         return (step + 1) / warmup
@@ -134,8 +133,8 @@ def _device(network: VQNetwork) -> torch.device:
 
 
 def _check(images: Tensor, config: VQ) -> None:
-    wanted = (3, config.size, config.size)
-    if images.dtype != torch.uint8 or tuple(images.shape[1:]) != wanted:
+    expected_shape = (3, config.size, config.size)
+    if images.dtype != torch.uint8 or tuple(images.shape[1:]) != expected_shape:
         raise DataError(
             f"{config.name} needs 8-bit images of 3x{config.size}x{config.size}, but got {images.dtype} of"
             f" {'x'.join(map(str, images.shape[1:]))}. Decode the data at size={config.size}, or set the"
@@ -147,19 +146,21 @@ def _check(images: Tensor, config: VQ) -> None:
         )
 
 
-def psnr(drawn_again: Tensor, images: Tensor) -> float:
-    """Peak signal-to-noise ratio in dB of images (N, ...) from 0 to 1: 10 log10(1 / MSE) of each, then the
-    mean.
+def psnr(reconstructions: Tensor, images: Tensor) -> float:
+    """Return the peak signal-to-noise ratio in dB of images (N, ...) from 0 to 1.
 
-    What is outside of 0 to 1 is cut off first, as a screen does.
+    It is 10 log10(1 / MSE) of each image, averaged over images.
     """
-    errors_N = (in_float64(drawn_again).clamp(0, 1) - in_float64(images)).square().flatten(1).mean(1)
-    return (-10 * errors_N.clamp(min=1e-12).log10()).mean().item()  # 120 dB where nothing is lost
+    # Reconstructed values outside of 0 to 1 are clipped first, as on a screen.
+    differences = in_float64(reconstructions).clamp(0, 1) - in_float64(images)
+    errors_N = differences.square().flatten(1).mean(1)
+    return (-10 * errors_N.clamp(min=1e-12).log10()).mean().item()  # 120 dB for equal images
 
 
 def codebook_use(ids: Tensor, codebook: int) -> dict[str, float]:
-    """Return of `ids` (N, K) `used_percent` of the codebook's codes, and `perplexity`, as many codes as
-    evenly used would be.
+    """Return `used_percent` of the codebook and the `perplexity` of the codes `ids` (N, K).
+
+    The perplexity is the number of equally frequent codes with the same entropy.
     """
     counts_V = in_float64(torch.bincount(ids.flatten(), minlength=codebook))
     shares = counts_V[counts_V > 0] / counts_V.sum()
@@ -176,7 +177,7 @@ def image_tokenizer(
     title: str,
     device: torch.device,
 ) -> tuple[VQNetwork, dict[str, Any]]:
-    """Return a tokenizer trained on all training images of a data set, and its header: title, facts, hash."""
+    """Return a tokenizer of all training images of a data set, and its header: title, facts and hash."""
 
     def train(file: Path) -> None:
         images = torch.from_numpy(np.asarray(data.train.images[np.sort(data.train.rows)]))
@@ -190,9 +191,8 @@ def image_tokenizer(
 
 
 def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, dict[str, Any]]:
-    """Return the tokenizer of a file, which may be of another machine: its header has the hash of its
-    weights.
-    """
+    """Return the tokenizer in a file, which is trained first if it is missing or damaged."""
+    # The file may come from another machine, because its header has the hash of its weights.
     with suppress(*DAMAGED):
         return load_tokenizer(file)
     with build_lock(file.stem):
@@ -204,13 +204,13 @@ def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, di
 
 
 def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, device: torch.device) -> Tokens:
-    """Codes (N, K) of all images of the official split that `split` is a part of."""
+    """Return the codes (N, K) of all images of the official split that `split` is a part of."""
 
     def compute(file: Path) -> None:
         parts = []
-        for start in range(0, len(split.images), CODED):
+        for start in range(0, len(split.images), CODES_BATCH):
             heartbeat()
-            images = torch.from_numpy(np.asarray(split.images[start : start + CODED])).to(device)
+            images = torch.from_numpy(np.asarray(split.images[start : start + CODES_BATCH])).to(device)
             with torch.no_grad():
                 parts.append(tokenizer(unit(images)).ids.cpu())
         buffer = io.BytesIO()
@@ -225,10 +225,15 @@ def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, de
 def encoder_weights(
     config: RunConfig, data: DataSet, tokenizer_hash: str, train: Callable[[], dict[str, Tensor]]
 ) -> dict[str, Tensor]:
-    """Weights of an aligner's encoder trained as `config` says, by `train` where that has not been done here.
+    """Return the weights of an aligner's encoder, from the cache or trained now.
 
-    `tokenizer_hash`: of the image tokenizer; that of public weights covers the encoder's, which training
-    begins with.
+    Args:
+        config: the run config of the aligner.
+        data: the data of the run.
+        tokenizer_hash: hash of the image tokenizer. The hash of public weights also covers the encoder that
+            training
+            starts from.
+        train: trains the aligner and returns its weights.
     """
 
     def keep(file: Path) -> None:
@@ -241,7 +246,7 @@ def encoder_weights(
 
 
 def _file(kind: str, ending: str, decides: Any) -> Path:
-    """Return where what `decides` stands for is kept."""
+    """Return the path of the cached file whose content `decides` determines."""
     return cache_folder() / f"{kind}-{digest([kind, decides], 16)}.{ending}"
 
 
