@@ -13,7 +13,7 @@ from recstudy.data import Cifar10, Cifar100
 from recstudy.errors import ConfigError
 from recstudy.models import FuseLIPBackboneConfig, MicarVLMoE, ResNet, ViT, ViTRM
 from recstudy.models.costs import cost
-from recstudy.papers import by_name, named, papers, published
+from recstudy.papers import by_name, cite_item, papers, published
 from recstudy.papers import settings as papers_settings
 from recstudy.papers.replications import CELLS, replications
 from recstudy.report.audit import contradictions
@@ -81,7 +81,7 @@ def test_other_numbers_stay(text):
 
 
 def test_a_published_item_is_called_by_its_paper():
-    assert (named("002 Figure 2"), named("ptrm abstract")) == ("ViTRM, Figure 2", "PTRM, abstract")
+    assert (cite_item("002 Figure 2"), cite_item("ptrm abstract")) == ("ViTRM, Figure 2", "PTRM, abstract")
     assert published("002_table1_cifar10")[2].cited == "ViTRM Table 1 (002_table1_cifar10#3)"
     paper_numbers = {file.name.partition("_")[0] for file in PAPERS.iterdir() if ".csv" in file.name}
     assert paper_numbers - {"solved", "replications.csv"} == set(
@@ -105,11 +105,11 @@ def test_empty_cell_is_no_target_and_a_blank_setting_stays_blank():
     ("of", "name", "message"),
     [
         (published, "002_tabel1_cifar10", r"Did you mean '002_table1_cifar10'\?"),
-        (published, "bundle:theirs.zip", r"bundles are no targets\. Write their values to a CSV"),
+        (published, "bundle:theirs.zip", r"a bundle cannot be a target\. Write its values to a CSV"),
         (
             deviations,
             "003_cod",
-            r"no list of deviations '003_cod': there are 002_code, 003_code, puzzle_code, trm_code, trm_epochs, direct_prediction, "
+            r"no list of deviations '003_cod': the lists are 002_code, 003_code, puzzle_code, trm_code, trm_epochs, direct_prediction, "
             r"fuselip_fine_tuning\. Did you mean '003_code'",
         ),
     ],
@@ -165,7 +165,7 @@ def test_published_can_select_metrics_of_a_table():
         if target.unit == "fraction"
     }
     assert (finals["mnist", "HRM"], finals["cifar10", "CNN two-stage"]) == (0.9802, 0.7722)
-    with pytest.raises(ConfigError, match=r"no metric 'acuracy' in 004_author_repo_curves: there are .*"):
+    with pytest.raises(ConfigError, match=r"no metric 'acuracy' in 004_author_repo_curves: the metrics are .*"):
         published("004_author_repo_curves", only=("acuracy",))
 
 
@@ -217,7 +217,7 @@ def test_a_value_that_is_no_number_is_a_setting_and_no_target():
     # ROCO's are "over 81000"
     assert len([target for target in published("003_setup") if target.metric == "images"]) == 2
     with pytest.raises(
-        ConfigError, match=r"'act' in 003_setup is a setting \(silu\): there are images, covid, "
+        ConfigError, match=r"'act' in 003_setup is a setting \(silu\): the metrics are images, covid, "
     ):
         published("003_setup", only=("act",))
 

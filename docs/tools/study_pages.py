@@ -27,7 +27,7 @@ from recstudy import Search, Study
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import describe_fields
 from recstudy.errors import ConfigError, nearest
-from recstudy.papers import Target, by_name, named
+from recstudy.papers import Target, by_name, cite_item
 from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Resources, flatten
 from recstudy.records import Results, write_whole
@@ -562,7 +562,7 @@ def reproduced(studies: list[Study | Search], tables: dict[str, Any]) -> list[st
                 for preset in ("quick", "standard", "paper")
             ]
             lines.append(
-                f"| {named(item)} | {count} | [{study_title(study.name)}]({study.name}.md)"
+                f"| {cite_item(item)} | {count} | [{study_title(study.name)}]({study.name}.md)"
                 f" | {' | '.join(states)} |"
             )
     return lines

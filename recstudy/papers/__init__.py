@@ -1,8 +1,8 @@
-"""Published numbers, read from `recstudy/papers/`: the targets that a study's results stand beside; and the
-papers' names.
+"""Read published numbers from `recstudy/papers/` as targets to compare a study's results with.
 
-How a row is read, and the settings that its number was obtained with, stands in `settings.yaml`. Files, ids
-and settings know a paper by its number; what a person reads has its name (`by_name`).
+Study files call `published`; reports call `settings` and `assumptions`. The file `settings.yaml` tells how to
+read each row and with which settings its number was obtained. Files, ids and settings identify a paper by its
+number; `by_name` replaces the number with the paper's name in texts for people.
 """
 
 import csv
@@ -27,8 +27,8 @@ __all__ = [
     "Target",
     "assumptions",
     "by_name",
+    "cite_item",
     "how_read",
-    "named",
     "of_program",
     "papers",
     "published",
@@ -41,35 +41,37 @@ __all__ = [
 def published(
     table: str | Path, margin: float = 0.0, why: str = "", only: Collection[str] = ()
 ) -> tuple[Target, ...]:
-    """Return the numbers of one published table, of recstudy's or of your own.
+    """Return the numbers of one published table: a table of recstudy or a CSV file of your own.
 
     Args:
-        table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`; or a CSV of
-            yours, such as `my_paper.csv` beside the file that asks for it, with a column each for `metric`,
-            `value` and more (own_tables.py).
-        margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit, or in
-            percentage points of a fraction. At most a third of the effect that the study draws from these
-            numbers. Without one nothing is called reproduced but what is counted, such as parameters, which
-            must round to the published digits.
-        why: the margin's reason: which effect it is a third of.
-        only: these of its metrics, by their published names; all by default.
+        table: File name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`. Or the path
+            of your own CSV file relative to the study's file, such as `my_paper.csv`; the module `own_tables`
+            describes its columns.
+        margin: Largest difference that counts as equal for the verdict `reproduced`, in the table's unit, or
+            in percentage points if the unit is a fraction. Use at most a third of the effect that the study
+            concludes from these numbers. Without a margin, only counts such as parameters can be
+            `reproduced`: they must round to the published digits.
+        why: Reason for the margin: the effect that it is a third of.
+        only: Published names of the metrics to return. By default all of them are returned.
 
-    Values that are no number (a split of `8:1:1`, an activation `silu`) are settings and no targets; they are
-    left out.
+    Returns:
+        One target for each number. Values that are not numbers (a split of `8:1:1`, an activation `silu`) are
+        settings, so they are left out.
 
     Raises:
-        ConfigError: no such table, no such metric, or one that is a setting; a margin without a reason, or a
-            reason without one; file, line and column of what cannot be read in a table of yours.
+        ConfigError: The table or the metric is unknown, or the metric is a setting. A margin has no reason,
+            or a reason has no margin. A cell of your own table cannot be read; the message names file, line
+            and column.
     """
     if bool(margin) != bool(why):
-        given = f"margin={margin:g} has no reason" if margin else f"why={why!r} has no margin"
+        problem = f"margin={margin:g} has no reason" if margin else f"why={why!r} has no margin"
         raise ConfigError(
-            f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between"
+            f"published({str(table)!r}): {problem}. Write margin=0.3, why='a third of the 0.9 points between"
             " ...'"
         )
     if str(table).startswith("bundle:"):
         raise ConfigError(
-            f"published({table!r}): bundles are no targets. Write their values to a CSV:"
+            f"published({table!r}): a bundle cannot be a target. Write its values to a CSV file and use"
             " published('theirs.csv')"
         )
     texts: dict[str, str] = {}
@@ -79,13 +81,17 @@ def published(
         try:
             targets = [(target.metric, target) for target in read_targets(table, margin, why)]
         except ConfigError:
-            if importing():  # by a worker or a reader, for what the study registers: the plan has the numbers
+            # Workers and readers import the study only for what it registers. The plan has the numbers, and
+            # the CSV file may be missing on their machine.
+            if importing():
                 return ()
             raise
     else:
-        stated = [row for row in rows(table) if row["value"]]
-        texts = {row["metric"]: row["value"] for row in stated}
-        targets = [(row["metric"], _target(row, margin, why)) for row in stated if _is_number(row["value"])]
+        filled_rows = [row for row in rows(table) if row["value"]]
+        texts = {row["metric"]: row["value"] for row in filled_rows}
+        targets = [
+            (row["metric"], _target(row, margin, why)) for row in filled_rows if _is_number(row["value"])
+        ]
     metrics = dict.fromkeys(metric for metric, _ in targets)
     for name in only:
         if name not in metrics:
@@ -94,21 +100,19 @@ def published(
                 if name in texts
                 else f"no metric {name!r} in {table}"
             )
-            raise ConfigError(f"{setting}: there are {choices(metrics)}.{nearest(name, metrics)}")
+            raise ConfigError(f"{setting}: the metrics are {choices(metrics)}.{nearest(name, metrics)}")
     return tuple(target for metric, target in targets if not only or metric in only)
 
 
 def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -> tuple[Target, ...]:
-    """Return targets with settings and metrics as the program of the runs calls them; only those of a user's
-    own table change.
+    """Complete targets of a user's own table with the settings and metrics of the program that was run.
 
     Args:
-        targets: Of a part of a report.
-        configs: Settings of the runs; the recursive models need none.
+        targets: Targets of a report part. Targets of recstudy's tables are returned unchanged.
+        configs: Settings of the runs. They are not needed for the recursive models.
 
     Raises:
-        ConfigError: a column or metric of a table is none of the program. The message names file, line and
-            column.
+        ConfigError: The program has no such setting or metric. The message names file, line and column.
     """
     if not any(target.read_from for target in targets):
         return tuple(targets)
@@ -122,10 +126,10 @@ def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -
 
 
 def rows(table: str) -> list[dict[str, str]]:
-    """Return a published table as it stands in its file.
+    """Return the rows of a published table as its file has them.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: No table has this name.
     """
     folder = files("recstudy").joinpath("papers")
     files_of = (
@@ -133,13 +137,14 @@ def rows(table: str) -> list[dict[str, str]]:
         for file in folder.iterdir()
         if file.name.endswith(".csv") and file.name != "replications.csv"
     )
-    known = sorted(name.removesuffix(".csv") for name in files_of)
-    if table not in known:
-        raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
+    table_names = sorted(name.removesuffix(".csv") for name in files_of)
+    if table not in table_names:
+        hint = nearest(table, table_names)
+        raise ConfigError(f"no published table {table!r}: the tables are {choices(table_names)}.{hint}")
     return list(csv.DictReader(folder.joinpath(f"{table}.csv").read_text(encoding="utf-8").splitlines()))
 
 
-def named(item: str) -> str:
+def cite_item(item: str) -> str:
     """Return `002 Figure 2` as `ViTRM, Figure 2`."""
     paper, _, place = item.partition(" ")
     return f"{papers()[paper]['name']}, {place}"
@@ -153,21 +158,24 @@ def _is_number(text: str) -> bool:
 
 
 def settings(target: Target) -> dict[str, Any]:
-    """Return how a target's paper or its authors' code says that the number was obtained, by field, beside
-    `target.where`.
+    """Return the settings of a published number that are not in `target.where`, by dotted field.
 
-    A value {"text": ..., "code": ...} is one where the two differ. Empty for a number of no published table.
+    They are from the paper or from its authors' code. If paper and code differ, the value is
+    {"text": ..., "code": ...}. The result is empty for a number that is in no published table.
     """
-    told = target.reference or _of_row(target.row, "settings")
-    return {path: value for path, value in told.items() if path not in target.where}
+    settings_by_field = target.reference or _fields_of_row(target.row, "settings")
+    return {path: value for path, value in settings_by_field.items() if path not in target.where}
 
 
 def assumptions(target: Target) -> tuple[Deviation, ...]:
-    """Return settings that neither a target's paper nor its authors' code states, with the values that we
-    assume.
+    """Return the settings that neither a target's paper nor its authors' code states.
+
+    Each is a deviation whose `ours` is the value that recstudy assumes.
     """
     unknown = {
-        path: value for path, value in _of_row(target.row, "unknown").items() if path not in target.where
+        path: value
+        for path, value in _fields_of_row(target.row, "unknown").items()
+        if path not in target.where
     }
     return tuple(
         Deviation(field=path, ours=value, why="its code does not state it either")
@@ -176,62 +184,63 @@ def assumptions(target: Target) -> tuple[Deviation, ...]:
 
 
 @cache
-def _of_row(id: str, what: str) -> dict[str, Any]:
-    """Return the `settings` or the `unknown` of a published row. The last rule with a field decides which of
-    the two it is, and `defaults` are settings that no other rule has."""
+def _fields_of_row(id: str, section: str) -> dict[str, Any]:
+    """Return the fields of kind `settings` or `unknown` of a published row, with their values."""
     table = id.partition("#")[0]
     row = next((row for row in rows(table) if row["id"] == id), None) if table else None
-    told: dict[str, tuple[str, Any]] = {}
+    statements: dict[str, tuple[str, Any]] = {}
     for rule in _rules(row) if row else ():
-        for kind in ("settings", "unknown"):
-            told |= {path: (kind, value) for path, value in rule.get(kind, {}).items()}
-    defaults = _told(row, "defaults") if row else {}
-    told |= {path: ("settings", value) for path, value in defaults.items() if path not in told}
-    return {path: value for path, (kind, value) in told.items() if kind == what}
+        for rule_kind in ("settings", "unknown"):
+            # A later rule overrides an earlier one, also in whether the field is known.
+            statements |= {path: (rule_kind, value) for path, value in rule.get(rule_kind, {}).items()}
+    # Defaults are options as every published code has them. They count only where no rule has the field.
+    defaults = _merge_rules(row, "defaults") if row else {}
+    statements |= {path: ("settings", value) for path, value in defaults.items() if path not in statements}
+    return {path: value for path, (kind, value) in statements.items() if kind == section}
 
 
 @cache
 def how_read() -> dict[str, Any]:
-    """Return what `settings.yaml` states."""
+    """Return the content of `settings.yaml`: how to read the rows of the published tables."""
     import yaml
 
     return yaml.safe_load(files("recstudy").joinpath("papers/settings.yaml").read_text(encoding="utf-8"))
 
 
 def _rules(row: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield those of `settings.yaml` that are of this row, in their order."""
-    known = {**json.loads(row["config"] or "{}"), **row}
+    """Yield the rules of `settings.yaml` that apply to this row, in their order."""
+    cells = {**json.loads(row["config"] or "{}"), **row}
     for rule in how_read()["rules"].get(row["id"].partition("_")[0], ()):
-        wanted = {
-            column: one if isinstance(one, list) else [one] for column, one in rule.get("of", {}).items()
-        }
-        if all(
-            any(fnmatchcase(str(known.get(column, "")), one) for one in some)
-            for column, some in wanted.items()
-        ):
+        if all(_matches(cells.get(column, ""), patterns) for column, patterns in rule.get("of", {}).items()):
             yield rule
 
 
-def _told(row: dict[str, str], what: str) -> dict[str, Any]:
-    return {name: value for rule in _rules(row) for name, value in rule.get(what, {}).items()}
+def _matches(cell: object, patterns: str | list[str]) -> bool:
+    alternatives = patterns if isinstance(patterns, list) else [patterns]
+    return any(fnmatchcase(str(cell), pattern) for pattern in alternatives)
+
+
+def _merge_rules(row: dict[str, str], key: str) -> dict[str, Any]:
+    return {name: value for rule in _rules(row) for name, value in rule.get(key, {}).items()}
 
 
 def _target(row: dict[str, str], margin: float, why: str) -> Target:
     names = how_read()
     model = names["owners"].get(row["metric"], row["model"])
     row = {**row, "model": model}
-    where = {
+    fields_of_row = {
         "data.name": names["data"].get(row["dataset"], row["dataset"]),
         "model": model,
-        **_told(row, "where"),
+        **_merge_rules(row, "where"),
     }
-    letters = names["letters"] | _told(row, "letters")
-    for letter, value in json.loads(row["config"] or "{}").items():
-        fields = letters.get(letter, letter)
-        said = names["words"].get(value, value) if isinstance(value, str) else value
-        where |= dict.fromkeys([fields] if isinstance(fields, str) else fields or (), said)
-    if "model.family" in where:  # found by its settings, and not by its name
-        del where["model"]
+    symbols = names["letters"] | _merge_rules(row, "letters")
+    # The column `config` uses the paper's own symbols, such as n; one symbol may set several fields.
+    for symbol, value in json.loads(row["config"] or "{}").items():
+        fields = symbols.get(symbol, symbol)
+        setting = names["words"].get(value, value) if isinstance(value, str) else value
+        fields_of_row |= dict.fromkeys([fields] if isinstance(fields, str) else fields or (), setting)
+    if "model.family" in fields_of_row:  # the settings identify the variant, so its name need not match
+        del fields_of_row["model"]
     return Target(
         source=f"{row['id'].partition('_')[0]} {row['item']} ({row['id']})",
         metric=names["metrics"].get(row["metric"], row["metric"]),
@@ -240,12 +249,13 @@ def _target(row: dict[str, str], margin: float, why: str) -> Target:
         kind=row["kind"],
         note=row["note"],
         model=model,
-        where=where,
+        where=fields_of_row,
         against=tuple(rule["against"] for rule in _rules(row) if "against" in rule),
         assumed=row.get("assumed", ""),
         approximate=row.get("approximate") == "yes",
         decimals=len(row["value"].partition(".")[2]),
         std=float(row["std"]) if row.get("std") else None,
+        # A margin is given in percentage points, also for a fraction.
         margin=margin / 100 if row["unit"] == "fraction" else margin,
         margin_reason=why,
         row=row["id"],

@@ -1,4 +1,7 @@
-"""Deviations that several studies of a paper share, stated once, in `deviations.yaml`."""
+"""Read the deviations that several studies of one paper share from `deviations.yaml`.
+
+Study files call `deviations` for their field of the same name.
+"""
 
 from functools import cache
 from importlib.resources import files
@@ -11,20 +14,20 @@ from recstudy.records.study_schema import Deviation
 
 @explained
 def deviations(name: str) -> tuple[Deviation, ...]:
-    """Return where the studies of a paper knowingly are not as its text or its code.
+    """Return the known differences of a paper's studies from its text or its code.
 
     Args:
-        name: of the list in `recstudy/papers/deviations.yaml`, such as `003_code`.
+        name: Name of a list in `recstudy/papers/deviations.yaml`, such as `003_code`.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: No list has this name.
     """
     lists = _lists()
     if name not in lists:
         raise ConfigError(
-            f"no list of deviations {name!r}: there are {choices(lists)}.{nearest(name, lists)}"
+            f"no list of deviations {name!r}: the lists are {choices(lists)}.{nearest(name, lists)}"
         )
-    return tuple(Deviation(**stated) for stated in lists[name])
+    return tuple(Deviation(**fields) for fields in lists[name])
 
 
 @cache

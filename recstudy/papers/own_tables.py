@@ -1,16 +1,15 @@
-"""Published tables of one's own: a CSV beside the study, a row a number, with the settings that it was
-obtained with.
+"""Read a user's own table of published numbers: a CSV file beside the study with one number in each row.
 
     model,metric,value,unit,item,train.batch_size,train.epochs,reference.train.optimizer
     ViTRM,top1_accuracy,93.1,percent,Table 2,128,1000,adamw
 
-A column called by a setting is what the number is of: it finds the variant that the number stands beside.
-Settings are config fields (`train.batch_size`), or those of a user's own program (`depth`). A column of
-`reference.` and a setting is what its source states besides, and what a result must agree with or state as a
-deviation. An empty cell says nothing; `?` says that the source leaves the value blank.
+A column named after a setting selects the variant that the number is compared with. Settings are config
+fields (`train.batch_size`) or settings of a user's own program (`depth`). A column `reference.SETTING` has a
+setting that the source also states: a result must agree with it or state a deviation. An empty cell has no
+meaning; `?` means that the source does not state the value.
 
-The file is read when the study's file is. Its names are checked when the study is planned: only then the
-program is known.
+`published` reads the file when the study's file is imported. The names are checked when the study is planned,
+because the program is not known before.
 """
 
 import csv
@@ -33,19 +32,35 @@ from recstudy.programs.metric import METRICS
 from recstudy.programs.settings import PREFIX, RunSettings, flatten
 from recstudy.records.files import Json
 
-NEEDED = ("metric", "value")
-COLUMNS = (*NEEDED, "unit", "model", "paper", "item", "id", "kind", "note", "assumed", "approximate")
+REQUIRED_COLUMNS = ("metric", "value")
+COLUMNS = (
+    *REQUIRED_COLUMNS,
+    "unit",
+    "model",
+    "paper",
+    "item",
+    "id",
+    "kind",
+    "note",
+    "assumed",
+    "approximate",
+)
 KINDS_OF_NUMBERS = ("reported", "derived", "author_repo")
 REFERENCE = "reference."
 BLANK = "?"
-# by the unit of a metric here
+# Unit of a metric in recstudy -> units that a table may use for it. The first is the default.
 UNITS = {"%": ("percent", "%", "fraction"), "": ("", "million", "millions", "billion")}
 
 
 @dataclass(frozen=True)
 class SourceRow:
-    """A row of a user's table: where it is, its cells by column, and the margin that `published` was
-    given.
+    """A row of a user's table.
+
+    Args:
+        file: Name of the CSV file.
+        line: Number of the line, from 1.
+        cells: Text of the cells, by column.
+        margin: The margin that `published` was given.
     """
 
     file: str
@@ -54,10 +69,11 @@ class SourceRow:
     margin: float = 0.0
 
     def refuse(self, column: str, why: str, line: int = 0) -> NoReturn:
+        """Raise a ConfigError that names file, line and column; `line` replaces that of the row."""
         raise ConfigError(f"{self.file}, line {line or self.line}, column {column!r}: {why}")
 
     def choose(self, column: str, words: Collection[str]) -> str:
-        """Return a cell, or the first of these words if it is empty (ConfigError: it is none of them)."""
+        """Return a cell that must be one of these words, or the first word if the cell is empty."""
         word = self.cells.get(column) or next(iter(words))
         if word not in words:
             self.refuse(column, f"must be one of {choices(words)}, but got {word!r}")
@@ -65,7 +81,13 @@ class SourceRow:
 
 
 def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
-    """Read a file, which is relative to the file that names it, or in a notebook to the current folder.
+    """Read the targets of a CSV file, without settings and units, which depend on the program.
+
+    Args:
+        table: Path of the file, relative to the file that calls `published`; relative to the current folder
+            in a notebook.
+        margin: Margin of every target.
+        why: Reason for the margin.
 
     Raises:
         ConfigError: The file does not exist, or a column or cell cannot be read. The message names file, line
@@ -76,6 +98,7 @@ def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, strict=True)
+            # Spreadsheets write a byte order mark (utf-8-sig) and empty rows; both are skipped.
             heads = [head.strip() for head in next(lines, [])]
             rows = [
                 (lines.line_num, [cell.strip() for cell in cells])
@@ -85,28 +108,27 @@ def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
     except OSError as error:
         raise ConfigError(f"no published table {str(path)!r}: {error.strerror}") from None
     except (csv.Error, UnicodeError) as error:
-        raise ConfigError(f"{path.name} is no CSV file: {error}") from None
+        raise ConfigError(f"{path.name} cannot be read as a CSV file: {error}") from None
     first = SourceRow(path.name, 1, {})
-    for column in NEEDED:
+    for column in REQUIRED_COLUMNS:
         if column not in heads:
-            first.refuse(column, f"it is missing: there are {choices(heads) or 'none'}")
+            first.refuse(column, f"the column is missing. The file has {choices(heads) or 'none'}")
     for column, count in Counter(heads).items():
         if count > 1:
-            first.refuse(column, "it is there twice")
+            first.refuse(column, "the column appears twice")
     targets: dict[str, Target] = {}  # by their sources, which are unique
     for line, cells in rows:
         row = SourceRow(path.name, line, dict(zip(heads, cells, strict=False)), margin)
         if len(cells) != len(heads):
             column = heads[min(len(cells), len(heads)) - 1]
-            row.refuse(column, f"the line has {len(cells)} cells, and {len(heads)} columns have a name")
+            row.refuse(column, f"the line has {len(cells)} cells, but there are {len(heads)} columns")
         target = _target(row, why)
-        if (other := targets.setdefault(target.source, target)) is not target:
-            row.refuse("id", f"{target.source!r} is line {other.read_from.line} already")
+        if (first_target := targets.setdefault(target.source, target)) is not target:
+            row.refuse("id", f"{target.source!r} is already in line {first_target.read_from.line} already")
     return [*targets.values()]
 
 
 def _target(row: SourceRow, why: str) -> Target:
-    """Return a row as a target without settings and unit, which depend on the program."""
     cells = row.cells
     try:
         value = float(cells["value"])
@@ -133,8 +155,11 @@ def _target(row: SourceRow, why: str) -> Target:
 
 
 def setting_fields(configs: Sequence[RunSettings]) -> Mapping[str, Any]:
-    """Return what a table may name: of a user's own program setting -> an example, else config field -> its
-    definitions.
+    """Return the settings that a table may name as columns.
+
+    Returns:
+        For a user's own program: setting -> an example of its value. Otherwise: config field -> its
+        definitions in the families and data sets.
     """
     if not (configs and configs[0].metrics):
         return load_program().published_fields()
@@ -145,18 +170,18 @@ def setting_fields(configs: Sequence[RunSettings]) -> Mapping[str, Any]:
 
 
 def with_settings(target: Target, configs: Sequence[RunSettings], fields: Mapping[str, Any]) -> Target:
-    """Return a target of a user's table with its settings, and with the unit of its metric.
+    """Return a target of a user's table with its settings and the unit of its metric.
 
     Args:
-        target: Of `read_targets`.
+        target: A target of `read_targets`.
         configs: Settings of the runs.
-        fields: What a table may name, by `setting_fields`.
+        fields: The result of `setting_fields`.
 
     Raises:
         ConfigError: A setting, the metric or its unit is unknown. The message names file, line and column.
     """
     row, prefix = target.read_from, PREFIX if configs and configs[0].metrics else ""
-    where: Json = {}
+    own_settings: Json = {}
     reference: Json = {}
     columns: dict[str, str] = {}  # name of a setting that is stated -> column
     for column, text in row.cells.items():
@@ -166,15 +191,15 @@ def with_settings(target: Target, configs: Sequence[RunSettings], fields: Mappin
         field: Any = fields.get(prefix + name)
         if prefix + name not in fields:
             names = [path.removeprefix(prefix) for path in fields]
-            why = f"no config has such a field.{nearest(name, names)}"
+            why = f"no config has this field.{nearest(name, names)}"
             if prefix:
                 why = (
-                    "no setting is called so: there are"
+                    "the program has no such setting. Its settings are"
                     f" {choices(names)}.{nearest(name, names) or nearest(column, COLUMNS)}"
                 )
             elif "." not in column:
                 why = (
-                    f"no column is called so: there are {choices(COLUMNS)}, and config"
+                    f"unknown column. The columns are {choices(COLUMNS)} and config"
                     f" fields.{nearest(column, COLUMNS)}"
                 )
             row.refuse(column, why, line=1)
@@ -186,34 +211,40 @@ def with_settings(target: Target, configs: Sequence[RunSettings], fields: Mappin
         if text == BLANK and column.startswith(REFERENCE):
             continue
         if text == BLANK or (value is not None and not column.startswith(REFERENCE)):
-            where[prefix + name] = value  # None says that the source leaves it blank
+            own_settings[prefix + name] = value  # None means that the source does not state it
         elif text:
             reference[prefix + name] = value
         if text not in ("", BLANK):
             columns[name] = column
     if prefix:
+        settings = own_settings | reference
         try:
-            configs[0].with_changes({prefix + name: (where | reference)[prefix + name] for name in columns})
+            # The program itself checks the values. Its error names the setting, which leads to the column.
+            configs[0].with_changes({prefix + name: settings[prefix + name] for name in columns})
         except ConfigError as error:
-            named = [column for name, column in columns.items() if name in str(error)]
-            row.refuse((named or [*columns.values()])[0], str(error))
+            columns_in_error = [column for name, column in columns.items() if name in str(error)]
+            row.refuse((columns_in_error or [*columns.values()])[0], str(error))
+    # `METRIC@EPOCH`, `METRIC.CLASS` and `METRIC_delta` have the unit of METRIC.
     score = target.metric.partition("@")[0].partition(".")[0].removesuffix("_delta")
     metric = METRICS.get(score) or METRICS.get(score.removeprefix("train_").removeprefix("selection_"))
     if metric is None:
-        row.refuse("metric", f"no metric is called {target.metric!r}.{nearest(score, METRICS)}")
+        row.refuse("metric", f"unknown metric {target.metric!r}.{nearest(score, METRICS)}")
     unit = row.choose("unit", UNITS.get(metric.unit, (metric.unit,)))
-    if target.model and "model.family" not in where:  # else it is found by its settings, and not by its name
-        where["model"] = target.model
+    # With a family, the settings identify the variant, so its name need not match.
+    if target.model and "model.family" not in own_settings:
+        own_settings["model"] = target.model
     margin = row.margin / 100 if unit == "fraction" else row.margin
-    return target.model_copy(update={"where": where, "reference": reference, "unit": unit, "margin": margin})
+    return target.model_copy(
+        update={"where": own_settings, "reference": reference, "unit": unit, "margin": margin}
+    )
 
 
 def _field_value(row: SourceRow, column: str, text: str, fields: Sequence[FieldInfo]) -> Any:
-    """Return a value as a plan has it, if any family or data set with such a field takes it."""
+    """Return the value as the plan stores it, if some family or data set with this field accepts it."""
     why = ""
     for field in fields:
         kind: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[field.annotation, field]))
-        for value in (_value(text), text):
+        for value in (_value(text), text):  # the text itself for a string that looks like a number
             try:
                 return kind.dump_python(kind.validate_python(value), mode="json")
             except ValidationError as error:

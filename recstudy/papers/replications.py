@@ -1,10 +1,10 @@
-"""What others got for the cells of published tables: `replications.csv`, a row a number as its source prints
-it.
+"""Read `replications.csv`: numbers that others measured for cells of published tables.
 
-The columns `who`, `cell`, `role`, `apart` and `items` are ours, and say how a row counts. Into a cell's mean
-go the independent retrainings of what its paper describes, one row a run, at the paper's number of segments;
-a retraining that is something else says what in `apart`. Re-evaluated and fine-tuned weights are no new draw
-of a training, and a row in another paper's table may be copied: these are shown and not averaged.
+The columns `who`, `cell`, `role`, `apart` and `items` are added by recstudy and decide how a row counts. The
+mean of a cell includes independent retrainings of the paper's method, one row for each run, with the paper's
+number of supervision steps. If a retraining differs, `apart` tells how. Other rows are shown but not
+averaged: weights that were evaluated again or fine-tuned are not a new training, and a row in another paper's
+table may be a copy.
 """
 
 import csv
@@ -21,9 +21,9 @@ class ReplicatedCell:
     """A published number that others have measured too.
 
     Args:
-        title: what it is of.
-        row: the id of the published row, by which a study's own runs of it are found.
-        items: of the whole test set, which a row that states none is taken to have used.
+        title: Method and data set.
+        row: Id of the published row, which finds a study's own runs of it.
+        items: Size of the whole test set. A replication without a number of items is assumed to use all.
     """
 
     title: str
@@ -48,10 +48,14 @@ CELLS = {
 
 @dataclass(frozen=True)
 class Replication:
-    """A row: a number in percent, None where its source prints none, with `who` measured it and what its
-    source says of it.
+    """A row of `replications.csv`.
 
-    `primary`: whether the measuring source itself was read.
+    Args:
+        value: The number in percent; None if its source prints none.
+        decimals: Digits that the source prints after the decimal point.
+        apart: How the training differs from the paper's; empty if it does not.
+        items: Number of test items.
+        primary: Whether the number was read in the source that measured it.
     """
 
     id: str
@@ -72,24 +76,23 @@ class Replication:
 
     @property
     def counts(self) -> bool:
-        """Whether it goes into its cell's mean."""
+        """Whether the mean of the cell includes this row."""
         return self.role == RETRAINED and not self.apart and self.value is not None
 
     @property
     def why_not(self) -> str:
-        """Why it does not; empty where it does."""
+        """Why the mean of the cell excludes this row; empty if it includes it."""
         return "" if self.counts else self.apart or self.role
 
     @property
     def error(self) -> float:
-        """The standard error of one run's number: binomial over its test items, and the rounding of the
-        digits printed (a step of 10^-d has a variance of 10^-2d/12).
-
-        No source of a retraining states a spread over seeds: what seeds, code and hardware add is left to
-        tau.
-        """
+        """Standard error of the number in percentage points, from its test items and its rounding."""
         share = (self.value or 0.0) / 100
-        return sqrt(1e4 * share * (1 - share) / self.items + 10.0 ** (-2 * self.decimals) / 12)
+        # No source of a retraining states a standard deviation over seeds. The differences due to seeds, code
+        # and hardware are therefore in tau, the standard deviation between the replications.
+        sampling_variance = 1e4 * share * (1 - share) / self.items  # binomial, in percentage points
+        rounding_variance = 10.0 ** (-2 * self.decimals) / 12  # uniform within a step of 10^-decimals
+        return sqrt(sampling_variance + rounding_variance)
 
 
 @cache
@@ -100,12 +103,24 @@ def replications(cell: str = "") -> tuple[Replication, ...]:
 
 
 def _typed(row: dict[str, str]) -> Replication:
-    kept = ("id", "who", "cell", "model", "task", "setting", "metric", "role", "apart", "source", "note")
-    whole = CELLS[row["cell"]].items if row["cell"] else 0
+    text_columns = (
+        "id",
+        "who",
+        "cell",
+        "model",
+        "task",
+        "setting",
+        "metric",
+        "role",
+        "apart",
+        "source",
+        "note",
+    )
+    test_items = CELLS[row["cell"]].items if row["cell"] else 0
     return Replication(
-        **{name: row[name] for name in kept},
+        **{name: row[name] for name in text_columns},
         value=float(row["value"]) if row["value"] else None,
         decimals=len(row["value"].partition(".")[2]),
-        items=int(row["items"] or whole),
+        items=int(row["items"] or test_items),
         primary=row["primary"] == "yes",
     )

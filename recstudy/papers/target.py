@@ -1,4 +1,7 @@
-"""A published number, and the papers that they are of."""
+"""Define a published number as a target, and name the papers.
+
+`recstudy.papers` makes targets from tables; plans store them, and reports compare results with them.
+"""
 
 import re
 from functools import cache
@@ -9,7 +12,7 @@ from pydantic import Field
 
 from recstudy.programs.settings import Config
 
-# A paper's number, by what stands before it or behind it.
+# The number of a paper in a text. The words before and after it tell it from other numbers.
 NUMBER = re.compile(
     r"""
       ^(00[0-4]|trm|ptrm|arcprize)(?=:?\ \S)             # a source, a claim: 002 Table 1, 004: HRM is
@@ -20,16 +23,17 @@ NUMBER = re.compile(
     | (?<=:\ )(00[0-4])(?=\ [a-z]+s\b)                   # read with it: 003 scores
     | (00[0-4])(?=
           -\d{1,2}\b | 's\b | :\                         # contradiction 002-8, 003's, 004: HRM is
-        | ,?\ (?:\d+\.\d | [IVX]+\b | [Ss]ections?\b | (?:TABLE|Table|Figure)s?\b | text\b | abstract\b | arithmetic\b | setup\b)
+        | ,?\ (?:\d+\.\d | [IVX]+\b | [Ss]ections?\b | (?:TABLE|Table|Figure)s?\b
+          | text\b | abstract\b | arithmetic\b | setup\b)
       )
     )""",
     re.VERBOSE,
 )
-TWICE = re.compile(r"((\S+) paper) \(\2(?:(, )|\))")  # the ViTRM paper (002, section 4.4)
+REPEATED_NAME = re.compile(r"((\S+) paper) \(\2(?:(, )|\))")  # the ViTRM paper (002, section 4.4)
 
 
 class Target(Config):
-    """One published number, where it stands, and the settings it was obtained with."""
+    """One published number with its source and its settings."""
 
     source: str = Field(description="paper, place and row, such as `002 Table 1 (002_table1_cifar10#3)`")
     metric: str
@@ -37,45 +41,43 @@ class Target(Config):
     unit: str
     kind: str = Field(description="reported, derived or author_repo")
     note: str = ""
-    model: str = Field("", description="the name that the paper gives it")
-    where: dict[str, Any] = Field(description="by dotted field; None where the paper leaves the value blank")
-    against: tuple[str, ...] = Field((), description="why it compares with no result, whatever the settings")
+    model: str = Field("", description="name of the method in the paper")
+    where: dict[str, Any] = Field(description="settings by dotted field; None if the paper does not state it")
+    against: tuple[str, ...] = Field((), description="why no result is comparable, whatever the settings")
     assumed: str = Field(
-        "", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`"
+        "", description="what the paper does not state and recstudy assumes, such as `N_sup was 16`"
     )
-    approximate: bool = Field(False, description="whether its paper gives it as about so much")
-    decimals: int | None = Field(None, ge=0, description="as printed")
+    approximate: bool = Field(False, description="whether the paper gives only an approximate value")
+    decimals: int | None = Field(None, ge=0, description="number of printed decimals")
     std: float | None = Field(
-        None, ge=0, description="the printed standard deviation, in `unit`; `note` says over what"
+        None, ge=0, description="the printed standard deviation, in `unit`; `note` tells over what"
     )
     margin: float = Field(0.0, ge=0, description="results within this distance count as equal, in `unit`")
-    margin_reason: str = Field(
-        "", description="why so far and no further; without a reason there is no margin"
-    )
+    margin_reason: str = Field("", description="reason for the margin, required with it")
     row: str = Field(
-        "", description="its id in the published table, by which `settings` finds what it was obtained with"
+        "", description="id of the row in the published table, by which `settings` finds its settings"
     )
     reference: dict[str, Any] = Field(
-        {}, description="of a table of one's own: what its source states besides, by dotted field"
+        {}, description="further settings that the source of a user's table states, by dotted field"
     )
     read_from: Any = Field(
-        None, exclude=True, repr=False, description="the `SourceRow` of a table of one's own; not in a plan"
+        None, exclude=True, repr=False, description="the `SourceRow` of a user's table; not stored in a plan"
     )
 
     @property
     def table(self) -> str:
-        """The paper and the place, such as `002 Table 1`, which its other values share."""
+        """The paper and the table, such as `002 Table 1`."""
         return self.source.partition(" (")[0]
 
     @property
     def cited(self) -> str:
-        """The source as a person reads it: `ViTRM Table 1 (002_table1_cifar10#3)`."""
+        """The source with the paper's name: `ViTRM Table 1 (002_table1_cifar10#3)`."""
         return by_name(self.source)
 
 
 @cache
 def papers() -> dict[str, dict[str, str]]:
-    """Name, title and address of each paper, by the number or word that files and sources begin with."""
+    """Return the name, title and address of each paper, by its number or short name in files and sources."""
     import yaml
 
     return yaml.safe_load(files("recstudy").joinpath("papers/index.yaml").read_text(encoding="utf-8"))[
@@ -84,9 +86,10 @@ def papers() -> dict[str, dict[str, str]]:
 
 
 def by_name(text: str) -> str:
-    """Return the text with the papers' names for their numbers: `002 4.4.2: more steps` as `ViTRM 4.4.2: more
-    steps`, `002-8` as `ViTRM-8`. Numbers that stand for no paper stay: 0.002, 1,002, `seed 003`, and the row
-    in `002_table1_cifar10#3`.
+    """Replace papers' numbers in a text by their names.
+
+    `002 4.4.2: more steps` becomes `ViTRM 4.4.2: more steps`, and `002-8` becomes `ViTRM-8`. Other numbers
+    are unchanged: 0.002, 1,002, `seed 003`, and the row id `002_table1_cifar10#3`.
     """
     words = NUMBER.sub(lambda match: papers()[match[match.lastindex or 0]]["name"], text)
-    return TWICE.sub(lambda match: match[1] + " (" * bool(match[3]), words)
+    return REPEATED_NAME.sub(lambda match: match[1] + " (" * bool(match[3]), words)

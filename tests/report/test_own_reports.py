@@ -153,11 +153,11 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
     [
         (
             "metric,value,deph\naccuracy,83,1",
-            "theirs.csv, line 1, column 'deph': no setting is called so: there are depth, rate. Did",
+            "theirs.csv, line 1, column 'deph': the program has no such setting. Its settings are depth, rate. Did",
         ),
         (
             "metric,value,depth\nacuracy,83,1",
-            "line 2, column 'metric': no metric is called 'acuracy'. Did you mean 'accuracy'",
+            "line 2, column 'metric': unknown metric 'acuracy'. Did you mean 'accuracy'",
         ),
         ("metric,value,depth\naccuracy,83,many", "line 2, column 'depth': a setting of train: .*depth"),
         (

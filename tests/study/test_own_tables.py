@@ -111,17 +111,17 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
 @pytest.mark.parametrize(
     ("heads", "row", "message"),
     [
-        ("metric,value,train.epoch", "nll,1,3", "my_paper.csv, line 1, column 'train.epoch': no config has such a field. Did you mean "
+        ("metric,value,train.epoch", "nll,1,3", "my_paper.csv, line 1, column 'train.epoch': no config has this field. Did you mean "
          "'train.epochs'?"),
-        ("metric,value,notes", "nll,1,", "line 1, column 'notes': no column is called so: there are metric, value, .*'note'?"),
-        ("metric,unit", "", "line 1, column 'value': it is missing: there are metric, unit"),
+        ("metric,value,notes", "nll,1,", "line 1, column 'notes': unknown column. The columns are metric, value, .*'note'?"),
+        ("metric,unit", "", "line 1, column 'value': the column is missing. The file has metric, unit"),
         ("metric,value", "top1_accuracy,9O.1", "line 2, column 'value': must be a number, but got '9O.1'"),
-        ("metric,value", "top1_acuracy,90.1", "line 2, column 'metric': no metric is called 'top1_acuracy'. Did you mean "
+        ("metric,value", "top1_acuracy,90.1", "line 2, column 'metric': unknown metric 'top1_acuracy'. Did you mean "
          "'top1_accuracy'?"),
         ("metric,value,unit", "top1_accuracy,90.1,permille", "column 'unit': must be one of percent, %, fraction, but got 'permille'"),
         ("metric,value,train.epochs", "top1_accuracy,90.1,many", "column 'train.epochs': must be a valid integer, .* but got 'many'"),
-        ("metric,value", "top1_accuracy,90.1,3", "line 2, column 'value': the line has 3 cells, and 2 columns have a name"),
-        ("metric,value,id", "nll,1,a\nnll,1,a", "line 3, column 'id': 'my_paper .a.' is line 2 already"),
+        ("metric,value", "top1_accuracy,90.1,3", "line 2, column 'value': the line has 3 cells, but there are 2 columns"),
+        ("metric,value,id", "nll,1,a\nnll,1,a", "line 3, column 'id': 'my_paper .a.' is already in line 2"),
     ],
 )  # fmt: skip
 def test_unreadable_cell_is_named_by_file_line_and_column(folder, heads, row, message):
