@@ -23,7 +23,7 @@ from recstudy.options import (
     write_fields,
 )
 from recstudy.papers import by_name
-from recstudy.plugins import kept, refuse_while_loading, study_file
+from recstudy.plugins import frozen_files, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
 from recstudy.records import Results, is_locked
@@ -159,7 +159,7 @@ def run(
     return load(records.study(study.name, plan.folder))
 
 
-@kept()
+@frozen_files()
 def carry_out(
     study: Study | Search, options: StudyOptions | SearchOptions, begin: "Weights | None" = None
 ) -> int:
@@ -273,7 +273,7 @@ def weight_changes(begin: "Weights | None") -> dict[str, str]:
     return {"train.init_from": begin.digest} if begin else {}
 
 
-@kept()
+@frozen_files()
 def complete(
     plan: Plan,
     runs: Sequence[Run],

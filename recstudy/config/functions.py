@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 
 from recstudy.errors import choices, nearest
-from recstudy.plugins import Registry, check_call, named
+from recstudy.plugins import Registry, check_call, import_object
 from recstudy.programs.settings import Config
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ class LazyFunction:
         self.place = place
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return named(self.place)(*arguments, **options)
+        return import_object(self.place)(*arguments, **options)
 
     @property
     def __signature__(self) -> Signature:
-        return signature(named(self.place))
+        return signature(import_object(self.place))
 
 
 for name in ("adamw", "adam_atan2", "adam", "sgd", "lion", "muon"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import AliasChoices, Field
 
 from recstudy.errors import ConfigError
-from recstudy.plugins import Registry, check_call, named
+from recstudy.plugins import Registry, check_call, import_object
 from recstudy.programs.settings import Config, digest
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class ModelConfig(Config):
                 f"the family {self.family!r} has no network. Name it: network = 'module:Class', or define"
                 " build"
             )
-        network = named(self.network)
+        network = import_object(self.network)
         check_call(network, "config", "shape", "classes")
         built: nn.Module = network(self, shape, classes)
         return built

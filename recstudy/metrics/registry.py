@@ -11,7 +11,7 @@ from weakref import WeakSet
 from recstudy.errors import ConfigError, choices, missing_package
 from recstudy.metrics.answers import TASKS, Answers
 from recstudy.plugins.files import INSTALLED, check_call
-from recstudy.plugins.registry import OWN
+from recstudy.plugins.registry import PACKAGE
 from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable, NotInstalled
 
 Value = float | Mapping[str, float]  # of all answers, or of each class that can be judged
@@ -131,7 +131,7 @@ _checked_metrics: WeakSet[Metric] = WeakSet()
 
 
 def _is_users(name: str) -> bool:
-    return METRICS.modules.get(name, OWN).partition(".")[0] != OWN
+    return METRICS.modules.get(name, PACKAGE).partition(".")[0] != PACKAGE
 
 
 def _check_number(name: str, value: Any) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.fuselip import Aligner, check_encoder
-from recstudy.plugins import named
+from recstudy.plugins import import_object
 from recstudy.programs.settings import Config, Range
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class CaptionModel(ModelConfig):
         return (self.features,) if self.grid is None else (self.grid**2, self.features)
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
-        return named(self.network)(self, classes)
+        return import_object(self.network)(self, classes)
 
     def check(self, data: DataConfig) -> None:
         backbone = BACKBONES[self.backbone]

@@ -23,7 +23,7 @@ from typing import Any
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
 from recstudy.files import atomic_write, cache_folder, sha
-from recstudy.plugins import named
+from recstudy.plugins import import_object
 from recstudy.plugins.files import code_key
 from recstudy.programs.base import Cost
 
@@ -100,7 +100,7 @@ def cached_count(place: str, model: ModelConfig, data: DataConfig, *arguments: i
     key, path = _key(place, model, data, *arguments), cache_folder() / "counted.json"
     saved_counts = _read_counts(path)
     if key not in saved_counts:
-        saved_counts[key] = list(named(place)(model, data, *arguments))
+        saved_counts[key] = list(import_object(place)(model, data, *arguments))
         newest_counts = dict([*saved_counts.items()][-MAX_COUNTS:])
         # If the cache cannot be written, the next call counts again.
         with suppress(OSError), atomic_write(path) as temporary:

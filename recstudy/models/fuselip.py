@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.plugins import named
+from recstudy.plugins import import_object
 from recstudy.programs.settings import Config
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Aligner(ModelConfig):
         return (self.tokenizer.codes,)
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
-        return named(self.network)(self)
+        return import_object(self.network)(self)
 
     def check(self, data: DataConfig) -> None:
         check_encoder(self.encoder, self.tokenizer, data)

@@ -11,7 +11,7 @@ from pydantic import Field
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
-from recstudy.plugins import named
+from recstudy.plugins import import_object
 from recstudy.programs.settings import Range
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ class SequenceModel(ModelConfig):
         return self.unseen_steps if self.half_loss == "last" else 0
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
-        core = named(self.network)(self, self.length(shape))
+        core = import_object(self.network)(self, self.length(shape))
         kind = "CellNetwork" if self.tokens == "cell" else "ImageNetwork"
-        return named(f"recstudy.models.networks.sequence:{kind}")(self, shape, classes, core)
+        return import_object(f"recstudy.models.networks.sequence:{kind}")(self, shape, classes, core)
 
     def queries(self, classes: int) -> int:
         """Return the number of passes of an image: one, or one per finding in question."""

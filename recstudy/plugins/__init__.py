@@ -1,14 +1,14 @@
-"""What recstudy is made of by name, its own and a user's: one kind of registry, and the user's modules in
-every process.
+"""Register parts of recstudy and of users by name, and make a user's modules importable in every process.
 
-A model family, data set, metric, table or figure kind, optimiser, loss or augmentation is registered by a
-decorator, in recstudy, in a study's file, in a module beside it, or in an installed package (entry-point
-group `recstudy.plugins`).
+A decorator registers a model family, data set, metric, table or figure kind, optimizer, loss or augmentation.
+It may be used in recstudy, in a study's file, in a module in the same folder, or in an installed package
+(entry-point group `recstudy.plugins`).
 
-    driver   `current_files()` finds the modules that registered something, and all that they import from the study's folder;
-             `kept()` keeps them as they are while the study runs; `sent_files()` copies them for the workers
-    worker   `import_sent(...)` imports them from the copy, which Ray's `runtime_env` brings to the other nodes of a cluster
-    reader   `reading(record, trust)` imports them on request, while a block runs; `loaded(files)` loads one file
+    driver   `current_files()` finds the modules that registered something and their imports from the folder;
+             `frozen_files()` keeps their content while the study runs; `sent_files()` copies them for workers
+    worker   `import_sent(...)` imports them from the copy; Ray's `runtime_env` transfers it to other nodes
+    reader   `reading(record, trust)` imports them for a block if the user trusts them;
+             `loaded(files)` loads one file
 """
 
 from recstudy.plugins.files import (
@@ -17,28 +17,28 @@ from recstudy.plugins.files import (
     check_call,
     code_digests,
     file_digest,
+    import_object,
     module_files,
-    named,
     study_file,
     user_files_of,
 )
 from recstudy.plugins.loading import (
     current_files,
+    frozen_files,
     import_all,
     import_sent,
     importing,
-    kept,
     loaded,
     reading,
     refuse_while_loading,
     sent_files,
 )
-from recstudy.plugins.registry import Registry, absent, gathering
+from recstudy.plugins.registry import Registry, gathering, missing_reasons
 
 __all__ = [
     "Registry",
     "UserFiles",
-    "absent",
+    "missing_reasons",
     "caller",
     "check_call",
     "code_digests",
@@ -48,10 +48,10 @@ __all__ = [
     "import_all",
     "import_sent",
     "importing",
-    "kept",
+    "frozen_files",
     "loaded",
     "module_files",
-    "named",
+    "import_object",
     "reading",
     "refuse_while_loading",
     "sent_files",

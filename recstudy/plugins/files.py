@@ -1,8 +1,7 @@
-"""A user's files: the study's file, the modules that register something, and what these import from the same
-folder.
+"""Find a user's files: the study's file, modules that register something, and their imports from the folder.
 
-They are found in the syntax trees, so that a late import (such as a network that a family names by a string)
-counts too.
+`loading.py` uses them to copy a study to its workers; data caches and plans record their digests. Imports are
+read from syntax trees, so a later import counts too, such as a network that a family names by a string.
 """
 
 import ast
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 from recstudy.errors import ConfigError, choices, missing_package, nearest, raised_at
 from recstudy.files import atomic_write, cache_folder, caching, sha
 
-PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
+IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
 INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -33,10 +32,10 @@ class UserFiles:
     """The modules that a study defines itself, with all files that they need.
 
     Args:
-        root: The folder that they are imported from.
-        modules: The modules to import, in this order. A module without a file here is installed, or on
-            PYTHONPATH.
-        contents: Path below the root -> content of the file.
+        root: The folder that the modules are imported from.
+        modules: The modules to import, in this order. A module without an entry in `contents` is installed or
+            on PYTHONPATH.
+        contents: Path relative to the root -> content of the file.
     """
 
     root: Path = Path()
@@ -45,28 +44,29 @@ class UserFiles:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """The SHA-256 of each file, by its path below the root."""
+        """The SHA-256 of each file, by its path relative to the root."""
         return {path: file_digest(content) for path, content in sorted(self.contents.items())}
 
     @property
     def record(self) -> list[dict[str, str]]:
-        """The record for the plan: each `file` with its `module`, if that is to be imported."""
+        """The entries for the plan: each `file`, with the name of its `module` if that is imported."""
         modules = {self.path(name): name for name in self.modules}
         files = [{"module": modules.get(path, ""), "file": str(self.root / path)} for path in self.contents]
         return files + [{"module": name, "file": ""} for name in self.modules if not self.path(name)]
 
     @property
     def names(self) -> set[str]:
-        """The modules of the files, and their packages."""
+        """The names of the files' modules and of their packages."""
         return {name for path in self.contents for name in _with_packages(module_of(path))}
 
     def path(self, module: str) -> str:
-        """Return the path of a module below the root; empty if it has no file here."""
+        """Return the path of a module relative to the root; empty if `contents` lacks it."""
         return next((path for path in paths(module) if path in self.contents), "")
 
     def copy(self) -> Path:
-        """Return a folder with copies of the files, from which workers import them: an edit does not reach a
-        study that runs.
+        """Copy the files to a folder of the cache and return the folder.
+
+        Workers import from the copy, so an edit does not change a running study.
 
         Raises:
             DataError: The cache folder cannot be written.
@@ -76,16 +76,16 @@ class UserFiles:
         with caching("the study's modules", folder.parent):
             for path, content in self.contents.items():
                 if not (folder / path).exists():
-                    with atomic_write(folder / path) as temporary:  # another process may write the same
+                    with atomic_write(folder / path) as temporary:  # another process may write it too
                         temporary.write_bytes(content)
         return folder
 
 
-code_digests: dict[str, str] = {}  # SHA-256 of a user file that this process has read -> of its code
+code_digests: dict[str, str] = {}  # SHA-256 of a user file that this process read -> SHA-256 of its code
 
 
 def file_digest(content: bytes) -> str:
-    """Return the SHA-256 of a user file, and keep that of its code in `code_digests`."""
+    """Return the SHA-256 of a user file, and add the SHA-256 of its code to `code_digests`."""
     digest = hashlib.sha256(content).hexdigest()
     if digest not in code_digests:
         code_digests[digest] = hashlib.sha256(code_of(content).encode()).hexdigest()
@@ -93,15 +93,15 @@ def file_digest(content: bytes) -> str:
 
 
 def code_of(content: bytes) -> str:
-    """Return what a source computes: without comments, docstrings and layout, and without what states and
-    starts a study.
+    """Return the code of a source without comments, docstrings, layout and the definition of a study.
 
-    A study's settings are part of its runs' ids; its claims, seeds and report decide no number.
+    Two sources with the same result compute the same numbers.
     """
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):
         return content.decode(errors="replace")
+    # A study's settings are in the ids of its runs already. Its claims, seeds and report change no number.
     tree.body = [statement for statement in tree.body if not _is_study(statement)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -114,7 +114,7 @@ def code_of(content: bytes) -> str:
 
 
 def _is_study(statement: ast.stmt) -> bool:
-    """Tell whether a statement of a module makes a study, without a function of its own, or runs it."""
+    """Tell whether a statement of a module runs a study, or defines one without a lambda."""
     if isinstance(statement, ast.If):
         return "__name__" in ast.unparse(statement.test)
     if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
@@ -124,8 +124,12 @@ def _is_study(statement: ast.stmt) -> bool:
 
 
 def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = ()) -> UserFiles:
-    """Return the modules and every file below `root` that they import, now or later; `imported`: further
-    modules to follow.
+    """Return modules with every file below `root` that they import, directly or indirectly.
+
+    Args:
+        root: The folder that the modules are imported from.
+        modules: Names of the modules.
+        imported: Names of further modules whose files are included.
     """
     names = tuple(modules)
     contents: dict[str, bytes] = {}
@@ -142,22 +146,26 @@ def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = 
 
 
 def module_files(file: Path) -> UserFiles:
-    """Return a study's file, or a module, with what it imports (ConfigError: it is not there)."""
+    """Return a study's file, or a module, with its imports.
+
+    Raises:
+        ConfigError: The file does not exist.
+    """
     if not file.is_file():
         raise ConfigError(
-            f"{file} is not there. Give the file of a study, or a module, that registers something."
+            f"{file} does not exist. Name the file of a study, or a module, that registers something."
         )
     return user_files_of(file.resolve().parent, [file.stem])
 
 
 def paths(module: str) -> tuple[str, str]:
-    """Return where a module's source may be, below the folder that it is imported from."""
+    """Return the possible paths of a module's source, relative to the folder that it is imported from."""
     path = module.replace(".", "/")
     return f"{path}.py", f"{path}/__init__.py"
 
 
 def module_of(path: str) -> str:
-    """Return the module whose source is at a path below that folder."""
+    """Return the module of a source, given its path relative to the folder that it is imported from."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -171,35 +179,41 @@ def _imports(content: bytes, package: str) -> Iterator[str]:
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):
-        return  # the import says so
+        return  # importing it raises the error with file and line
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
-            names = [".".join(filter(None, [*above, node.module, alias.name])) for alias in node.names]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+            # a level of 1 is the package itself, 2 its parent, and so on
+            parents = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            names = [".".join(filter(None, [*parents, node.module, alias.name])) for alias in node.names]
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and IMPORT_PATH.fullmatch(node.value)
+        ):
             names = [node.value.partition(":")[0]]
         for name in names:
             yield from _with_packages(name)
 
 
 def code_key(*entries: type | str) -> list[str]:
-    """Return the key of what classes, or functions named `module:name`, compute: recstudy's version and
-    SHA-256 of the files.
+    """Return a cache key for the code of classes, or of functions named `module:name`.
 
-    The files that a user's file imports from its folder count too: a changed helper of a reader decodes other
-    images. A class that was typed at a prompt has no file, so its key is of this process alone.
+    Returns:
+        recstudy's version and the SHA-256 of each file. The imports of a user's file from its folder are
+        included, because a changed helper of a reader decodes other images.
     """
     key = [version("recstudy")]
     for entry in entries:
         module = entry.partition(":")[0] if isinstance(entry, str) else entry.__module__
-        spec = None if module in sys.modules else find_spec(module)  # which imports no network
+        spec = None if module in sys.modules else find_spec(module)  # does not import the module
         file = Path(
             getattr(sys.modules.get(module, spec), "__file__" if spec is None else "origin", None) or ""
         )
         if not file.is_file():
+            # A class typed at a prompt has no file, so only this process may use its cache.
             key.append(f"process {os.getpid()}, {id(entry)}")
             continue
         name, file = file.stem if module == "__main__" else module, file.resolve()
@@ -212,12 +226,11 @@ def code_key(*entries: type | str) -> list[str]:
     return key
 
 
-# ------------------------------------------------------------------------------------------- the file that is
-# run
+# The file that Python was started with
 
 
 class StudyFile(NamedTuple):
-    """The file that Python was started with, as a module that others could import."""
+    """The file that Python was started with, with the name under which other processes import it."""
 
     name: str
     root: Path
@@ -241,9 +254,7 @@ def study_file() -> StudyFile | None:
 
 
 def caller() -> dict[str, Any]:
-    """Return the globals of the innermost module outside of recstudy that is being run; empty if there is
-    none.
-    """
+    """Return the globals of the innermost calling module outside of recstudy; empty if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
         "recstudy",
@@ -254,68 +265,83 @@ def caller() -> dict[str, Any]:
     return frame.f_globals if frame is not None else {}
 
 
-def named(place: str) -> Any:
-    """Return what `module:Name` names; its module is imported now, so that a config loads no torch before it
-    computes.
+def import_object(import_path: str) -> Any:
+    """Import the module of `module:Name` and return its object `Name`.
+
+    Configs store such strings, so that reading a config imports no torch.
+
+    Raises:
+        ConfigError: The module cannot be imported, or has no such name.
     """
-    module, _, name = place.partition(":")
+    module, _, name = import_path.partition(":")
     study = study_file()
+    # In the process that runs the study, its module is `__main__`. A second import would run the file twice.
     running = study is not None and study.name == module and module not in sys.modules
     try:
         names = vars(sys.modules["__main__"] if running else import_module(module))
     except (ImportError, SyntaxError) as error:
         if module.startswith("recstudy.") or missing_package(error):
-            raise
+            raise  # the error of a missing package already tells how to install it
         modules = [file.stem for file in (study.root if study else Path()).glob("*.py")]
         hint = nearest(module, modules) if getattr(error, "name", "") == module else ""
-        raise ConfigError(f"{place!r}: {module} cannot be imported: {raised_at(error)}.{hint}") from error
+        raise ConfigError(
+            f"{import_path!r}: {module} cannot be imported: {raised_at(error)}.{hint}"
+        ) from error
     if name not in names:
-        raise ConfigError(f"{place!r}: the module {module} has no {name!r}.{nearest(name, names)}")
+        raise ConfigError(f"{import_path!r}: the module {module} has no {name!r}.{nearest(name, names)}")
     return names[name]
 
 
 def check_call(function: Callable[..., Any], *arguments: str) -> None:
-    """Refuse a class or a function of a user's that cannot be called with these arguments, named for the
-    message.
+    """Check that a user's class or function can be called with these positional arguments.
+
+    Args:
+        function: The class or function.
+        *arguments: Names of the arguments, for the message.
 
     Raises:
         ConfigError: A method is missing, or the signature has fewer or more arguments. The message names file
             and line.
     """
     name = getattr(function, "__qualname__", str(function))
-    if missing := sorted(getattr(function, "__abstractmethods__", ())):
+    if missing_methods := sorted(getattr(function, "__abstractmethods__", ())):
         methods = [
             method
             for method, value in vars(function).items()
             if callable(value) and not method.startswith("_")
         ]
-        hint = nearest(missing[0], methods)
+        hint = nearest(missing_methods[0], methods)
         raise ConfigError(
-            f"{_defined(function)}{name} lacks {choices(missing)}: it has"
+            f"{_location(function)}{name} lacks {choices(missing_methods)}: it has"
             f" {choices(methods) or 'no methods'}.{hint}"
         )
     try:
-        taken = signature(function)
-    except (TypeError, ValueError):  # of C
+        own_signature = signature(function)
+    except (TypeError, ValueError):  # functions written in C may have no signature
         return
     try:
-        taken.bind(*arguments)
+        own_signature.bind(*arguments)
     except TypeError as error:
-        untyped = Signature([each.replace(annotation=Parameter.empty) for each in taken.parameters.values()])
+        untyped = Signature(
+            [parameter.replace(annotation=Parameter.empty) for parameter in own_signature.parameters.values()]
+        )
         call = f"{name}({', '.join(arguments)})"
-        raise ConfigError(f"{_defined(function)}{name}{untyped} is called as {call}: {error}") from None
+        raise ConfigError(f"{_location(function)}{name}{untyped} is called as {call}: {error}") from None
 
 
-def _defined(function: Any) -> str:
-    """Return `FILE, line N: ` of a definition; empty where there is no file."""
+def _location(function: Any) -> str:
+    """Return `FILE, line N: ` of a definition; empty if it has no file."""
     try:
         return f"{Path(getsourcefile(function) or '').name}, line {getsourcelines(function)[1]}: "
-    except (OSError, TypeError):  # typed at a prompt, or an object that can be called
+    except (OSError, TypeError):  # typed at a prompt, or a callable object
         return ""
 
 
 def files_of_study(modules: list[str]) -> UserFiles:
-    """Return the files of the study that runs in this process, by the modules that have registered something.
+    """Return the files of the study that runs in this process.
+
+    Args:
+        modules: The modules that have registered something.
 
     Raises:
         ConfigError: The study file starts its study whenever it is imported.
@@ -330,8 +356,8 @@ def files_of_study(modules: list[str]) -> UserFiles:
         return UserFiles(study.root, tuple(names))
     if "__main__" in modules:
         _check_guarded(study.path)
-    # What was imported from below the root so far; never from an environment inside, whose modules have other
-    # names.
+    # Modules already imported from below the root. The module's name must match its path, which excludes
+    # packages of a virtual environment inside the root.
     files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
     imported = [
         name for name, file in files if file and any(Path(file) == study.root / path for path in paths(name))
@@ -340,7 +366,7 @@ def files_of_study(modules: list[str]) -> UserFiles:
 
 
 def _check_guarded(file: Path) -> None:
-    """Refuse a study file that would start its study in every process that imports it.
+    """Check that importing a study file does not start its study.
 
     Raises:
         ConfigError: `main(...)` is called outside of `if __name__ == "__main__":`.
@@ -355,8 +381,9 @@ def _check_guarded(file: Path) -> None:
 
 
 def unguarded(file: str, line: int | None = None) -> str:
-    at = f", line {line}," if line else ""
+    """Return the error message for a study file that calls `main` without a guard."""
+    position = f", line {line}," if line else ""
     return (
-        f"{file}{at} calls main(...) whenever it is imported, as every worker does. Put it under: if __name__"
-        ' == "__main__":'
+        f"{file}{position} calls main(...) whenever it is imported, and every worker imports it. Put the call"
+        ' under: if __name__ == "__main__":'
     )

@@ -1,7 +1,8 @@
-"""A user's modules in this process: for good in a worker, while a block runs in a reader.
+"""Import a user's modules in this process: permanently in a worker, for the length of a block in a reader.
 
-Two studies may use the same names for modules and registered things, so a reader has a study's modules in
-place only in use.
+The driver calls `frozen_files` and `sent_files`, workers call `import_sent`, and pages and commands that read
+results call `reading`. Two studies may use the same names for modules and registered things, so a reader
+removes a study's modules after use.
 """
 
 import importlib
@@ -26,14 +27,14 @@ from recstudy.plugins.files import (
 )
 from recstudy.plugins.registry import GROUP, gathering, outsiders
 
-_lock = threading.RLock()  # one thread at a time has modules of a study in place
-_importing: list[str] = []
-_kept: UserFiles | None = None
-_read: list[list[tuple[str, str]]] = []  # what the plans name that are being read, the innermost last
+_lock = threading.RLock()  # held while modules of a study are imported, because `sys.modules` is shared
+_importing: list[str] = []  # names of the modules that are being imported, the innermost last
+_frozen_files: UserFiles | None = None
+_read: list[list[tuple[str, str]]] = []  # modules and files of the plans being read, the innermost last
 
 
 def _import(name: str) -> str:
-    """Import a module; return why it cannot be imported, in one line, or nothing."""
+    """Import a module and return an error message of one line, or an empty string."""
     _importing.append(name)
     try:
         importlib.import_module(name)
@@ -45,70 +46,74 @@ def _import(name: str) -> str:
 
 
 def importing() -> bool:
-    """Tell whether a study's file is only being imported, for what it registers."""
+    """Tell whether a study's file is being imported only for the things that it registers."""
     return bool(_importing)
 
 
 def refuse_while_loading() -> None:
-    """Refuse to start a study from a file that is only being imported.
+    """Check that the study's file is not merely being imported, before a study starts.
 
     Raises:
-        ConfigError: it is.
+        ConfigError: The file is being imported.
     """
     if _importing:
         raise ConfigError(unguarded(f"{_importing[-1]}.py"))
 
 
-# -------------------------------------------------------------------------------------------------------
-# where it runs
+# The process that runs the study, and its workers
 
 
 def current_files() -> UserFiles:
-    """Return the files of this process's study (ConfigError: another process could not import some of
-    them).
+    """Return the files of this process's study.
+
+    Raises:
+        ConfigError: Another process could not import some of them.
     """
-    return _kept or files_of_study(outsiders())
+    return _frozen_files or files_of_study(outsiders())
 
 
 @contextmanager
-def kept(files: UserFiles | None = None) -> Iterator[None]:
-    """Keep `current_files()` as it is now, or as given, inside the block, so that workers get the files that
-    the plan records.
+def frozen_files(files: UserFiles | None = None) -> Iterator[None]:
+    """Fix the result of `current_files()` inside the block, so that workers get the files of the plan.
+
+    Args:
+        files: The files to return. By default those that `current_files()` returns now.
     """
-    global _kept
-    before, _kept = _kept, files or current_files()
+    global _frozen_files
+    previous_files, _frozen_files = _frozen_files, files or current_files()
     try:
         yield
     finally:
-        _kept = before
+        _frozen_files = previous_files
 
 
 @contextmanager
 def loaded(files: UserFiles, problems: list[str] | None = None) -> Iterator[None]:
-    """Have these modules importable and registered inside the block, as this process's study.
+    """Import these modules inside the block as this process's study, and remove them afterwards.
 
     Args:
         files: The modules and their files.
-        problems: Takes why some modules are not there, which an error about a missing name then says.
+        problems: Reasons why modules are missing. An error about a missing name inside the block quotes them
+            and the reasons of failed imports.
 
     Raises:
         ConfigError: A module cannot be imported and `problems` is None. The message names file, line and
             error.
     """
     if any(not files.path(name) for name in files.modules):
-        # an installed module may be offered to every study: then it is not this one's own
+        # An installed package may register the module for every study. It then stays after the block.
         registry.look_further()
     hidden = {name: sys.modules.pop(name) for name in files.names if name in sys.modules}
-    # a cached file hides an edit within a second
+    # Python compares cached bytecode by modification time in seconds, which hides an edit within a second.
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, str(files.root))
     importlib.invalidate_caches()
     try:
-        with gathering(), kept(files):
+        with gathering(), frozen_files(files):
             reasons = [*(problems or ()), *filter(None, map(_import, files.modules))]
             if reasons and problems is None:
                 raise ConfigError("; ".join(reasons))
-            with _absent(reasons):
+            with _quoting(reasons):
                 yield
     finally:
         sys.path.remove(str(files.root))
@@ -119,112 +124,115 @@ def loaded(files: UserFiles, problems: list[str] | None = None) -> Iterator[None
 
 
 @contextmanager
-def _absent(reasons: Sequence[str]) -> Iterator[None]:
-    """Have an error about a missing name say these reasons inside the block."""
-    registry.absent[:0] = reasons
+def _quoting(reasons: Sequence[str]) -> Iterator[None]:
+    """Add these reasons to every error about a missing name inside the block."""
+    registry.missing_reasons[:0] = reasons
     try:
         yield
     finally:
-        del registry.absent[: len(reasons)]
+        del registry.missing_reasons[: len(reasons)]
 
 
 def import_all() -> None:
-    """Import each file of the study now, so that an edit counts from the next command on."""
+    """Import every file of the study now, so that a later edit takes effect only in the next command."""
     study = study_file()
     for path in current_files().contents:
         if study is None or module_of(path) != study.name:
-            with suppress(Exception):  # a later import raises it again
+            with suppress(Exception):  # the import that needs the module raises the error again
                 importlib.import_module(module_of(path))
 
 
 def sent_files() -> tuple[str, tuple[str, ...]]:
-    """Return a folder with copies of the study's files, and the modules to import from it; both empty if it
-    defines nothing.
+    """Copy the study's files for its workers.
+
+    Returns:
+        The folder with the copies, and the modules to import from it. Both are empty if the study registers
+        nothing.
 
     Raises:
         ConfigError: Something was registered at a prompt.
     """
     if study_file() is None and "__main__" in outsiders():
         raise ConfigError(
-            "what is registered at a prompt cannot reach other processes: write it into a file and import it"
+            "other processes cannot import what was registered at a prompt. Move it to a file and import that"
         )
     files = current_files()
     return (str(files.copy()), files.modules) if files.modules else ("", ())
 
 
 def import_sent(folder: str, modules: Sequence[str]) -> None:
-    """Import a study's modules in a worker, from a folder of `sent_files` that is here or that Ray has
-    brought.
+    """Import a study's modules in a worker.
+
+    Args:
+        folder: The folder that `sent_files` returned on the driver.
+        modules: The modules that it returned.
 
     Raises:
         ConfigError: A module cannot be imported. The message names file, line and error.
     """
-    if folder and not Path(folder).is_dir():  # the head node's: here it is one of Ray's `py_modules`
+    if folder and not Path(folder).is_dir():  # on another node, Ray has copied it as one of its `py_modules`
         spec = find_spec(Path(folder).name)
         folder = next(iter(spec.submodule_search_locations or ())) if spec is not None else ""
     if folder and folder not in sys.path:
-        sys.path.insert(0, folder)  # in front of the study's own folder, where a file may have changed
+        sys.path.insert(0, folder)  # before the study's own folder, whose files may have changed since
     problems = list(filter(None, map(_import, modules)))
     if problems:
         raise ConfigError("; ".join(problems))
 
 
-# -------------------------------------------------------------------------------------------------------
-# where it is read
+# Processes that read results
 
 
 @contextmanager
 def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterator[None]:
-    """Have the modules that a plan names (`UserFiles.record`) in place inside the block, one thread at a
-    time.
+    """Make the modules of a plan available inside the block, for one thread at a time.
 
-    Nothing is imported without `trust`, except in the process that runs the study. Where a name is missing,
-    the error says why.
+    Without `trust` nothing is imported, and an error about a missing name tells so. The process that runs the
+    study has its modules already.
 
     Args:
-        record: The plan's modules.
-        trust: Import the modules from the files that the plan names, as these are now.
+        record: The plan's `UserFiles.record`.
+        trust: Import the modules from the files that the plan names. Their present content is used.
     """
-    wanted = [(entry["module"], entry["file"]) for entry in record]
+    plan_modules = [(entry["module"], entry["file"]) for entry in record]
     with _lock:
         present: list[tuple[str, str]] = []
         with suppress(ConfigError):
             present = [(entry["module"], entry["file"]) for entry in current_files().record]
-        if wanted in (present, *_read[-1:]):
+        if plan_modules in (present, *_read[-1:]):
             yield
             return
+        # Modules of installed packages are imported without trust, because the user has installed them.
         offered = {point.module for point in entry_points(group=GROUP)}
-        names = [file or module for module, file in wanted if file or module not in offered]
-        _read.append(wanted)
+        untrusted = [file or module for module, file in plan_modules if file or module not in offered]
+        _read.append(plan_modules)
         try:
-            with (
-                _trusted(wanted)
-                if trust
-                else _absent([f"not imported: {', '.join(names)}; --trust imports it"] * bool(names))
-            ):
+            if trust:
+                context = _load_from_plan(plan_modules)
+            else:
+                reason = f"not imported: {', '.join(untrusted)}; --trust imports it"
+                context = _quoting([reason] if untrusted else [])
+            with context:
                 yield
         finally:
             _read.pop()
 
 
-def _trusted(wanted: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
-    """Load the modules as they are now."""
+def _load_from_plan(plan_modules: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
+    """Return a context with the modules of a plan, imported from the present files."""
     roots = [
         file.removesuffix(path)
-        for module, file in wanted
+        for module, file in plan_modules
         if module
         for path in paths(module)
         if file.endswith(path)
     ]
     root = Path(roots[0] if roots else sys.prefix)
     modules, problems = [], []
-    for module, file in wanted:
-        if (
-            module
-            and file
-            and not (root.is_absolute() and any((root / path).is_file() for path in paths(module)))
-        ):
-            problems.append(f"not imported: {file} is not there")
+    for module, file in plan_modules:
+        exists = root.is_absolute() and any((root / path).is_file() for path in paths(module))
+        if module and file and not exists:
+            problems.append(f"not imported: {file} does not exist")
         elif module:
             modules.append(module)
     return loaded(user_files_of(root, modules), problems)

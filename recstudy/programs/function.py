@@ -11,7 +11,7 @@ from inspect import getclosurevars
 from typing import Any
 
 from recstudy.errors import ConfigError, raised_at
-from recstudy.plugins import check_call, named, study_file
+from recstudy.plugins import check_call, import_object, study_file
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram, not_finite, number, python_scalar, read_metrics
@@ -158,7 +158,7 @@ class Function:
 
 
 def _imported(import_path: str, *options: Any) -> Function:
-    return Function(named(import_path), *options)
+    return Function(import_object(import_path), *options)
 
 
 class TrainingProgram(OwnProgram, ABC):

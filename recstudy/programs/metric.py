@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from recstudy.errors import ConfigError
-from recstudy.plugins import named
+from recstudy.plugins import import_object
 from recstudy.plugins.registry import Registry
 
 Better = Literal["higher", "lower"]
@@ -109,7 +109,7 @@ class Metric:
         """Compute the metric from a run's answers (NotAvailable if that is impossible)."""
         if self.of is None:
             raise NotAvailable(f"{self.title} cannot be computed from answers")
-        return (named(self.of) if isinstance(self.of, str) else self.of)(answers)
+        return (import_object(self.of) if isinstance(self.of, str) else self.of)(answers)
 
 
 # `marks`: characters allowed in names; `@` and `.` are reserved for NAME@DEPTH and NAME.CLASS
@@ -137,4 +137,4 @@ METRICS.update(
 
 # Adds a program's metrics to `METRICS` inside a block, where they hide metrics with the same names. Readers
 # call it inside `recstudy.plugins.reading`, whose lock separates the studies of several threads.
-using_metrics = METRICS.in_front
+using_metrics = METRICS.overlay

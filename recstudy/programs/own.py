@@ -201,7 +201,7 @@ class OwnProgram(Program):
         previous, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
         if not isinstance(previous, OwnProgram) or is_typed:
             # a program defined at a prompt is sent to workers by value
-            PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)
+            PROGRAMS.set_entry(self.name, self, "recstudy" if is_typed else module)
         elif not self.same_as(previous):
             raise ConfigError(f"Two programs are named {self.name!r}. Rename one of them")
         elif (previous.defaults, previous.metrics) != (self.defaults, self.metrics):
@@ -235,7 +235,7 @@ def receive(pickled: str) -> None:
     """Register the program that a driver has sent, unless an imported module has registered it."""
     program: OwnProgram = pickle.loads(pickled.encode("latin-1"))
     if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
-        PROGRAMS.put(program.name, program, "recstudy")
+        PROGRAMS.set_entry(program.name, program, "recstudy")
 
 
 def read_metrics(name: str, output: Any, metrics: Iterable[str]) -> dict[str, float]:

@@ -87,7 +87,7 @@ class TableProgram(OwnProgram):
 
     def register(self, module: str) -> None:
         """Register the table. It replaces an earlier one with the same name."""
-        PROGRAMS.put(self.name, self, __name__)
+        PROGRAMS.set_entry(self.name, self, __name__)
 
 
 class Column:

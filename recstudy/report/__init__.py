@@ -6,7 +6,7 @@ pandas and Plotly.
 
 from typing import TYPE_CHECKING, Any
 
-from recstudy.plugins import named
+from recstudy.plugins import import_object
 from recstudy.report.claims import Claim, Claims, Differences, Effects, Interaction
 from recstudy.report.figures.captioner import AttentionMaps, ExpertLoad, ExpertPath, FeatureMaps
 from recstudy.report.figures.captions import Alignment, Captions
@@ -97,4 +97,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in LAZY:
         raise AttributeError(f"module 'recstudy.report' has no attribute {name!r}")
-    return named(f"{LAZY[name]}:{name}")
+    return import_object(f"{LAZY[name]}:{name}")

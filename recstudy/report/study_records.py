@@ -19,7 +19,7 @@ from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import MAX_SEEDS, Looks
 from recstudy.lazy import pd
 from recstudy.opened import is_regular_file, refuse_link
-from recstudy.plugins import absent, reading
+from recstudy.plugins import missing_reasons, reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import PREFIX, flatten
@@ -167,7 +167,7 @@ class StudyRecords:
         lacks_modules = (
             any(isinstance(part, Undrawable) for part in self.parts) if self.is_own else self.plan.plugins
         )
-        return list(absent) if lacks_modules else []
+        return list(missing_reasons) if lacks_modules else []
 
     @property
     def command_path(self) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from recstudy.config import Augment, DataConfig, RunConfig
 from recstudy.metrics import Answers
 from recstudy.metrics.registry import is_for
-from recstudy.plugins import named
+from recstudy.plugins import import_object
 from recstudy.programs.metric import METRICS
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Task(ABC):
 
     def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
         """Return the loss and the score that selects epochs on the selection split, over all workers."""
-        return named(f"{self.evaluation}:selection_scores")(self, network, batches, data)
+        return import_object(f"{self.evaluation}:selection_scores")(self, network, batches, data)
 
     def answered(self, network: "Network", test: "Batches", data: "DataSet") -> Answers:
         """Return the answers that the metrics of the test set are computed from.
@@ -235,7 +235,7 @@ class Task(ABC):
             DivergenceError: an answer is not finite.
         """
         # By name, because an evaluation imports torch and this module must not.
-        return named(f"{self.evaluation}:answered")(self, network, test, data)
+        return import_object(f"{self.evaluation}:answered")(self, network, test, data)
 
     def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
         """Evaluate the test set at the end of a run.
@@ -246,7 +246,7 @@ class Task(ABC):
         Raises:
             DivergenceError: an answer is not finite.
         """
-        return named(f"{self.evaluation}:findings")(self, network, test, train, data)
+        return import_object(f"{self.evaluation}:findings")(self, network, test, train, data)
 
     def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:  # noqa: B027
         """Help the first worker, which calls `findings`: by default the other workers do nothing."""

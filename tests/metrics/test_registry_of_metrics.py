@@ -99,7 +99,7 @@ def test_the_metrics_of_a_user_are_computed_once_before_the_end(registered):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"form": "d"}, "form must print a number, as .1f does, but got 'd'"),
+        ({"form": "d"}, "form must be a format of a number, such as .1f, but got 'd'"),
         ({"better": "up"}, "better must be 'higher', .*'up'"),
     ],
 )
@@ -112,10 +112,11 @@ def test_a_score_that_no_line_could_print_is_refused_where_it_is_made(words, mes
 @pytest.mark.parametrize("name", ["hits@1", "MAP%", "a.b", "a/b", "two words", "", 3])
 def test_a_name_that_reports_and_files_could_not_have_is_refused_where_it_is_registered(name):
     with pytest.raises(
-        ConfigError, match=f"the metric {name!r} needs another name, of letters, digits, '_', '-', with a"
+        ConfigError,
+        match=f"the metric {name!r} has an invalid name. Names consist of letters, digits, '_', '-' and",
     ):
         METRICS.add(name)(Metric())
-    with pytest.raises(ConfigError, match=f"the metric {name!r} needs another name"):
+    with pytest.raises(ConfigError, match=f"the metric {name!r} has an invalid name"):
         Function(len, name="f").bind({}, {name: Metric("%")})
 
 

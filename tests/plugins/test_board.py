@@ -57,4 +57,4 @@ def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_pa
     file.write_text(PART.format(title="Another"))
     assert "Another" in page_text(trust=True)
     file.unlink()
-    assert f"not imported: {file} is not there" in page_text(trust=True)
+    assert f"not imported: {file} does not exist" in page_text(trust=True)

@@ -14,7 +14,7 @@ import recstudy
 from recstudy.command import main
 from recstudy.config import FAMILIES
 from recstudy.errors import ConfigError
-from recstudy.plugins import loaded, named, reading, user_files_of
+from recstudy.plugins import import_object, loaded, reading, user_files_of
 from recstudy.testing import tiny_study, write_study
 
 ROOT = Path(recstudy.__file__).parents[1]
@@ -116,7 +116,7 @@ def test_readers_of_two_studies_that_name_things_alike(tmp_path):
     titles = []
     for plan in [*plans, *plans]:
         with reading(plan, trust=True):
-            titles.append((FAMILIES["mine"](family="mine").title, named("late:word")))
+            titles.append((FAMILIES["mine"](family="mine").title, import_object("late:word")))
 
     assert titles == [("a", "a"), ("b", "b")] * 2
     assert "mine" not in FAMILIES
@@ -141,7 +141,7 @@ def test_changed_file_is_read_again(tmp_path):
         ("import math\nmath.nothing\n", r"mine.py, line 2: AttributeError: module 'math' has no attribute 'nothing'"),
         ("def f(:\n", r"mine.py, line 1: SyntaxError: invalid syntax"),
         ("import broken\n", r"broken.py, line 2: ZeroDivisionError: division by zero"),
-        (family("trm"), r"mine.py, line 5: ConfigError: the model family 'trm' is recstudy's own. Give yours another name"),
+        (family("trm"), r"mine.py, line 5: ConfigError: the model family 'trm' exists in recstudy already. Give yours another name"),
         (family("x") + family("x"), r"mine.py, line 15: ConfigError: the model family 'x' is registered twice in mine"),
         ("import sys; sys.exit(3)", r"mine.py, line 1: SystemExit: 3"),
     ],
@@ -203,7 +203,7 @@ def test_a_study_file_that_starts_itself_is_refused_before_ray_starts(tmp_path):
 
     assert done.returncode == 2
     assert done.stderr.startswith("ConfigError: mine.py, line 16, calls main(...) whenever it is imported")
-    assert done.stderr.endswith('Put it under: if __name__ == "__main__":\n')
+    assert done.stderr.endswith('Put the call under: if __name__ == "__main__":\n')
 
 
 def test_study_file_imported_by_another_module_is_reported(tmp_path):
@@ -212,7 +212,7 @@ def test_study_file_imported_by_another_module_is_reported(tmp_path):
     done = run(tmp_path / "mine.py")
 
     assert (
-        f"the model family 'mine' is registered twice: {tmp_path / 'mine.py'} runs as the study and is imported by"
+        f"the model family 'mine' is registered twice: {tmp_path / 'mine.py'} runs as the study and is also imported by"
         in done.stderr
     )
 
@@ -221,7 +221,7 @@ def test_a_network_of_the_study_file_itself(tmp_path):
     """`network = "mine:Net"`: the file runs as `__main__`, and is not run again."""
     write(
         tmp_path,
-        mine='from recstudy.plugins import named\n\nclass Net: ...\n\nprint(named("mine:Net") is Net)\n',
+        mine='from recstudy.plugins import import_object\n\nclass Net: ...\n\nprint(import_object("mine:Net") is Net)\n',
     )
 
     assert run(tmp_path / "mine.py").stdout == "True\n"
@@ -259,7 +259,9 @@ def test_registration_at_a_prompt_stays_in_its_process():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (2, "()\n")
-    assert done.stderr.startswith("ConfigError: what is registered at a prompt cannot reach other processes")
+    assert done.stderr.startswith(
+        "ConfigError: other processes cannot import what was registered at a prompt"
+    )
 
 
 def install(folder: Path, package: str, text: str) -> None:
@@ -348,11 +350,11 @@ def test_readers_import_nothing_without_trust(spy):
 @pytest.mark.parametrize(
     ("plan", "untrusted", "trusted"),
     [
-        ([{"module": "mine", "file": "mine.py"}], "mine.py; --trust imports it", "mine.py is not there"),
+        ([{"module": "mine", "file": "mine.py"}], "mine.py; --trust imports it", "mine.py does not exist"),
         (
             [{"module": "mine", "file": "/gone/mine.py", "digest": "0"}],
             "/gone/mine.py; --trust",
-            "/gone/mine.py is not there",
+            "/gone/mine.py does not exist",
         ),
         (
             [{"module": "nowhere", "file": ""}],

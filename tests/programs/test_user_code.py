@@ -10,7 +10,7 @@ import pytest
 
 from recstudy.config import LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
 from recstudy.errors import ConfigError
-from recstudy.plugins import check_call, gathering, named
+from recstudy.plugins import check_call, gathering, import_object
 from recstudy.programs.settings import configure
 
 STUDY = """
@@ -173,4 +173,4 @@ def test_a_folder_of_data_has_an_effect_where_a_data_set_has_files(tmp_path, nam
 
 def test_a_class_that_a_module_lacks_is_named_with_the_nearest():
     with pytest.raises(ConfigError, match=r"the module pathlib has no 'Pth'\. Did you mean 'Path'\?"):
-        named("pathlib:Pth")
+        import_object("pathlib:Pth")

@@ -95,7 +95,7 @@ def test_part_without_its_module_is_reported_and_the_others_are_drawn(tmp_path, 
     loaded = recstudy.load(results.root)
 
     assert "&#39;reliability&#39; cannot be drawn: no report part &#39;reliability_diagram&#39;" in page
-    assert f"{missing_file} is not there" in page
+    assert f"{missing_file} does not exist" in page
     assert "93.1 [92.8, 93.4]" in page
     assert "no report part 'confidence'" in caplog.text
     assert "93.1 [92.8, 93.4]" in printed(show_report, results, "made_up", "paper", ())

@@ -140,7 +140,7 @@ def test_of_some_metrics_only(folder):
     script.write_text(script.read_text().replace('("params",)', '("parms",)'))
     with pytest.raises(
         ConfigError,
-        match=r"no metric 'parms' in my_paper\.csv: there are top1_accuracy, params\. Did you mean",
+        match=r"no metric 'parms' in my_paper\.csv: the metrics are top1_accuracy, params\. Did you mean",
     ):
         runpy.run_path(str(script))
 
