@@ -165,7 +165,9 @@ def test_published_can_select_metrics_of_a_table():
         if target.unit == "fraction"
     }
     assert (finals["mnist", "HRM"], finals["cifar10", "CNN two-stage"]) == (0.9802, 0.7722)
-    with pytest.raises(ConfigError, match=r"no metric 'acuracy' in 004_author_repo_curves: the metrics are .*"):
+    with pytest.raises(
+        ConfigError, match=r"no metric 'acuracy' in 004_author_repo_curves: the metrics are .*"
+    ):
         published("004_author_repo_curves", only=("acuracy",))
 
 
