@@ -74,7 +74,7 @@ class MicarVLMoE(ReportModel):
     )
     fusion_reads: Literal["normed", "plain"] = Field(
         "normed",
-        description="input I_att of the last layer of gated fusion: normalised (published code) or plain (paper)",
+        description="I_att that the last layer of gated fusion reads: normalised (code) or plain (paper)",
     )
     ffn_width: int = Field(
         2048, ge=8, description="d_ff: hidden width of a gated feed-forward network, and of each expert"

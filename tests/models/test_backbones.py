@@ -80,5 +80,5 @@ def test_without_a_network_pretrained_weights_are_refused(tmp_path):
     assert process.returncode == 2
     *_, line = process.stderr.strip().splitlines()
     assert line.startswith("DataError: pretrained weights of resnet18 cannot be loaded (")
-    assert "timm takes them from timm/resnet18.a1_in1k on the Hugging Face hub" in line
+    assert "timm loads them from timm/resnet18.a1_in1k on the Hugging Face hub" in line
     assert line.endswith("or set model.weights 'random'.")

@@ -14,9 +14,9 @@ from recstudy.models.networks.fuselip import (
     fuselip_loss,
     hide,
     image_only,
+    masked_capacity,
     masked_loss,
     prefix_causal,
-    room,
     siglip_loss,
 )
 
@@ -79,7 +79,7 @@ def test_sequences_by_hand():
 
 def test_the_feature_is_the_normed_state_at_eot_of_length_1_whatever_the_padding():
     net = network()
-    state = net.states(TEXTS, net.seen(TEXTS))[0, 2]
+    state = net.states(TEXTS, net.padding_mask(TEXTS))[0, 2]
 
     torch.testing.assert_close(net(TEXTS)[0], torch.nn.functional.normalize(net.norm(state), dim=-1))
     torch.testing.assert_close(net(torch.nn.functional.pad(TEXTS, (0, 3))), net(TEXTS))
@@ -149,7 +149,7 @@ def test_one_masked_pass_feeds_both_losses_and_without_masking_the_contrast_alon
         masked_ids, targets = hide(net.config, ids, repeated_draw)
         features.append(net(masked_ids))
         if rate:
-            logits = net.mask_head(net.states(masked_ids, net.seen(masked_ids)), net.embed.weight)
+            logits = net.mask_head(net.states(masked_ids, net.padding_mask(masked_ids)), net.embed.weight)
             masked = masked + torch.nn.functional.cross_entropy(
                 logits.mT, targets, ignore_index=IGNORED_TARGET
             )
@@ -190,5 +190,5 @@ def test_there_is_room_for_every_hidden_token():
     tokens.
     """
     for rate, tokens in ((0.001, 16), (0.1, 8_320), (0.9, 100_000)):
-        assert binom.sf(room(rate, tokens), tokens, rate) < 1e-9
-    assert (room(0.1, 8_320), room(0.1, 16)) == (1_059, 16)  # 832 on average
+        assert binom.sf(masked_capacity(rate, tokens), tokens, rate) < 1e-9
+    assert (masked_capacity(0.1, 8_320), masked_capacity(0.1, 16)) == (1_059, 16)  # 832 on average

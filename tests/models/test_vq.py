@@ -113,10 +113,10 @@ def test_a_saved_tokenizer_comes_back_and_its_hash_follows_config_and_weights(tm
     [
         (
             lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-            "is damaged: its weights are not those its header names",
+            "is damaged: its weights do not match the hash in its header",
         ),
         (lambda content: b"nothing", r"is damaged or missing \(.*\)\. Train the tokenizer again"),
-        (lambda content: save({"weight": torch.zeros(1)}), "holds no image tokenizer of this version"),
+        (lambda content: save({"weight": torch.zeros(1)}), "is not an image tokenizer of this version"),
         (
             lambda content: content.replace(b'codebook\\"', b'codebock\\"'),
             r"Unknown field 'tokenizer.codebock'. Did you mean 'codebook'",

@@ -1,14 +1,15 @@
-"""What captioners share: the backbone that sees an image for them, and writing a caption token by token.
+"""The common parts of captioners: the vision encoder, and the interface for writing a caption token by token.
 
-    V = mean over places of net((pixels / 255 - mean) / deviation)        mean and deviation of ImageNet   (1)
+    V = mean over positions of net((pixels / 255 - mean) / deviation)     mean, deviation of ImageNet      (1)
     small: [conv 3x3 of stride 2, group norm, ReLU] x 4, then the mean over each quarter of the image      (2)
-    V_p = mean over the places of the net's last map that make place p of a grid (adaptive average pooling)   (3)
+    V_p = adaptive average pooling of the net's last map at position p of a grid                           (3)
     E_v = W_v V                                                           with `norm` E_v / rms(E_v)       (4)
 
-The net of (1) is one of timm's ResNets and Swin transformers, or the small one of ours, whose features by (2)
-still say on which side a thing is. A grid finer than the map repeats its places.
+The net of (1) is one of timm's ResNets and Swin transformers, or recstudy's small CNN, whose features (2)
+still show on which side of the image an object is. A grid finer than the map repeats its positions.
 
-Shapes: B images or captions, T tokens, F features, P = grid x grid places, row by row, D width, V vocabulary.
+Shapes: B images or captions, T tokens, F features, P = grid x grid positions, row by row, D width, V
+vocabulary.
 """
 
 from abc import abstractmethod
@@ -24,18 +25,19 @@ from recstudy.models.captioners import BACKBONES, CaptionModel
 from recstudy.models.networks.contract import Carry, Network, Output, VisionEncoder
 from recstudy.models.networks.layers import lecun_normal
 
-Cache = tuple[Tensor, ...]  # what `Captioner.next` hands on, each with the batch first
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as timm's weights expect
+Cache = tuple[Tensor, ...]  # state between two calls of `Captioner.next`; the batch is the first dimension
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, for which timm's weights are
 CHANNELS = (3, 32, 64, 64, 64)
-POOLING = 2  # the small net's last modules, which a grid does without
+POOLING = 2  # number of the small CNN's last modules, which a grid does not use
 
 
 class BackboneNetwork(VisionEncoder):
-    """Pixels of 0 to 255 (B, 3, H, W) -> features (B, F) by equation (1); with a `grid` (B, P, F) by equation
-    (3).
+    """The vision encoder: pixels from 0 to 255 (B, 3, H, W) -> features (B, F), Eq. 1.
+
+    With a `grid`, the features are (B, P, F), Eq. 3.
 
     Raises:
-        DataError: pretrained weights that cannot be had.
+        DataError: The pretrained weights cannot be loaded.
     """
 
     mean: Tensor
@@ -46,29 +48,27 @@ class BackboneNetwork(VisionEncoder):
         self.grid = grid
         for part, values in {"mean": MEAN, "deviation": DEVIATION}.items():
             self.register_buffer(part, torch.tensor(values).view(3, 1, 1), persistent=False)
-        on_paper = torch.empty(0).is_meta  # parameters are counted there, for which no weights are needed
-        self.net: Any = (
-            _timm(name, weights == "pretrained" and not on_paper) if BACKBONES[name].timm else _small()
-        )
+        is_counted = torch.empty(0).is_meta  # on `meta`, parameters are counted, which needs no weights
+        pretrained = weights == "pretrained" and not is_counted
+        self.net: Any = _timm(name, pretrained) if BACKBONES[name].timm else _small()
 
     def forward(self, images: Tensor) -> Tensor:
         images = (images / 255 - self.mean) / self.deviation
         if self.grid is None:
-            return self.net(images)
-        map_ = (
-            self.net[:-POOLING](images)
-            if isinstance(self.net, nn.Sequential)
-            else self.net.forward_features(images)
-        )
-        if getattr(self.net, "output_fmt", "") == "NHWC":  # Swin's
+            return self.net(images)  # (1)
+        if isinstance(self.net, nn.Sequential):
+            map_ = self.net[:-POOLING](images)
+        else:
+            map_ = self.net.forward_features(images)
+        if getattr(self.net, "output_fmt", "") == "NHWC":  # Swin has the channels last
             map_ = map_.permute(0, 3, 1, 2)
-        return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)
+        return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)  # (3)
 
 
 def frozen(config: CaptionModel) -> BackboneNetwork:
-    """Return a captioner's backbone that is not trained, in evaluation mode.
+    """Return a captioner's frozen backbone, in evaluation mode.
 
-    Random weights are the same for every seed: all runs of a study then share one set of features.
+    Random weights are fixed across seeds, so that all runs of a study share one set of features.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -76,25 +76,25 @@ def frozen(config: CaptionModel) -> BackboneNetwork:
 
 
 def _timm(name: str, pretrained: bool) -> Any:
-    import timm  # 2 s, which 'small' need not pay
+    import timm  # takes 2 s, which the backbone 'small' avoids
 
     model = BACKBONES[name].timm
     try:
         return timm.create_model(model, pretrained=pretrained, num_classes=0)
-    except Exception as error:  # hub, network and file errors are of many libraries
+    except Exception as error:  # errors of the hub, the network and files come from many libraries
         if not pretrained:
             raise
         source = timm.get_pretrained_cfg(model)
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"pretrained weights of {name} cannot be loaded ({reason}). timm takes them from"
-            f" {source and source.hf_hub_id} on the Hugging Face hub: load them once where there is a network"
-            " and copy that machine's Hugging Face cache to HF_HOME, or set model.weights 'random'."
+            f"pretrained weights of {name} cannot be loaded ({reason}). timm loads them from"
+            f" {source and source.hf_hub_id} on the Hugging Face hub. Load them on a machine with a network"
+            " and copy its Hugging Face cache to HF_HOME, or set model.weights 'random'."
         ) from None
 
 
 def _small() -> nn.Module:
-    """Equation (2)."""
+    """Return recstudy's small CNN, Eq. 2."""
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(CHANNELS):
         convolution = nn.Conv2d(inputs, outputs, kernel_size=3, stride=2, padding=1, bias=False)
@@ -103,9 +103,12 @@ def _small() -> nn.Module:
 
 
 class VisionProjection(nn.Module):
-    """Equation (4): images (B, 3, H, W) or features (B, F) -> (B, D); on a grid (B, P, F) -> (B, P, D)."""
+    """The projection of the image, Eq. 4: images (B, 3, H, W) or features (B, F) -> (B, D).
 
-    kept = 0  # tensors of the tokens before: it sees none
+    On a grid, it maps (B, P, F) to (B, P, D).
+    """
+
+    cache_size = 0  # number of cached tensors of earlier tokens, which the projection does not read
 
     def __init__(self, config: CaptionModel, width: int, bias: bool, norm: bool = False) -> None:
         super().__init__()
@@ -123,52 +126,54 @@ class VisionProjection(nn.Module):
 
 
 class Captioner(Network):
-    """A network that gives, at every token of a caption, the logits of the next one."""
+    """A network that returns the logits of the next token at every token of a caption."""
 
     def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
-        """Return the tokens (B, T), which begin with BOS; a recursion adds the states before the first
-        supervision step.
+        """Return the tokens (B, T), which begin with BOS. A recursion adds its initial states.
 
         Args:
-            images: pixels of 0 to 255 (B, 3, H, W); a frozen backbone's features (B, F), or (B, P, F) of the
-                places of a grid, where the config `reads_features`.
-            tokens: int64 ids.
+            images: Pixels from 0 to 255 (B, 3, H, W). If the config `reads_features`, the features of a
+            frozen
+                backbone: (B, F), or (B, P, F) on a grid.
+            tokens: Token ids (B, T), int64.
         """
-        assert tokens is not None, "a captioner starts with tokens"
+        assert tokens is not None, "a captioner needs tokens as its context"
         return (tokens,)
 
     @abstractmethod
     def next(
         self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
     ) -> tuple[Tensor, Cache]:
-        """Return the logits (B, V) of the token that follows, after `steps` supervision steps, and what makes
-        the next cheap.
+        """Return the logits (B, V) of the next token, and a cache for the call after it.
 
         Args:
-            images: as in `start`; not looked at with a cache.
-            tokens: (B, T) int64, all of them.
-            cache: of the call with the same tokens but the last.
+            images: Images as in `start`; not read with a cache.
+            tokens: All tokens so far (B, T), int64.
+            steps: Number of supervision steps.
+            cache: The cache of the call with all tokens but the last one.
         """
 
 
 def reorder(cache: Cache, rows: Tensor) -> Cache:
-    """Return the cache of the captions `rows`, which may repeat."""
+    """Return the cache of the captions `rows`, of which some may repeat (beam search)."""
     return tuple(part.index_select(0, rows) for part in cache)
 
 
 class PlainCaptioner(Captioner):
-    """A captioner without a recursion over supervision steps: it reads a caption from left to right, once."""
+    """A captioner without supervision steps, which reads a caption once, from left to right."""
 
     answer: nn.Module  # (B, T, D) -> (B, T, V)
 
     @abstractmethod
     def begin(self, images: Tensor) -> Cache:
-        """Return what the first token is read with."""
+        """Return the cache for the first token."""
 
     @abstractmethod
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """Return states (B, T, D) of the tokens that follow those of the cache, and what the next are read
-        with. With a cache of `begin` any number may follow, later one a call."""
+        """Return states (B, T, D) of the tokens after those of the cache, and the new cache.
+
+        With the cache of `begin` there may be any number of tokens, and with a later one a single token.
+        """
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_BTD, _ = self.read(carry[0], self.begin(images))

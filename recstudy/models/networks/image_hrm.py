@@ -1,40 +1,43 @@
-"""ImageHRM and ImageTRM (000), recursions over a caption's states.
+"""ImageHRM and ImageTRM: recursions over the states of a caption.
 
-ImageHRM: one transformer a level, the slower the higher; two or three levels, or any number of them.
+ImageHRM has one transformer per level; higher levels are slower. It has two or three levels, or any number.
 
-    z_L <- f_L(z_L + TD_L + x)      C_L times                                                         (1)
-    z_M <- f_M(z_M + TD_M + z_L)    once; (1)-(2) make one middle cycle, C_M of them                  (2)
-    z_H <- f_H(z_H + z_M)           once; (1)-(3) make one high cycle, C_H of them a segment          (3)
-    TD_L, TD_M = 0, 0               `literal`: Algorithm 1 as printed (contradiction 000-8)           (4)
-                 z_M, z_H           `chain`: what its text asks for
+    z_L <- f_L(z_L + TD_L + x)      C_L times                                                             (1)
+    z_M <- f_M(z_M + TD_M + z_L)    once; (1)-(2) are one middle cycle, C_M of them                       (2)
+    z_H <- f_H(z_H + z_M)           once; (1)-(3) are one high cycle, C_H of them a segment               (3)
+    TD_L, TD_M = 0, 0               `literal`: Algorithm 1 as printed (contradiction ImageHRM/ImageTRM-8) (4)
+                 z_M, z_H           `chain`: as in the paper's text
                  z_M + z_H, z_H     `full`
 
-Without a middle level (2) is gone and z_H takes z_L in (3), TD_L = z_H: HRM's own loop. States start as HRM's
-do, each as one truncated-normal vector, drawn with the weights and never trained. In the paper's gradient
-mode everything before the last update of each level runs without gradient.
+Without a middle level, (2) is left out, z_L takes the place of z_M in (3), and TD_L = z_H: this is HRM's
+loop. As in HRM, each state starts at one truncated-normal vector, which is initialised with the weights and
+not trained. In the paper's gradient mode, everything before the last update of each level runs without
+gradient.
 
-ImageTRM: one small net, applied again and again to the caption's answer y and its latent z.
+ImageTRM has one small network, which updates the caption's answer y and its latent z repeatedly.
 
     z <- f(z + y + x)     n times                                                  (T1)
-    y <- f(y + z)         once; (T1)-(T2) make one cycle, T of them a segment      (T2)
+    y <- f(y + z)         once; (T1)-(T2) are one cycle, T of them a segment       (T2)
 
-That is ImageHRM's loop of two levels with the same f in both. 000 trains it through every update; TRM's code
-runs the first T-1 cycles without gradient (contradiction 000-9).
+This is ImageHRM's loop with two levels and the same f in both. The paper trains it through every update;
+TRM's code runs the first T-1 cycles without gradient (contradiction ImageHRM/ImageTRM-9).
 
-What goes in and out of either recursion; E_v is (4) of `caption.py`, with `image_norm` of unit size:
+Inputs and outputs of both recursions; E_v is (4) of `caption.py`, RMS-normalised with `image_norm`:
 
-    x_t = sqrt(D) E[token t] + E_v            at every token; E of deviation D^-1/2                       (C1)
-    logits_t = W_o z_t                        z: the highest state; what comes after tokens 0 to t        (C2)
-    halt, proceed = W_q r + b_q               in float32, W_q = 0 and b_q = -5 at the start               (C3)
-    r = mean of z_t over tokens that are not PAD, or z at the last of them (`halt_read`)                  (C4)
-    x_t = W_f f_t                             in place of (C1): FuseLIP's feature of the image and the caption so far  (C5)
-    layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM, but every attention is causal     (C6)
+    x_t = sqrt(D) E[token t] + E_v            at every token; E has the standard deviation D^-1/2         (C1)
+    logits_t = W_o z_t                        for the token after tokens 0 to t; z: the highest state     (C2)
+    halt, proceed = W_q r + b_q               in float32; initial W_q = 0 and b_q = -5                    (C3)
+    r = mean of z_t over tokens other than PAD, or z at the last of them (`halt_read`)                    (C4)
+    x_t = W_f f_t                             in place of (C1), with FuseLIP                              (C5)
+    layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM, but with causal attention         (C6)
 
-By (C6) nothing at a token depends on a later one, in any update of any supervision step, and each state
-starts as one vector that is the same at every place. So a longer sequence leaves all that was computed as it
-is, and the next token needs the keys and values of the earlier ones and nothing else, in FuseLIP's encoder
-too: decoding with a cache is exact. Only f_t of the mode `leaky` depends on what follows; there every token
-is computed anew for each one that is written.
+f_t is FuseLIP's feature of the image and the caption so far (`fuselip.py`).
+
+By (C6), nothing at a token depends on a later token in any update of any supervision step, and each state
+starts at one vector for all positions. A longer sequence therefore does not change earlier results: the next
+token only needs the keys and values of the earlier ones, also in FuseLIP's encoder, and decoding with a cache
+is exact. Only f_t of the mode `leaky` depends on later tokens; there, every token is computed again for each
+new one.
 
 Shapes: B captions, T tokens, D width, F features, V vocabulary.
 """
@@ -67,7 +70,7 @@ from recstudy.models.sequence import hidden_width
 
 
 class CaptionCore(Protocol):
-    """A causal recursion over states of the caption, of which the last is read: one segment."""
+    """One segment of a causal recursion over the states of a caption. The last state gives the answer."""
 
     def start(self, x_BTD: Tensor) -> Sequence[Tensor]: ...
 
@@ -77,10 +80,10 @@ class CaptionCore(Protocol):
 
 
 class FusedProjection(nn.Module):
-    """Equation (C5): codes (B, K) and tokens -> (B, T, D). The encoder begins with weights of its own
-    training.
+    """The projection of FuseLIP's features, Eq. C5: codes (B, K) and tokens -> (B, T, D).
 
-    Its head for hidden tokens and its contrastive scale take no part, and are never trained here.
+    The encoder starts with the weights of its alignment. Its head for masked tokens and its contrastive scale
+    are not used and not trained.
     """
 
     def __init__(self, config: CaptionModel, width: int) -> None:
@@ -93,25 +96,28 @@ class FusedProjection(nn.Module):
         self.injection = Injection(encoder, config.fuselip.mode)
         self.project = nn.Linear(config.features, width, bias=False)
         lecun_normal(self.project)
-        # from length 1 to unit size
+        # A feature of length 1 gets a root mean square of 1.
         self.scale = math.sqrt(config.features) if config.fuselip.mode == "image_only" else 1.0
 
     @property
-    def kept(self) -> int:
-        """Tensors that the past of `fused` holds."""
-        return self.injection.kept
+    def cache_size(self) -> int:
+        """The number of cached tensors in the past of `fused`."""
+        return self.injection.cache_size
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return what is looked at with the tokens."""
+        """Return the part of the image that `fused` reads."""
         return self.injection.see(images.long())
 
     def fused(self, image: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
-        """Return (B, T - first, D): of the tokens from `first` on, which with a past must be the last."""
+        """Return the features (B, T - first, D) of the tokens from `first` on.
+
+        With a past, `first` must be the last token.
+        """
         return self.project(self.scale * self.injection(image, tokens, past)[:, first - tokens.shape[1] :])
 
 
 class RecursiveCaptioner(Captioner):
-    """Equations (C1)-(C4) and (4) of `caption.py` around a core."""
+    """Inputs and outputs around a recursion: Eqs. C1 to C5, and Eq. 4 of `caption.py`."""
 
     core: CaptionCore
 
@@ -147,8 +153,10 @@ class RecursiveCaptioner(Captioner):
     def next(
         self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
     ) -> tuple[Tensor, Cache]:
-        image, *kept = cache if cache is not None else (self.eyes(images),)
-        encoder_past, past = Past(tuple(kept[: self.eyes.kept])), Past(tuple(kept[self.eyes.kept :]))
+        # The cache: the image, keys and values of FuseLIP's encoder, then those of the recursion.
+        image, *keys_values = cache if cache is not None else (self.eyes(images),)
+        size = self.eyes.cache_size
+        encoder_past, past = Past(tuple(keys_values[:size])), Past(tuple(keys_values[size:]))
         x_BTD = self.inputs(image, tokens, past.length, encoder_past)
         states = self.core.start(x_BTD)
         for _ in range(steps):
@@ -160,14 +168,14 @@ class RecursiveCaptioner(Captioner):
         )
 
     def inputs(self, image: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
-        """Equation (C1), or (C5), of the tokens from `first` on; `past` is that of the encoder in (C5)."""
+        """Return x of the tokens from `first` on, Eq. C1 or C5; `past` is that of the encoder in (C5)."""
         words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(tokens[:, first:])
         if isinstance(self.eyes, FusedProjection):
             return words + self.eyes.fused(image, tokens, first, past)
         return words + image[:, None]
 
     def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
-        """Give what equations (C2)-(C4) say."""
+        """Return the output, Eqs. C2 to C4."""
         valid_BT = tokens != PAD
         if self.config.halt_read == "mean":
             r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / valid_BT.sum(1, keepdim=True).clamp(min=1)
@@ -181,25 +189,25 @@ class RecursiveCaptioner(Captioner):
 
 
 def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> Stack:
-    """Make layers of equation (C6)."""
-    made = []
+    """Return a stack of causal layers, Eq. C6."""
+    stacked = []
     for _ in range(layers):
         attention = Attention(
             config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=True
         )
         ffn = SwiGLU(config.width, hidden_width(config.width, config.expansion), bias=False)
-        made.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))
-    return Stack(made)
+        stacked.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))
+    return Stack(stacked)
 
 
 class LevelsCore(nn.Module):
-    """Equations (1)-(4) or (T1)-(T2): levels and states the lowest first; each state starts at one vector.
+    """The recursion of ImageHRM, Eqs. 1 to 4, or of ImageTRM, Eqs. T1 and T2.
 
     Args:
-        config: the model's.
-        f: the stack of each level, or one for all.
-        cycles: of each level.
-        top_down: what a level takes from those above.
+        config: The model's settings.
+        f: The stack of each level, the lowest first; or one stack for all levels.
+        cycles: The number of cycles of each level, the lowest first.
+        top_down: The input of a level from higher levels, Eq. 4.
     """
 
     starts: Tensor  # (levels, D)

@@ -266,7 +266,8 @@ class ClipLayer(nn.Module):
 
 
 def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:
-    """Initialise layers as CLIP does: smaller at the end of a branch, by depth. MLP biases keep torch's values."""
+    """Initialise layers as CLIP does, with smaller values at the end of a branch, by depth."""
+    # The biases of the MLPs keep torch's initial values.
     for layer in layers:
         assert isinstance(layer, ClipLayer)
         width = layer.out.in_features
@@ -290,7 +291,7 @@ class PatchEmbedding(nn.Module):
 
 
 def own_precision(like: Tensor) -> AbstractContextManager[object]:
-    """Return a context without autocast on a tensor's device: products keep the precision of their factors."""
+    """Return a context without autocast, in which products have the precision of their factors."""
     # The device `meta` has no autocast.
     return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)
 

@@ -15,8 +15,8 @@ values of the earlier ones and the image's part of fusion. There is no recursion
 
 MSVE (section III-C), the multiscale vision encoder: a feature pyramid over a backbone's stages C2 to C5.
 
-    P_5 = phi(C_5),   P_i = phi(C_i) + up(P_i+1)      phi: 1x1 convolution, batch norm, ReLU for each stage   (V1)
-    F = Psi(P_2 + up(P_3) + up(P_4) + up(P_5))        Psi: 3x3 convolution, batch norm, ReLU at C_2's size    (V2)
+    P_5 = phi(C_5),   P_i = phi(C_i) + up(P_i+1)      phi: 1x1 convolution, batch norm, ReLU per stage    (V1)
+    F = Psi(P_2 + up(P_3) + up(P_4) + up(P_5))        Psi: 3x3 convolution, batch norm, ReLU at C_2       (V2)
     V = F pooled to 7x7                               49 positions                                        (V3)
 
 up is bilinear. `one_scale` is (V1)-(V2) with C_5 alone, F = Psi(up(phi(C_5))). Psi costs 236.8 GFLOP at
@@ -27,10 +27,10 @@ up is bilinear. `one_scale` is (V1)-(V2) with C_5 alone, F = Psi(up(phi(C_5))). 
 MDLA (section III-D), multihead dual-branch latent attention: each head has a branch with positions and one
 without.
 
-    q = up rms(down x), and likewise k and v       down: D -> D/H, up: D/H -> L                       (2)
-    q_h = [q_n; q_r],  k_h = [k_n; k_r]            halves of a head; RoPE on the first `rope_dims` of q_r, k_r (3a)
-    A_h = softmax((q_n k_n' + q_r k_r') / sqrt(scale))      scale: L/H (published code) or L (paper)  (3b)
-    Z = [A_1 v_1; ...; A_H v_H] W_out                                                                 (3c)
+    q = up rms(down x), likewise k and v     down: D -> D/H, up: D/H -> L                                 (2)
+    q_h = [q_n; q_r],  k_h = [k_n; k_r]      halves of a head; RoPE on `rope_dims` of q_r and k_r         (3a)
+    A_h = softmax((q_n k_n' + q_r k_r') / sqrt(scale))      scale: L/H (published code) or L (paper)      (3b)
+    Z = [A_1 v_1; ...; A_H v_H] W_out                                                                     (3c)
 
 With `fused` projections, several of q, k and v share down, rms and up: self-attention has one bottleneck of
 3 D/H, and cross-attention has one for q (text) and one for k and v (image). By (3a), the two products of (3b)
@@ -310,8 +310,8 @@ class MDLA(nn.Module):
 
     def rotate(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
         """Apply rotary positions to the first `rope_dims` of a head's second half, Eq. 3a."""
-        without, rotated, rest = x_BHSE.split(self.branches, dim=-1)
-        return torch.cat([without, self.rotary(rotated, start), rest], dim=-1)
+        unrotated, rotated, rest = x_BHSE.split(self.branches, dim=-1)
+        return torch.cat([unrotated, self.rotary(rotated, start), rest], dim=-1)
 
     def forward(
         self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, mask_BSK: Tensor | None = None

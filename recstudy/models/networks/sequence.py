@@ -1,4 +1,4 @@
-"""An image or a grid as a sequence of tokens around a recursion (HRM, TRM): what goes in, what comes out.
+"""Inputs and outputs of recursions that read an image or a grid as a sequence of tokens (HRM, TRM).
 
     x = [sqrt(D) puzzle; sqrt(D) E[grey level]]     pixel tokens; E of deviation D^-1/2                  (1)
     x = [sqrt(D) puzzle; patch W]                   patch tokens, which are of unit size as they are     (2)
@@ -12,30 +12,31 @@
     z_L <- z_L + noise N(0, 1)           before each segment in training (EqR)                            (10)
     x <- x + feedback sqrt(D) p E        cells; p = softmax(8) of z_H before the segment                  (11)
 
-The puzzle embedding fills the prefix, padded with zeros: of nothing, of the finding that is asked for (K
-passes over an image, one a finding), of the patient or of the puzzle. It starts at 0, so that who was never
-trained on is nobody.
+The puzzle embedding fills the prefix, padded with zeros. It is that of the finding in question (K passes over
+an image, one per finding), of the patient, of the puzzle, or zero. It is initialised with zeros, so that a
+patient or puzzle outside the training data has a zero embedding.
 
-An image in halves is read left half first: `half_steps` supervision steps on that, the others on the right
-half; the positions start anew. The states cross over, or start anew too. How many steps an image has had is
-part of its carry.
+An image in halves is read from the left: the first `half_steps` supervision steps read the left half, and the
+others the right half, with the same positions. The states are carried over or reset. The number of steps of
+an image is part of its carry.
 
-(9)-(11) follow what others say of EqR (arXiv:2605.21488) and of readout feedback (arXiv:2608.24136); their
-exact forms are ours. Where there is one state, it is the noisy one.
+(9)-(11) follow descriptions of EqR (arXiv:2605.21488) and of readout feedback (arXiv:2608.24136); their exact
+forms are recstudy's. A model with a single state gets the noise on that state.
 
-The layers of HRM, TRM and the transformer beside them, by how tokens mix. No layer has a bias, no norm a
-scale:
+The layers of HRM, TRM and the plain transformer, by the mixing of tokens. The layers have no biases, and the
+norms have no scales:
 
-    attention:    s <- rms(s + Attn(s)),       s <- rms(s + SwiGLU(s)),  rms(s) = s / sqrt(mean(s^2) + 1e-5)    (L1)
-    mlp:          s' <- rms(s' + SwiGLU(s')),  then (L1)'s SwiGLU                                         (L2)
+    attention:    s <- rms(s + Attn(s)),       s <- rms(s + SwiGLU(s))                                  (L1)
+    mlp:          s' <- rms(s' + SwiGLU(s')),  s <- rms(s + SwiGLU(s))                                  (L2)
+                  with rms(s) = s / sqrt(mean(s^2) + 1e-5)
 
-s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs
-over the tokens, not over the width, as in TRM's published code.
+s' is s transposed. Its SwiGLU mixes the tokens of each dimension and needs no positions. Its rms is over the
+tokens, not over the width, as in TRM's published code.
 
-A plain transformer in the place of a recursion has layers of (L1), each with its own weights, and no second
-state. z_H starts at one truncated-normal vector, the same at every position, which is never trained:
+A plain transformer in place of a recursion has layers of (L1), each with its own weights, and no second
+state. z_H starts at one truncated-normal vector, which is the same at every position and is not trained:
 
-    z_H <- f(z_H + x)    once a segment  (T1)
+    z_H <- f(z_H + x)    once per segment                                                               (T1)
 
 Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V vocabulary.
 """
@@ -61,11 +62,9 @@ from recstudy.models.sequence import SequenceModel, Transformer, hidden_width
 
 
 class SequenceCore(nn.Module):
-    """A recursion over two states of the sequence: x and both states (B, S, D) give the states after one
-    segment.
-    """
+    """A recursion over two states: it maps x and both states (B, S, D) to the states after one segment."""
 
-    z_high: Tensor  # (D,) where they start
+    z_high: Tensor  # (D,) initial states
     z_low: Tensor
 
     def deepen(self, share: float) -> None:
@@ -73,16 +72,15 @@ class SequenceCore(nn.Module):
 
 
 class SequenceNetwork(Network):
-    """Equations (3), (6), (9) and (10) around a core, for images (`ImageNetwork`) and for grids
-    (`CellNetwork`).
+    """The common part of `ImageNetwork` and `CellNetwork` around a recursion: Eqs. 3, 6, 9 and 10.
 
     Args:
-        config: the model's.
-        shape: of an image or a grid.
-        classes: of the data.
-        core: the recursion.
-        embed: of a token.
-        outputs: K or V, rows of the answer's head.
+        config: The model's settings.
+        shape: Channels, height and width of an image or a grid.
+        classes: Number of classes of the data.
+        core: The recursion.
+        embed: The embedding of a token.
+        outputs: K or V, the number of outputs of the answer's head.
     """
 
     def __init__(
@@ -118,15 +116,16 @@ class SequenceNetwork(Network):
 
     @abstractmethod
     def tokens(self, images: Tensor) -> Tensor:
-        """Return the embedded tokens (B, N, D) behind the prefix."""
+        """Return the embedded tokens (B, N, D) after the prefix."""
 
     @abstractmethod
     def logits(self, z_BQSD: Tensor) -> Tensor:
-        """Return the answer that z_H holds."""
+        """Return the answer's logits from z_H."""
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient or puzzle
-        (B,).
+        """Return z_H and z_L (B, Q, S, D), and of each image its number of steps (B,) and its group (B,).
+
+        The group is the patient or the puzzle.
         """
         size = (len(images), self.queries, self.length, -1)
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
@@ -150,13 +149,13 @@ class SequenceNetwork(Network):
         return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
 
     def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
-        """Return x (B, Q, S, D) of a segment that z_H enters."""
+        """Return x (B, Q, S, D) of a segment that starts with z_H; feedback reads it (Eq. 11)."""
         return self.sequence(images, groups)
 
     def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
-        """Return x (B, Q, S, D): the prefix, the tokens and equation (3)."""
+        """Return x (B, Q, S, D): the prefix and the tokens, with positions by Eq. 3."""
         width, scale = self.config.width, math.sqrt(self.config.width)
-        # (B or 1, Q, D); first, because a look-up parts a compiled graph here
+        # (B or 1, Q, D). The look-up comes first, because it splits a compiled graph.
         prefix = scale * self.prompt(groups)
         tokens_BND = self.tokens(images)
         empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
@@ -165,9 +164,7 @@ class SequenceNetwork(Network):
         return x_BQSD if self.places is None else (x_BQSD + scale * self.places) * math.sqrt(0.5)
 
     def prompt(self, groups: Tensor) -> Tensor:
-        """Return the puzzle embedding of each pass, (B, Q, D), or (1, Q, D) where it is the same for all
-        images.
-        """
+        """Return the puzzle embedding of each pass (B, Q, D), or (1, Q, D) if all images share it."""
         if self.puzzle is None:
             return self.answer.weight.new_zeros(1, 1, self.config.width)
         if self.config.puzzle_emb != "pathology_query":
@@ -175,16 +172,16 @@ class SequenceNetwork(Network):
         return look_up(self.puzzle, torch.arange(self.queries, device=groups.device))[None]
 
     def read(self, z_BQSD: Tensor) -> Output:
-        """Return the answer and (6); halting is judged by the mean over the passes of an image."""
+        """Return the answer and Eq. 6. The halting logits are means over the passes of an image."""
         first_BQD = z_BQSD[:, :, 0]
-        # float32 under autocast too
+        # A product and a sum, because autocast would compute a linear layer in bfloat16.
         q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias
         halt, proceed = q_BQ2.mean(1).unbind(-1)
         return Output(self.logits(z_BQSD), halt, proceed if self.config.bootstraps else None)
 
 
 class ImageNetwork(SequenceNetwork):
-    """Equations (1), (2), (4) and (5), and images in halves."""
+    """A recursion over the tokens of an image: Eqs. 1, 2, 4 and 5, and images in halves."""
 
     def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
         embed: nn.Embedding | nn.Linear
@@ -205,13 +202,13 @@ class ImageNetwork(SequenceNetwork):
         left, right = images.chunk(2, dim=3)
         half = torch.where((steps < config.half_steps).view(-1, 1, 1, 1), left, right)
         if config.halves == "no_carry":
-            anew = (steps == config.half_steps).view(-1, 1, 1, 1)
-            z_high_BQSD = torch.where(anew, self.core.z_high, z_high_BQSD)
-            z_low_BQSD = torch.where(anew, self.core.z_low, z_low_BQSD)
+            is_reset = (steps == config.half_steps).view(-1, 1, 1, 1)  # the first step on the right half
+            z_high_BQSD = torch.where(is_reset, self.core.z_high, z_high_BQSD)
+            z_low_BQSD = torch.where(is_reset, self.core.z_low, z_low_BQSD)
         return super().forward(half, (z_high_BQSD, z_low_BQSD, steps, groups))
 
     def tokens(self, images: Tensor) -> Tensor:
-        """Equations (1) and (2)."""
+        """Return the tokens of an image, Eq. 1 or 2, (B, N, D)."""
         if self.config.tokens == "patch":
             return self.embed(
                 nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2)
@@ -220,13 +217,13 @@ class ImageNetwork(SequenceNetwork):
         return math.sqrt(self.config.width) * self.embed(levels.flatten(1))
 
     def logits(self, z_BQSD: Tensor) -> Tensor:
-        """Equations (4) and (5), (B, V) or (B, K)."""
+        """Return the logits, Eq. 4 (B, V) or Eq. 5 (B, K)."""
         position = self.config.prefix if self.config.head == "single_token" else 0
         return self.answer(z_BQSD[:, :, position]).flatten(1)
 
 
 class CellNetwork(SequenceNetwork):
-    """Equations (7), (8) and (11)."""
+    """A recursion over the cells of a puzzle: Eqs. 7, 8 and 11."""
 
     def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
         super().__init__(config, shape, classes, core, nn.Embedding(classes, config.width), classes)
@@ -241,11 +238,11 @@ class CellNetwork(SequenceNetwork):
         return x_BQSD + self.config.feedback * answer_BSD[:, None]  # (11)
 
     def tokens(self, images: Tensor) -> Tensor:
-        """Equation (7)."""
+        """Return the tokens of the cells, Eq. 7, (B, N, D)."""
         return math.sqrt(self.config.width) * self.embed(images.long().flatten(1))
 
     def logits(self, z_BQSD: Tensor) -> Tensor:
-        """Equation (8), (B, N, V)."""
+        """Return the logits of each cell, Eq. 8, (B, N, V)."""
         return self.answer(z_BQSD[:, 0, self.config.prefix :])
 
 
@@ -256,7 +253,7 @@ def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
 
 
 def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential:
-    """Make so many layers on so many tokens."""
+    """Return `count` layers, Eq. L1 or L2, for sequences of `length` tokens."""
     if config.mixing == "mlp":
         return nn.Sequential(*(MixLayer(config, length) for _ in range(count)))
     rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
@@ -269,7 +266,7 @@ def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential
 
 
 class MixLayer(nn.Module):
-    """Equation (L2)."""
+    """The layer of TRM-MLP, Eq. L2."""
 
     def __init__(self, config: SequenceModel, length: int) -> None:
         super().__init__()
@@ -286,7 +283,7 @@ class MixLayer(nn.Module):
 
 
 class TransformerCore(SequenceCore):
-    """Equation (T1)."""
+    """A plain transformer in place of a recursion, Eq. T1."""
 
     def __init__(self, config: Transformer, length: int) -> None:
         super().__init__()

@@ -1,37 +1,38 @@
-"""Encoder-decoder captioners over the places of an image and its words, baselines of 003: a plain
-transformer, and R2Gen.
+"""Encoder-decoder captioners over image positions and words: a plain transformer and R2Gen.
 
-Both have words with their places, and attention to the places of the image; E is the width of a head.
+They are baselines of MicarVLMoE. Both embed words with their positions and attend to the image's positions:
 
     x_t = dropout(sqrt(D) E[token t] + p_t)                                                               (1)
     p_t,2i = sin(t / 10,000^(2i/D)),  p_t,2i+1 = cos(t / 10,000^(2i/D))         Vaswani et al. 2017, 3.5  (2)
-    See(x, y) = softmax(x W_q (y W_k)^T / sqrt(E)) y W_v W_o, by head           y: encoded places         (3)
+    See(x, y) = softmax(x W_q (y W_k)^T / sqrt(E)) y W_v W_o, by head           y: encoded positions      (3)
     FFN(x) = W_2 dropout(relu(W_1 x + b_1)) + b_2                                                         (4)
 
-The keys and values of (3) are the same for every word: they are computed once a caption.
+The keys and values of (3) are the same for every word, so they are computed once per caption.
 
-The plain transformer (Vaswani et al. 2017); dropout follows every Attn, See and FFN.
+The plain transformer (Vaswani et al. 2017); dropout follows every Attn, See and FFN:
 
-    y_p = dropout(W_v V_p + b_v + p_p)                        V_p: features of place p; p: sinusoids  (V1)
-    encoder layer: y <- LN(y + Attn(y)),  y <- LN(y + FFN(y))                                         (V2)
-    decoder layer: x <- LN(x + CausalAttn(x)),  x <- LN(x + See(x, y)),  x <- LN(x + FFN(x))          (V3)
-    logits_t = W_o x_t + b_o                                  what comes after tokens 0 to t          (V4)
+    y_p = dropout(W_v V_p + b_v + p_p)             V_p: features of position p; p_p as in (2)             (V1)
+    encoder layer: y <- LN(y + Attn(y)),  y <- LN(y + FFN(y))                                             (V2)
+    decoder layer: x <- LN(x + CausalAttn(x)),  x <- LN(x + See(x, y)),  x <- LN(x + FFN(x))              (V3)
+    logits_t = W_o x_t + b_o                       for the token after tokens 0 to t                      (V4)
 
-R2Gen (Chen et al. 2020): a decoder that is normalised by a memory of the words so far.
+R2Gen (Chen et al. 2020), whose decoder is normalised by a memory of the words so far:
 
-    y_p = dropout(relu(W_v V_p + b_v))                                 V_p: features of place p           (R1)
+    y_p = dropout(relu(W_v V_p + b_v))             V_p: features of position p                            (R1)
     encoder layer: y <- y + Attn(LN(y)),  y <- y + FFN(LN(y));         y <- LN(y) at the end              (R2)
-    A = M + Attn(M; [M; x_t]),  A <- A + relu(W_2 relu(W_1 A + b_1) + b_2)      M: the memory before word x_t         (R3)
+    A = M + Attn(M; [M; x_t]),  A <- A + relu(W_2 relu(W_1 A + b_1) + b_2)                                (R3)
     [I; F] = W x_t + b + U tanh(M) + b'                                                                   (R4)
-    M <- sigmoid(I) tanh(A) + sigmoid(F) M                             each of the S rows; M = [identity, 0] at first (R5)
-    MCLN(x_t) = (g + G(m_t)) (x_t - mean) / deviation + b + B(m_t)     m_t: the rows of M after x_t, one by one       (R6)
+    M <- sigmoid(I) tanh(A) + sigmoid(F) M         for each of the S rows                                 (R5)
+    MCLN(x_t) = (g + G(m_t)) (x_t - mean) / deviation + b + B(m_t)                                        (R6)
     decoder layer: x <- x + CausalAttn(MCLN(x)),  x <- x + See(MCLN(x), y),  x <- x + FFN(MCLN(x))        (R7)
-    logits_t = W_o LN(x_t) + b_o                                       what comes after tokens 0 to t     (R8)
+    logits_t = W_o LN(x_t) + b_o                   for the token after tokens 0 to t                      (R8)
 
-G and B are networks S D -> D -> D with a relu. Dropout follows every Attn, See and FFN of (R2) and (R7). The
-published code divides by the deviation + 1e-6, with D - 1 under it; LN here is torch's.
+M of (R3) is the memory before word x_t; at first M = [identity, 0]. m_t of (R6) is the concatenation of the
+rows of M after x_t. G and B are networks S D -> D -> D with a relu. Dropout follows every Attn, See and FFN
+of (R2) and (R7). The published code divides by the deviation + 1e-6 with D - 1 degrees of freedom; LN here is
+torch's.
 
-Shapes: B captions, T tokens, P places, S slots, D width, H heads, E width of a head, M hidden width, V
+Shapes: B captions, T tokens, P positions, S slots, D width, H heads, E width of a head, M hidden width, V
 vocabulary.
 """
 
@@ -48,11 +49,11 @@ from recstudy.models.networks.caption import Cache, PlainCaptioner, VisionProjec
 from recstudy.models.networks.contract import VisionEncoder
 from recstudy.models.networks.layers import Attention, Past, TransformerLayer, by_head
 
-FUSED = {"qkv": 3, "kv": 2}  # matrices that stand in one
+FUSED = {"qkv": 3, "kv": 2}  # name of a linear layer -> number of matrices that it concatenates
 
 
 class WordEmbedding(nn.Module):
-    """Equation (1)."""
+    """The embedding of words with their positions, Eq. 1."""
 
     places: Tensor  # (LONGEST, D)
 
@@ -63,14 +64,14 @@ class WordEmbedding(nn.Module):
         self.register_buffer("places", sinusoids(LONGEST, width), persistent=False)
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Return tokens (B, T) of a caption from its place `first` on -> (B, T, D)."""
+        """Embed tokens (B, T) as (B, T, D); the first token has the position `first`."""
         words_BTD = self.embed(tokens)
         places_TD = self.places[first : first + tokens.shape[1]].to(words_BTD.dtype)
         return self.dropout(math.sqrt(words_BTD.shape[-1]) * words_BTD + places_TD)
 
 
 class See(nn.Module):
-    """Equation (3), with biases."""
+    """Cross-attention to the image, Eq. 3, with biases."""
 
     def __init__(self, config: EncoderDecoderModel) -> None:
         super().__init__()
@@ -83,7 +84,7 @@ class See(nn.Module):
         )
 
     def keys_values(self, y_BPD: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of the image, (B, H, P, E) each."""
+        """Return the keys and values of the image, each (B, H, P, E)."""
         k_BHPE, v_BHPE = (by_head(part, self.heads) for part in self.kv(y_BPD).chunk(2, dim=-1))
         return k_BHPE, v_BHPE
 
@@ -96,13 +97,13 @@ class See(nn.Module):
 
 
 def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
-    """Return the keys and values of the image in every layer, one after the other."""
-    seeing = (module for module in decoder.modules() if isinstance(module, See))
-    return tuple(chain.from_iterable(see.keys_values(y_BPD) for see in seeing))
+    """Return the image's keys and values of every decoder layer, in order."""
+    layers = (module for module in decoder.modules() if isinstance(module, See))
+    return tuple(chain.from_iterable(layer.keys_values(y_BPD) for layer in layers))
 
 
 def feed_forward(config: EncoderDecoderModel) -> nn.Sequential:
-    """Equation (4)."""
+    """Return a feed-forward network, Eq. 4."""
     expand, contract = nn.Linear(config.width, config.ffn_width), nn.Linear(config.ffn_width, config.width)
     return nn.Sequential(expand, nn.ReLU(), nn.Dropout(config.dropout), contract)
 
@@ -113,7 +114,7 @@ def encoder_layer(config: EncoderDecoderModel, norm: Literal["pre", "post"]) -> 
 
 
 def sinusoids(places: int, width: int) -> Tensor:
-    """Equation (2), (places, D)."""
+    """Return the sinusoidal position embeddings, Eq. 2, (places, D)."""
     rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
     angles = torch.outer(torch.arange(places, dtype=torch.float32), rates)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
@@ -121,17 +122,18 @@ def sinusoids(places: int, width: int) -> Tensor:
 
 @torch.no_grad()
 def xavier(network: nn.Module) -> None:
-    """Draw Xavier-uniform numbers in every matrix of a network but those of its vision encoder."""
+    """Initialise every matrix of a network with Xavier-uniform numbers, except in its vision encoder."""
     encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
-    seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
+    encoder_ids = {id(weight) for encoder in encoders for weight in encoder.parameters()}
     for name, weight in network.named_parameters():
-        if weight.dim() == 2 and id(weight) not in seeing:
+        if weight.dim() == 2 and id(weight) not in encoder_ids:
+            # Each of several matrices in one weight has its own bounds.
             for part in weight.chunk(FUSED.get(name.split(".")[-2], 1)):
                 nn.init.xavier_uniform_(part)
 
 
 class DecoderLayer(nn.Module):
-    """Equation (V3)."""
+    """A decoder layer of the plain transformer, Eq. V3."""
 
     def __init__(self, config: CaptionTransformer) -> None:
         super().__init__()
@@ -140,14 +142,14 @@ class DecoderLayer(nn.Module):
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(config.width) for _ in range(3))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTD: Tensor, seen: Cache, past: Past) -> Tensor:
+    def forward(self, x_BTD: Tensor, image: Cache, past: Past) -> Tensor:
         x_BTD = self.norm1(x_BTD + self.dropout(self.attention(x_BTD, past=past)))
-        x_BTD = self.norm2(x_BTD + self.dropout(self.see(x_BTD, *seen)))
+        x_BTD = self.norm2(x_BTD + self.dropout(self.see(x_BTD, *image)))
         return self.norm3(x_BTD + self.dropout(self.ffn(x_BTD)))
 
 
 class CaptionTransformerNetwork(PlainCaptioner):
-    """Equations (V1)-(V4)."""
+    """The plain transformer, Eqs. V1 to V4."""
 
     places: Tensor  # (P, D)
 
@@ -163,21 +165,22 @@ class CaptionTransformerNetwork(PlainCaptioner):
         xavier(self)
 
     def begin(self, images: Tensor) -> Cache:
-        """Return keys and values of the image in every decoder layer."""
+        """Return the image's keys and values of every decoder layer."""
         e_BPD = self.eyes(images)
         y_BPD = self.encoder(self.dropout(e_BPD + self.places.to(e_BPD.dtype)))  # (V1)-(V2)
         return keys_values(self.decoder, y_BPD)
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        seen, past = cache[: 2 * len(self.decoder)], Past(cache[2 * len(self.decoder) :])
+        size = 2 * len(self.decoder)  # the image's keys and values of each layer
+        image, past = cache[:size], Past(cache[size:])
         x_BTD = self.words(tokens, past.length)
         for index, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, seen[2 * index : 2 * index + 2], past)  # (V3)
-        return x_BTD, (*seen, *past.new_cache)
+            x_BTD = layer(x_BTD, image[2 * index : 2 * index + 2], past)  # (V3)
+        return x_BTD, (*image, *past.new_cache)
 
 
 class RelationalMemory(nn.Module):
-    """Equations (R3)-(R5)."""
+    """R2Gen's relational memory, Eqs. R3 to R5."""
 
     def __init__(self, config: R2Gen) -> None:
         super().__init__()
@@ -189,13 +192,13 @@ class RelationalMemory(nn.Module):
         self.of_memory = nn.Linear(width, 2 * width)  # U
 
     def start(self, like: Tensor) -> Tensor:
-        """Return (B, S, D), where row i begins with 1 at place i."""
+        """Return the initial memory (B, S, D), whose rows begin with an identity matrix."""
         rows_SD = torch.eye(self.slots, self.width, device=like.device, dtype=like.dtype)
         return rows_SD.expand(len(like), -1, -1)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # no graph of every token
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # a graph would repeat the loop for every token
     def forward(self, x_BTD: Tensor, m_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """Return m_t (B, T, S D) after each word, and the memory after the last."""
+        """Return m_t (B, T, S D) after each word, and the memory (B, S, D) after the last word."""
         memories = []
         for x_BD in x_BTD.unbind(1):
             m_BSD = self.update(x_BD, m_BSD)
@@ -203,18 +206,16 @@ class RelationalMemory(nn.Module):
         return torch.stack(memories, 1), m_BSD
 
     def update(self, x_BD: Tensor, m_BSD: Tensor) -> Tensor:
-        """Return the memory after one word."""
+        """Return the memory after one word, Eqs. R3 to R5."""
         a_BSD = m_BSD + self.see(m_BSD, *self.see.keys_values(torch.cat([m_BSD, x_BD[:, None]], dim=1)))
         a_BSD = a_BSD + self.mlp(a_BSD)  # (R3)
-        # (R4)
-        take_BSD, keep_BSD = (
-            (self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())).sigmoid().chunk(2, dim=-1)
-        )
-        return take_BSD * a_BSD.tanh() + keep_BSD * m_BSD  # (R5)
+        gates = self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())  # (R4)
+        input_BSD, forget_BSD = gates.sigmoid().chunk(2, dim=-1)
+        return input_BSD * a_BSD.tanh() + forget_BSD * m_BSD  # (R5)
 
 
 class MemoryNorm(nn.Module):
-    """Equation (R6)."""
+    """R2Gen's memory-conditioned layer norm, Eq. R6."""
 
     def __init__(self, config: R2Gen) -> None:
         super().__init__()
@@ -233,7 +234,7 @@ class MemoryNorm(nn.Module):
 
 
 class MemoryDecoderLayer(nn.Module):
-    """Equation (R7)."""
+    """A decoder layer of R2Gen, Eq. R7."""
 
     def __init__(self, config: R2Gen) -> None:
         super().__init__()
@@ -242,14 +243,14 @@ class MemoryDecoderLayer(nn.Module):
         self.norm1, self.norm2, self.norm3 = (MemoryNorm(config) for _ in range(3))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTD: Tensor, m_BTM: Tensor, seen: Cache, past: Past) -> Tensor:
+    def forward(self, x_BTD: Tensor, m_BTM: Tensor, image: Cache, past: Past) -> Tensor:
         x_BTD = x_BTD + self.dropout(self.attention(self.norm1(x_BTD, m_BTM), past=past))
-        x_BTD = x_BTD + self.dropout(self.see(self.norm2(x_BTD, m_BTM), *seen))
+        x_BTD = x_BTD + self.dropout(self.see(self.norm2(x_BTD, m_BTM), *image))
         return x_BTD + self.dropout(self.ffn(self.norm3(x_BTD, m_BTM)))
 
 
 class R2GenNetwork(PlainCaptioner):
-    """Equations (R1)-(R8)."""
+    """R2Gen, Eqs. R1 to R8."""
 
     def __init__(self, config: R2Gen, classes: int) -> None:
         super().__init__()
@@ -265,15 +266,16 @@ class R2GenNetwork(PlainCaptioner):
         xavier(self)
 
     def begin(self, images: Tensor) -> Cache:
-        """Return the first memory, then keys and values of the image in every decoder layer."""
+        """Return the initial memory, then the image's keys and values of every decoder layer."""
         y_BPD = self.encoder(self.image_dropout(F.relu(self.eyes(images))))  # (R1)-(R2)
         return self.memory.start(y_BPD), *keys_values(self.decoder, y_BPD)
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         m_BSD, *rest = cache
-        seen, past = rest[: 2 * len(self.decoder)], Past(tuple(rest[2 * len(self.decoder) :]))
+        size = 2 * len(self.decoder)  # the image's keys and values of each layer
+        image, past = rest[:size], Past(tuple(rest[size:]))
         x_BTD = self.words(tokens, past.length)
         m_BTM, m_BSD = self.memory(x_BTD, m_BSD)
         for index, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, m_BTM, (seen[2 * index], seen[2 * index + 1]), past)  # (R7)
-        return x_BTD, (m_BSD, *seen, *past.new_cache)
+            x_BTD = layer(x_BTD, m_BTM, (image[2 * index], image[2 * index + 1]), past)  # (R7)
+        return x_BTD, (m_BSD, *image, *past.new_cache)

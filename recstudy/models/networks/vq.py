@@ -1,18 +1,18 @@
-"""A 1-D image tokenizer in TiTok's shape: a few latent queries read the image and become ids of a codebook.
+"""A 1-D image tokenizer with TiTok's architecture: latent queries read the image and become codebook ids.
 
     s = LN([c + P_0; patches W + b + P; q + P_q])           class token, patches and K queries        (1)
-    z = W_z LN(layers(s)_queries) + b_z,   z <- z / |z|     where codes are normalised                (2)
+    z = W_z LN(layers(s)_queries) + b_z,   z <- z / |z|     if codes are normalised                   (2)
     id = arg min_j |z - e_j|^2                              on the unit sphere: the nearest by cosine (3)
     r = z + sg(e_id - z)                                    straight-through; sg stops the gradient   (4)
     image = patches of W_d LN(layers(LN([m + P_d; W_r r + b_r + P_r]))) + b_d, its first N tokens     (5)
     L = MSE + w MSE of the differences of neighbouring pixels + |sg(z) - e|^2 + beta |z - sg(e)|^2    (6)
 
-m is one mask token for every patch. A code that has not been used for long starts again at a latent of the
+m is one mask token for every patch. A code that was not used for a long time is reset to a latent of the
 batch (7).
 
-A trained tokenizer is kept as one safetensors file, with what it is and what it was trained on in the header:
-`recstudy` there is JSON: the format, the config, the facts of the training, the data set, and the tokenizer's
-hash, which is that of its config and weights and stands in the record of every run that uses it.
+A trained tokenizer is saved as one safetensors file. The entry `recstudy` of its header is JSON with the
+format, the config, facts about the training, the data set, and the tokenizer's hash. The hash is that of the
+config and the weights, and is recorded with every run that uses the tokenizer.
 
 Shapes: B images, N patches, K latents, D width, E dimensions of a code, V codes.
 """
@@ -35,24 +35,24 @@ from recstudy.models.networks.layers import ClipLayer, PatchEmbedding, init_as_c
 from recstudy.programs.settings import canonical, configure
 from recstudy.records.files import Json, write_whole
 
-DEAD = 0.1  # of the even share 1/V: a code used less is dead
-# the share of a code that starts again: with a decay of 0.99 it is dead 69 batches later, if unused
+DEAD = 0.1  # a code is dead if it is used less than this fraction of the even share 1/V
+# The usage of a code after a reset: unused, it is dead again 69 batches later with a decay of 0.99.
 NEW = 2 * DEAD
 FORMAT = "vq-1"
 KEY = "recstudy"
 
 
 class Codes(NamedTuple):
-    """What the quantiser makes of latents."""
+    """The output of the quantiser."""
 
     ids: Tensor  # (B, K)
-    straight: Tensor  # (B, K, E): the codes, with the latents' gradient
-    latents: Tensor  # (B, K, E), normalised where codes are
-    nearest: Tensor  # (B, K, E): the codes, with the codebook's gradient
+    straight: Tensor  # (B, K, E): the codes, with the gradient of the latents
+    latents: Tensor  # (B, K, E), normalised if the codes are
+    nearest: Tensor  # (B, K, E): the codes, with the gradient of the codebook
 
 
 class Encoder(nn.Module):
-    """Equations (1)-(2) without the normalisation."""
+    """The encoder, Eqs. 1 and 2 without the normalisation."""
 
     def __init__(self, config: VQ) -> None:
         super().__init__()
@@ -70,24 +70,23 @@ class Encoder(nn.Module):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw CLIP's weights, and patches of unit size with mid-grey at 0: else all images begin and stay at
-        the same codes.
-        """
+        """Initialise the layers as CLIP does, and the patches with unit variance and mid-grey at 0."""
+        # With other patches, all images start and stay at the same codes.
         init_as_clip(self.layers)
         patch = self.embed.project
-        # for pixels of deviation 1/4
+        # Unit variance for pixels with a standard deviation of 1/4.
         nn.init.normal_(patch.weight, std=4 / math.sqrt(patch.weight[0].numel()))
         assert patch.bias is not None
         patch.bias.data = -patch.weight.data.sum((1, 2, 3)) / 2
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return latents (B, K, E) of images (B, 3, size, size) from 0 to 1."""
+        """Return the latents (B, K, E) of images (B, 3, size, size) with values from 0 to 1."""
         t_BND = self.embed(images)
         image_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.places
         queries_BKD = (self.queries + self.query_places).expand(len(images), -1, -1)
         s_BSD = self.norm_in(torch.cat([image_BSD, queries_BKD], dim=1))  # (1)
         latents_BKD = self.norm_out(self.layers(s_BSD)[:, -self.config.codes :])
-        if self.config.legacy:
+        if self.config.legacy:  # TiTok-S-128 reshapes (K, D) to (D, K) without a transpose
             latents_BKD = latents_BKD.reshape(len(images), self.config.width, self.config.codes).transpose(
                 1, 2
             )
@@ -95,7 +94,7 @@ class Encoder(nn.Module):
 
 
 class Quantiser(nn.Module):
-    """Equations (2)-(4), and how often each code is used."""
+    """The quantiser, Eqs. 2 to 4, with the usage of each code."""
 
     usage: Tensor  # (V,) moving average of each code's share
 
@@ -103,12 +102,12 @@ class Quantiser(nn.Module):
         super().__init__()
         self.config = config
         self.codebook = nn.Parameter(F.normalize(torch.randn(config.codebook, config.token_size), dim=-1))
-        # At 0, so that after the first batch all but its most used codes start at its latents.
+        # 0, so that after the first batch all codes except its most used ones are reset to its latents (7).
         self.register_buffer("usage", torch.zeros(config.codebook), persistent=False)
 
     def forward(self, latents_BKE: Tensor) -> Codes:
         z_BKE, codebook_VE = self._scaled(latents_BKE.float()), self._scaled(self.codebook)
-        # but for |z|^2, the same for all codes
+        # |z - e|^2 without |z|^2, which is the same for all codes.
         distances_BKV = codebook_VE.square().sum(-1) - 2 * z_BKE @ codebook_VE.T
         ids_BK = distances_BKV.argmin(-1)  # (3)
         codes_BKE = codebook_VE[ids_BK]
@@ -119,7 +118,15 @@ class Quantiser(nn.Module):
 
     @torch.no_grad()
     def count_and_restart(self, codes: Codes, generator: torch.Generator) -> int:
-        """Average the usage in, and (7): dead codes start again at latents of the batch. How many did."""
+        """Update the usage of the codes, and reset dead codes to latents of the batch (7).
+
+        Args:
+            codes: The codes of a batch.
+            generator: The random generator that chooses the latents.
+
+        Returns:
+            The number of codes that were reset.
+        """
         ids, latents_XE = codes.ids.flatten(), codes.latents.flatten(0, 1)
         share = torch.bincount(ids, minlength=len(self.usage)) / len(ids)
         self.usage.lerp_(share, 1 - self.config.usage_decay)
@@ -131,7 +138,7 @@ class Quantiser(nn.Module):
 
 
 class ImageTokenizer(nn.Module):
-    """Images to ids: all that FuseLIP needs of a tokenizer."""
+    """The part of the tokenizer that FuseLIP needs: images to ids."""
 
     def __init__(self, config: VQ) -> None:
         super().__init__()
@@ -143,7 +150,7 @@ class ImageTokenizer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Equation (5)."""
+    """The decoder, Eq. 5."""
 
     def __init__(self, config: VQ) -> None:
         super().__init__()
@@ -160,7 +167,7 @@ class Decoder(nn.Module):
         init_as_clip(self.layers)
 
     def forward(self, codes_BKE: Tensor) -> Tensor:
-        """Return images (B, 3, size, size), about from 0 to 1."""
+        """Return images (B, 3, size, size) with values of about 0 to 1."""
         patches_BND = (self.mask_token + self.places).expand(len(codes_BKE), -1, -1)
         s_BSD = self.norm_in(torch.cat([patches_BND, self.embed(codes_BKE) + self.code_places], dim=1))
         read_BND = self.norm_out(self.layers(s_BSD)[:, : self.config.patches])
@@ -169,7 +176,7 @@ class Decoder(nn.Module):
 
 
 class VQNetwork(nn.Module):
-    """Tokenizer and decoder: what is trained together."""
+    """The tokenizer and the decoder, which are trained together."""
 
     def __init__(self, config: VQ) -> None:
         super().__init__()
@@ -177,13 +184,13 @@ class VQNetwork(nn.Module):
         self.tokenizer, self.decoder = ImageTokenizer(config), Decoder(config)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Codes]:
-        """Return the images again (B, 3, size, size), and their codes."""
+        """Return the reconstructed images (B, 3, size, size), and the codes."""
         codes = self.tokenizer(images)
         return self.decoder(codes.straight), codes
 
 
 def vq_loss(reconstruction: Tensor, images: Tensor, codes: Codes, config: VQ) -> Tensor:
-    """Equation (6), a number; images from 0 to 1."""
+    """Return the loss, Eq. 6, a scalar, for images with values from 0 to 1."""
     error = reconstruction - images
     edges = error.diff(dim=-1).square().mean() + error.diff(dim=-2).square().mean()
     pull = F.mse_loss(codes.nearest, codes.latents.detach())
@@ -192,7 +199,7 @@ def vq_loss(reconstruction: Tensor, images: Tensor, codes: Codes, config: VQ) ->
 
 
 def unit(images: Tensor) -> Tensor:
-    """Return 8-bit pixels as numbers from 0 to 1; others as they are."""
+    """Scale 8-bit pixels to values from 0 to 1; return other images unchanged."""
     return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
@@ -201,7 +208,17 @@ def random_parameter(tokens: int, width: int) -> nn.Parameter:
 
 
 def save_tokenizer(network: VQNetwork, facts: Json, trained_on: str, path: Path) -> Json:
-    """Write the file and give its header. `trained_on` is the data set's title. Raises StorageError."""
+    """Write a trained tokenizer to a file and return the header's entry `recstudy`.
+
+    Args:
+        network: The tokenizer and its decoder.
+        facts: Facts about the training.
+        trained_on: The title of the data set.
+        path: The file.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     header: Json = {
         "format": FORMAT,
@@ -216,10 +233,13 @@ def save_tokenizer(network: VQNetwork, facts: Json, trained_on: str, path: Path)
 
 
 def load_tokenizer(path: Path) -> tuple[VQNetwork, Json]:
-    """Load the network and the header.
+    """Load a tokenizer from a file.
+
+    Returns:
+        The network, and the header's entry `recstudy`.
 
     Raises:
-        DataError: no such file, not a tokenizer's, or damaged.
+        DataError: The file is missing or damaged, or is not a tokenizer.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -228,11 +248,13 @@ def load_tokenizer(path: Path) -> tuple[VQNetwork, Json]:
     except (OSError, SafetensorError, ValueError) as error:
         raise DataError(f"{path} is damaged or missing ({error}). Train the tokenizer again.") from None
     if header.get("format") != FORMAT:
-        raise DataError(f"{path} holds no image tokenizer of this version ({FORMAT}).")
+        raise DataError(
+            f"{path} is not an image tokenizer of this version ({FORMAT}). Train the tokenizer again."
+        )
     config = configure(VQ, header["config"], "tokenizer")
     if tokenizer_hash(config, weights) != header["hash"]:
         raise DataError(
-            f"{path} is damaged: its weights are not those its header names. Train the tokenizer again."
+            f"{path} is damaged: its weights do not match the hash in its header. Train the tokenizer again."
         )
     network = VQNetwork(config)
     network.load_state_dict(weights)
@@ -240,7 +262,7 @@ def load_tokenizer(path: Path) -> tuple[VQNetwork, Json]:
 
 
 def tokenizer_hash(config: VQ, weights: dict[str, Tensor]) -> str:
-    """Return 20 hex digits over the config and every weight."""
+    """Return 20 hex digits of the sha256 of the config and all weights."""
     digest = hashlib.sha256(canonical(config.model_dump(mode="json")).encode())
     for name in sorted(weights):
         digest.update(name.encode())
