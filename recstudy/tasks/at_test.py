@@ -51,13 +51,16 @@ def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, 
     size = worker_batch_size(config)
     solved: dict[str, list[Tensor]] = {}
     for number, batch in enumerate(batches.evaluation_batches(size)):
-        rows = batches.rows[number * size :][: len(batch.images)].numpy()
-        scores = chain(
-            score_trajectories(network, batch, config, number), score_votes(network, batch, config, rows)
-        )
-        for name, solved_B in scores:
+        first = number * size
+        rows = batches.rows[first : first + len(batch.images)].numpy()
+        trajectories = score_trajectories(network, batch, config, number)
+        votes = score_votes(network, batch, config, rows)
+        for name, solved_B in chain(trajectories, votes):
             solved.setdefault(name, []).append(solved_B)
-    return {name: 100 * in_float64(torch.cat(parts)).mean().item() for name, parts in solved.items()}
+    shares = {}
+    for name, parts in solved.items():
+        shares[name] = 100 * in_float64(torch.cat(parts)).mean().item()
+    return shares
 
 
 def sample_puzzles(batches: Batches, config: AtTest) -> Batches:
@@ -106,8 +109,9 @@ def score_votes(
     answers, sure = [], []
     for turn in range(count):
         # The symmetries depend on the run's seed and the puzzle's row only, not on the batch.
-        draws = torch.from_numpy(numbers(config.seed, rows, np.full(len(rows), turn), config.data.draws))
-        turned, _ = config.data.apply_symmetry(puzzles, puzzles, draws) if turn else (puzzles, puzzles)
+        turns = np.full(len(rows), turn)
+        draws = torch.from_numpy(numbers(config.seed, rows, turns, config.data.draws))
+        turned = config.data.apply_symmetry(puzzles, puzzles, draws)[0] if turn else puzzles
         images = turned.to(batch.images.dtype).view_as(batch.images)
         cells, halt = think(network, images, batch, config)
         answers.append(config.data.undo_symmetry(cells, draws) if turn else cells)

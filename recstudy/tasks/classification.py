@@ -61,8 +61,10 @@ class Classification(Task):
         """Return `mistakes.npz`: the first misclassified images with their labels and predictions."""
         import numpy as np
 
-        mistakes = (answers.predicted != answers.labels).nonzero()[0][:MISTAKES]
-        rows, names = split.rows[mistakes], [*answers.class_names]
+        is_wrong = answers.predicted != answers.labels
+        mistakes = is_wrong.nonzero()[0][:MISTAKES]
+        rows = split.rows[mistakes]
+        names = [*answers.class_names]
         # Tokens of a vocabulary that is larger than the classes have no class name.
         names += [f"token {token}" for token in range(len(names), answers.logits.shape[1])]
         arrays: dict[str, Any] = {
@@ -74,7 +76,8 @@ class Classification(Task):
         if images.dtype != np.uint8 and len(
             images
         ):  # for display, the lowest value is black, the highest white
-            images = (255 * (images - images.min()) / max(np.ptp(images), 1e-12)).astype(np.uint8)
+            value_range = max(np.ptp(images), 1e-12)
+            images = (255 * (images - images.min()) / value_range).astype(np.uint8)
         return {"mistakes.npz": {**arrays, "images": images, "names": np.array(names)}}
 
 
@@ -97,4 +100,5 @@ class Findings(Task):
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
         """Return whether the sign of the logit agrees with every known label, (B,)."""
-        return (((output.logits > 0) == (batch.labels == 1)) | (batch.labels == UNKNOWN)).all(-1)
+        agrees = (output.logits > 0) == (batch.labels == 1)
+        return (agrees | (batch.labels == UNKNOWN)).all(-1)

@@ -77,7 +77,8 @@ def _greedy(
         if has_ended.all():
             break
     if ignores_eos:  # move every EOS behind the words, because the words after it count too
-        tokens = tokens.gather(1, (tokens == special.eos).to(torch.int8).argsort(dim=1, stable=True))
+        order = (tokens == special.eos).to(torch.int8).argsort(dim=1, stable=True)
+        tokens = tokens.gather(1, order)
     return tokens
 
 
@@ -115,12 +116,18 @@ def _beam_search(
 def _grow_beams(beams: _Beams, logits: Tensor, special: Tokenizer, power: float) -> tuple[_Beams, Tensor]:
     """Return the best captions with one more word by (1), and the row of `logits` (B W, V) of each."""
     count, width, _ = beams.tokens.shape
-    logp_BWV = _writable(logits, special).float().log_softmax(-1).unflatten(0, (count, width))
+    logp = _writable(logits, special).float().log_softmax(-1)
+    logp_BWV = logp.unflatten(0, (count, width))
     totals_BWV = beams.scores[..., None] + _freeze_ended(logp_BWV, beams.has_ended, special)
     words_BW = beams.words + ~beams.has_ended
-    best_BW = (totals_BWV / words_BW[..., None] ** power).flatten(1).topk(width).indices
-    beam_BW, word_BW = best_BW // logp_BWV.shape[-1], best_BW % logp_BWV.shape[-1]
-    chosen = (torch.arange(count, device=logits.device)[:, None] * width + beam_BW).flatten()
+    # Equation (1): all beams of an image compete with all their next words.
+    normalised_BWV = totals_BWV / words_BW[..., None] ** power
+    best_BW = normalised_BWV.flatten(1).topk(width).indices
+    vocabulary = logp_BWV.shape[-1]
+    beam_BW = best_BW // vocabulary
+    word_BW = best_BW % vocabulary
+    first_rows_B = torch.arange(count, device=logits.device) * width
+    chosen = (first_rows_B[:, None] + beam_BW).flatten()
     tokens_BWT = beams.tokens.flatten(0, 1)[chosen].unflatten(0, (count, width))
     grown = _Beams(
         torch.cat([tokens_BWT, word_BW[..., None]], dim=2),
@@ -137,12 +144,12 @@ def _start_tokens(images: Tensor, special: Tokenizer) -> Tensor:
 
 def _writable(logits: Tensor, special: Tokenizer) -> Tensor:
     """Return the logits (N, V) without PAD and BOS."""
-    return logits.index_fill(1, torch.tensor([special.pad, special.bos], device=logits.device), -torch.inf)
+    unwritable = torch.tensor([special.pad, special.bos], device=logits.device)
+    return logits.index_fill(1, unwritable, -torch.inf)
 
 
 def _freeze_ended(logp_BWV: Tensor, ended_BW: Tensor, special: Tokenizer) -> Tensor:
     """Let finished beams continue with PAD only, with probability 1."""
-    only_pad_V = torch.full_like(logp_BWV[0, 0], -torch.inf).index_fill(
-        0, torch.tensor(special.pad, device=logp_BWV.device), 0
-    )
+    pad = torch.tensor(special.pad, device=logp_BWV.device)
+    only_pad_V = torch.full_like(logp_BWV[0, 0], -torch.inf).index_fill(0, pad, 0)
     return torch.where(ended_BW[..., None], only_pad_V, logp_BWV)

@@ -98,9 +98,8 @@ def rate_scores(
     weights = read_weights(models.weights)
     # Each distinct text goes through the models once.
     texts = list(dict.fromkeys(chain(hypotheses, *references)))
-    entities = dict(
-        zip(texts, embed_entities(find_entities(texts, models.entities), models.meanings), strict=True)
-    )
+    embedded_entities = embed_entities(find_entities(texts, models.entities), models.meanings)
+    entities = dict(zip(texts, embedded_entities, strict=True))
     scores = []
     for hypothesis, image_references in zip(hypotheses, references, strict=True):
         if image_references:
@@ -232,8 +231,7 @@ def _batches(texts: Sequence[str], tokenizer: Any, model: Any, length: int) -> I
     """Yield the token ids (B, T) and the model's output, one batch at a time."""
     for start in range(0, len(texts), BATCH):
         batch = list(texts[start : start + BATCH])
-        tokens = tokenizer(batch, max_length=length, padding=True, truncation=True, return_tensors="pt").to(
-            model.device
-        )
+        tokens = tokenizer(batch, max_length=length, padding=True, truncation=True, return_tensors="pt")
+        tokens = tokens.to(model.device)
         with torch.no_grad():
             yield tokens["input_ids"], model(**tokens)

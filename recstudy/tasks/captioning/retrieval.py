@@ -44,7 +44,8 @@ def selection_scores(task: "Task", network: Network, batches: Batches, data: Dat
     """Return the contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
     images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, task.config))
     assert isinstance(network, AlignerNetwork)
-    loss = siglip_loss(images_NW, texts_NW, network.encoder.log_scale.exp(), network.encoder.bias).item()
+    scale = network.encoder.log_scale.exp()
+    loss = siglip_loss(images_NW, texts_NW, scale, network.encoder.bias).item()
     return loss, recalls(images_NW, texts_NW, tokens)[1]
 
 
@@ -66,7 +67,8 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
 
 def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, float]:
     """Return recall@k in percent by k, the mean of both directions. Equal captions count as one."""
-    cosines_NN, same_NN = images_NW @ texts_NW.T, equal_captions(tokens)
+    cosines_NN = images_NW @ texts_NW.T
+    same_NN = equal_captions(tokens)
     recall_by_rank = {}
     for k in RANKS:
         shares = []
@@ -82,7 +84,10 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
 def contrast(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> float | None:
     """Return the mean cosine of matched minus mismatched pairs; None if all captions are equal."""
     mismatched = (images_NW @ texts_NW.T)[~equal_captions(tokens)]
-    return ((images_NW * texts_NW).sum(-1).mean() - mismatched.mean()).item() if len(mismatched) else None
+    if not len(mismatched):
+        return None
+    matched = (images_NW * texts_NW).sum(-1)
+    return (matched.mean() - mismatched.mean()).item()
 
 
 def equal_captions(tokens: Tensor) -> Tensor:
@@ -120,17 +125,22 @@ def findings(task: "Task", network: Network, test: Batches, train: Batches, data
     torch.manual_seed(draw(config.seed, "weights"))
     initial_network = build(config.model, config.data).to(images_NW.device)
     load_initial_weights(initial_network, config.model)
-    cosines = {"before": features(initial_network, test, config)[:2], "after": (images_NW, texts_NW)}
-    pair_cosines = {when: (left * right).sum(-1).tolist() for when, (left, right) in cosines.items()}
+    initial_images_NW, initial_texts_NW, _ = features(initial_network, test, config)
+    feature_pairs = {"before": (initial_images_NW, initial_texts_NW), "after": (images_NW, texts_NW)}
     metrics = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}
-    metrics |= {f"cosine_{when}": float(np.mean(values)) for when, values in pair_cosines.items()}
-    contrasts = {f"contrast_{when}": contrast(left, right, tokens) for when, (left, right) in cosines.items()}
-    metrics |= {name: value for name, value in contrasts.items() if value is not None}
+    cosines = {}
+    for when, (left, right) in feature_pairs.items():
+        cosines[when] = (left * right).sum(-1).tolist()
+        metrics[f"cosine_{when}"] = float(np.mean(cosines[when]))
+    for when, (left, right) in feature_pairs.items():
+        difference = contrast(left, right, tokens)
+        if difference is not None:
+            metrics[f"contrast_{when}"] = difference
     assert data.test.captions is not None
     rows = data.test.rows[:PAIRS]
     pairs = [
         {"row": int(row), "caption": data.test.captions[row][0], "before": first, "after": last}
-        for row, first, last in zip(rows, pair_cosines["before"], pair_cosines["after"], strict=False)
+        for row, first, last in zip(rows, cosines["before"], cosines["after"], strict=False)
     ]
     example_rows = rows[:EXAMPLES]
     files = {
