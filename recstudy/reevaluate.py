@@ -17,7 +17,7 @@ from typing import Literal
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import TASKS, Answers, measured
-from recstudy.metrics.kept import packed
+from recstudy.metrics.kept import pack_answers
 from recstudy.metrics.registry import check_computed, of_task
 from recstudy.opened import is_regular_file
 from recstudy.programs.base import load_program
@@ -121,11 +121,11 @@ def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: P
         else []
     )
     new, file = {}, b""
-    if names and saved_answers is not None and not saved_answers.cut:
+    if names and saved_answers is not None and not saved_answers.is_truncated:
         new = {name: _compute_metric(name, saved_answers.answers, "answers") for name in names}
     elif names:
         answers = answers_again(_config(folder.config), result, _weights(results, run_id), data)
-        file = b"" if saved_answers else packed(answers)[0]
+        file = b"" if saved_answers else pack_answers(answers)[0]
         new = {name: _compute_metric(name, answers, "weights") for name in names}
     if FLOOR in metrics:
         flipped = flips(_config(folder.config), result, _weights(results, run_id), data)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from recstudy.config import PAD, RunConfig
 from recstudy.contract.checks import hold, trained, training_of
 from recstudy.metrics import TASKS
-from recstudy.metrics.kept import packed, unpacked
+from recstudy.metrics.kept import pack_answers, unpack_answers
 from recstudy.metrics.registry import measured
 from recstudy.models.captioners import CaptionModel
 from recstudy.models.costs import cost
@@ -310,8 +310,8 @@ def answers_are_kept(config: RunConfig, folder: Path) -> None:
     )
     with TemporaryDirectory() as place:
         file = Path(place, "answers.npz")
-        file.write_bytes(packed(answers)[0])
-        scores, score = measured(unpacked(file).answers), training.task.score
+        file.write_bytes(pack_answers(answers)[0])
+        scores, score = measured(unpack_answers(file).answers), training.task.score
 
     why = scores.unavailable.get(score, "it is no metric of the task")
     hold(score in scores.values, f"its score {score!r} does not follow from the kept answers: {why}")

@@ -1,10 +1,10 @@
-"""What a run is judged by, and what it cost: one registry, to which recstudy's own metrics are added as a
-user's are.
+"""The metrics of runs, in one registry for recstudy's and the users' metrics.
 
-Importing this loads neither numpy, torch, pandas nor scikit-learn: what computes is imported when it does.
+Importing this package does not load numpy, torch, pandas or scikit-learn. Each metric imports them when it is
+computed, so that commands start quickly.
 """
 
-from recstudy.metrics import arc, classification, grids, quantities  # noqa: F401  each adds its own
+from recstudy.metrics import arc, classification, grids, quantities  # noqa: F401  registers the metrics
 from recstudy.metrics.answers import TASKS, UNKNOWN, Answers
 from recstudy.metrics.registry import Value, measured, metric
 from recstudy.programs.metric import METRICS, Metric, NotAvailable

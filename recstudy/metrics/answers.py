@@ -1,7 +1,7 @@
-"""What a run answered on a split, and what would have been right: all that a metric may look at. And the
-tasks by name.
+"""The answers of a run on a split with the correct answers, from which metrics are computed.
 
-Shapes: N images, K classes, S cells.
+`recstudy.tasks` makes `Answers`, and the functions in `METRICS` read them. The module also has `TASKS`, the
+registry of tasks. Shapes: N images, K classes, S cells.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,50 +20,58 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
-# Every task (`recstudy.tasks.Task`) by name. The registry stands here because configs, metrics and data ask
-# it what a task is.
+# Name -> task (`recstudy.tasks.Task`). The registry is here because configs, metrics and data need it, and
+# must not import the tasks themselves.
 TASKS: "Registry[type[Task]]" = Registry("task")
-UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
+UNKNOWN = -1  # missing label, in data with several labels per image
 
 
-def _none() -> Any:
-    import numpy as np  # 0.1 s, which no command needs to start
+def _empty_array() -> Any:
+    import numpy as np  # takes 0.1 s, so commands that do not need it start faster
 
     return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """One label an image, several of them, captions, the cells of a grid, or what another task keeps
-    (`kept`); what a task does not have is empty.
+    """The answers of a run on a split. The fields that a task does not use are empty.
 
-    `logits` are those of the network, or, where they were kept in half precision, logarithms of its
-    probabilities: the same up to a constant an image.
+    Args:
+        task: The task.
+        logits: Array (N, K) of logits. Answers that were saved in half precision have log probabilities,
+            which differ only by a constant per image.
+        labels: Array (N,) of classes; (N, K) of 1, 0 and `UNKNOWN` if an image has several labels; (N, S) of
+            tokens with 0 in cells that are not scored; or an array of the task's own.
+        class_names: The names of the K classes.
+        groups: Array (N,) with the patient of each image. None for data sets without patients.
+        rows: Array (N,) with the index of each image in the test split.
+        written: The N captions that the model wrote.
+        references: The captions of the data, one or more per image.
+        levels: Array (N,) with the difficulty of each image. None for data sets without levels.
+        cells: Array (N, S) of uint8 with the model's token in each cell of a grid.
+        lawful: Array (N,), 1 if an answer breaks no rule of its puzzle. None for puzzles without rules.
+        kept: Other arrays with N rows each, by the names of the task.
     """
 
     task: str
-    logits: "Floats" = field(default_factory=_none)  # (N, K)
-    # (N,); (N, K) of 1, 0 and `UNKNOWN` where there are several an image; (N, S) tokens, 0 where not asked;
-    # or the task's own.
-    labels: "npt.NDArray[Any]" = field(default_factory=_none)
+    logits: "Floats" = field(default_factory=_empty_array)
+    labels: "npt.NDArray[Any]" = field(default_factory=_empty_array)
     class_names: Sequence[str] = ()
-    groups: "Integers | None" = None  # (N,) the patient of each image; None for sets without patients
-    rows: "Integers" = field(default_factory=_none)  # (N,) which of the data set's test images these are
-    written: Sequence[str] = ()  # N captions of the model's own
-    references: Sequence[Sequence[str]] = ()  # those of the data, one or more an image
-    levels: "Integers | None" = None  # (N,) how hard each image is; None for sets without levels
-    # (N, S) uint8, the token that the model puts in each cell of a grid
-    cells: "npt.NDArray[Any]" = field(default_factory=_none)
-    # (N,) 1 where an answer breaks no rule of its puzzle; None for puzzles without rules
+    groups: "Integers | None" = None
+    rows: "Integers" = field(default_factory=_empty_array)
+    written: Sequence[str] = ()
+    references: Sequence[Sequence[str]] = ()
+    levels: "Integers | None" = None
+    cells: "npt.NDArray[Any]" = field(default_factory=_empty_array)
     lawful: "Integers | None" = None
-    kept: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)  # N rows each, by the task's names
+    kept: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.written) or len(self.labels)
 
     @cached_property
     def log_probabilities(self) -> "Floats":
-        """(N, K) of one label an image, in nats."""
+        """Array (N, K) of log probabilities in nats, for one label per image."""
         import numpy as np
 
         shifted = self.logits - self.logits.max(1, keepdims=True)
@@ -71,7 +79,7 @@ class Answers:
 
     @cached_property
     def probabilities(self) -> "Floats":
-        """(N, K): of each class; of each by itself where there are several labels an image."""
+        """Array (N, K) of class probabilities; independent ones if an image has several labels."""
         import numpy as np
 
         if self.task == "multilabel":
@@ -80,5 +88,5 @@ class Answers:
 
     @cached_property
     def predicted(self) -> "Integers":
-        """(N,) the most likely class."""
+        """Array (N,) with the most likely class."""
         return self.logits.argmax(1)

@@ -1,11 +1,12 @@
-"""ARC-AGI's score: two attempts at each test input, by a vote over the augmentations under which it was
-answered.
+"""The score of ARC-AGI: two attempts at each test input, chosen by a vote over its augmentations.
 
     crop    the largest rectangle from the upper left corner without PAD or EOS
-    undo    the augmentation, which the puzzle's name spells: TASK|||tTURN|||COLOURS, or TASK alone where there is none
-    vote    identical answers are counted; the most votes come first and, of equals, the highest mean sigmoid(q_halt)
+    undo    the augmentation in the puzzle's name, TASK|||tTURN|||COLOURS; TASK alone has no augmentation
+    vote    count identical answers; the answers with the most votes are the attempts, and of equal answers
+            those with the highest mean sigmoid(q_halt)
 
-As in the code of HRM and TRM, whose names of turns these are.
+The steps and the names of turns are those of the code of HRM and TRM. `recstudy.data.arc_agi` calls this
+module.
 
 Shapes: N answers, S cells of a canvas, side x side.
 """
@@ -27,56 +28,60 @@ if TYPE_CHECKING:
 
 COLOUR = 2  # colour c is token c + 2, after PAD and EOS
 ATTEMPTS = 2
-# Rows with columns exchanged, then rows mirrored, then columns: as it is, a quarter, a half, three quarters
-# to the left, columns mirrored, rows mirrored, and along both diagonals.
+# (transpose, flip the rows, flip the columns) of each turn: none, a quarter, a half and three quarters to the
+# left, columns mirrored, rows mirrored, and mirrored along both diagonals.
 TURNS = ((0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 0, 1), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1))
 
 
 class ArcGrid(NamedTuple):
-    """Colours, row by row: 900 bytes at most, of half a million answers."""
+    """The colours of a grid, row by row. Bytes save memory: there are half a million answers."""
 
     columns: int
     colours: bytes
 
     @property
     def rows(self) -> list[list[int]]:
-        return [
-            list(self.colours[at : at + self.columns])
-            for at in range(0, len(self.colours), self.columns or 1)
-        ]
+        starts = range(0, len(self.colours), self.columns or 1)
+        return [list(self.colours[start : start + self.columns]) for start in starts]
 
 
 class Augmented(NamedTuple):
     """A task under one augmentation."""
 
     task: str
-    turn: int = 0  # of `TURNS`
-    colours: tuple[int, ...] = tuple(range(10))  # what each becomes
+    turn: int = 0  # index in `TURNS`
+    colours: tuple[int, ...] = tuple(range(10))  # the new colour of each colour
 
     @property
     def name(self) -> str:
-        alone = self == Augmented(self.task)
-        return self.task if alone else f"{self.task}|||t{self.turn}|||{''.join(map(str, self.colours))}"
+        if self == Augmented(self.task):
+            return self.task
+        return f"{self.task}|||t{self.turn}|||{''.join(map(str, self.colours))}"
 
     def undone(self, tokens: "Tokens") -> ArcGrid:
-        """Return what a grid (H, W) of tokens was before."""
+        """Undo the augmentation of an array (H, W) of tokens."""
         import numpy as np
 
-        across, rows, columns = TURNS[self.turn]
-        turned = tokens[:: -1 if rows else 1, :: -1 if columns else 1]
-        before = np.argsort(self.colours).astype(np.uint8)[(turned.T if across else turned) - COLOUR]
-        return ArcGrid(before.shape[1], before.tobytes())
+        is_transposed, flips_rows, flips_columns = TURNS[self.turn]
+        turned = tokens[:: -1 if flips_rows else 1, :: -1 if flips_columns else 1]
+        upright = turned.T if is_transposed else turned
+        # argsort inverts the permutation of the colours
+        colours = np.argsort(self.colours).astype(np.uint8)[upright - COLOUR]
+        return ArcGrid(colours.shape[1], colours.tobytes())
 
 
 def augmented(name: str) -> Augmented:
-    """Return which augmentation of which task this is the name of."""
-    task, *spelled = name.split("|||")
-    return Augmented(task, int(spelled[0][1:]), tuple(map(int, spelled[1]))) if spelled else Augmented(task)
+    """Parse the name of an augmented task."""
+    task, *parts = name.split("|||")
+    if not parts:
+        return Augmented(task)
+    return Augmented(task, int(parts[0][1:]), tuple(map(int, parts[1])))
 
 
 def cropped(canvas: "Tokens") -> "Tokens":
-    """Return the largest rectangle of colours from the corner of a canvas (side, side); of equals the one
-    with fewer rows.
+    """Return the largest rectangle of colours at the upper left corner of a canvas (side, side).
+
+    Of equal rectangles it is the one with fewer rows.
     """
     import numpy as np
 
@@ -86,55 +91,77 @@ def cropped(canvas: "Tokens") -> "Tokens":
     return canvas[: rows + 1, : widths[rows]] if areas[rows] else canvas[:0, :0]
 
 
-Input = tuple[str, int]  # a task, and which of its test inputs
+Input = tuple[str, int]  # task and index of its test input
 
 
 class Ballot(NamedTuple):
-    """What was answered to one test input."""
+    """The answers to one test input.
+
+    Args:
+        right: The correct grid.
+        votes: Answer -> the confidence of each vote for it, from 0 to 1.
+    """
 
     right: ArcGrid
-    votes: dict[ArcGrid, list[float]]  # how sure each voter for an answer is, from 0 to 1
+    votes: dict[ArcGrid, list[float]]
 
     @property
     def ranked(self) -> list[ArcGrid]:
-        """By votes, then by how sure they are on average; of equals the one that came first."""
-        return sorted(
-            self.votes, key=lambda grid: (len(own := self.votes[grid]), sum(own) / len(own)), reverse=True
-        )
+        """The answers by number of votes, then by mean confidence, then in order of arrival."""
+
+        def rank(grid: ArcGrid) -> tuple[int, float]:
+            confidences = self.votes[grid]
+            return len(confidences), sum(confidences) / len(confidences)
+
+        return sorted(self.votes, key=rank, reverse=True)
 
 
 def ballots(answers: "Answers", halt: "Floats", ids: "Integers", names: Sequence[str]) -> dict[Input, Ballot]:
-    """Return the answers by test input; those of one puzzle are to its task's test inputs, in their order."""
+    """Collect the answers by test input.
+
+    Args:
+        answers: Cells and labels, arrays (N, S). The answers of one puzzle are in the order of the test
+            inputs of its task.
+        halt: Array (N,) of halting logits.
+        ids: Array (N,) with the puzzle of each answer.
+        names: The name of each puzzle.
+    """
     import numpy as np
 
     side = round(answers.cells.shape[1] ** 0.5)
-    seen: dict[int, int] = {}
-    found: dict[Input, Ballot] = {}
-    for row, (puzzle, sure) in enumerate(zip(ids.tolist(), (1 / (1 + np.exp(-halt))).tolist(), strict=True)):
-        own = augmented(names[puzzle])
-        place = own.task, seen.setdefault(puzzle, 0)
-        seen[puzzle] += 1
-        if place not in found:
-            found[place] = Ballot(own.undone(cropped(answers.labels[row].reshape(side, side))), {})
-        answer = own.undone(cropped(answers.cells[row].reshape(side, side)))
-        found[place].votes.setdefault(answer, []).append(sure)
-    return found
+    answered: dict[int, int] = {}
+    ballots_by_input: dict[Input, Ballot] = {}
+    confidences = (1 / (1 + np.exp(-halt))).tolist()
+    for row, (puzzle, confidence) in enumerate(zip(ids.tolist(), confidences, strict=True)):
+        augmentation = augmented(names[puzzle])
+        test_input = augmentation.task, answered.setdefault(puzzle, 0)
+        answered[puzzle] += 1
+        if test_input not in ballots_by_input:
+            right = augmentation.undone(cropped(answers.labels[row].reshape(side, side)))
+            ballots_by_input[test_input] = Ballot(right, {})
+        answer = augmentation.undone(cropped(answers.cells[row].reshape(side, side)))
+        ballots_by_input[test_input].votes.setdefault(answer, []).append(confidence)
+    return ballots_by_input
 
 
-def pass_at(count: int, found: dict[Input, Ballot]) -> float:
-    """Percent of tasks, each of which counts by the share of its test inputs that one of so many attempts
-    solves.
+def pass_at(count: int, ballots_by_input: dict[Input, Ballot]) -> float:
+    """Return the percentage of tasks that are solved by one of the first `count` attempts.
+
+    A task counts by the share of its test inputs that are solved.
     """
     by_task: dict[str, list[bool]] = {}
-    for (task, _), ballot in found.items():
+    for (task, _), ballot in ballots_by_input.items():
         by_task.setdefault(task, []).append(ballot.right in ballot.ranked[:count])
     return 100 * sum(sum(hits) / len(hits) for hits in by_task.values()) / len(by_task)
 
 
-def submission(found: dict[Input, Ballot]) -> dict[str, Any]:
-    """Return it as Kaggle has it: two attempts at each test input, one 0 where nothing was answered."""
+def submission(ballots_by_input: dict[Input, Ballot]) -> dict[str, Any]:
+    """Return the attempts in the format of Kaggle's `submission.json`.
+
+    An empty answer becomes a grid with one cell of colour 0.
+    """
     tasks: dict[str, Any] = {}
-    for (task, _), ballot in sorted(found.items()):
+    for (task, _), ballot in sorted(ballots_by_input.items()):
         attempts = [grid.rows or [[0]] for grid in ballot.ranked[:ATTEMPTS]]
         tasks.setdefault(task, []).append({"attempt_1": attempts[0], "attempt_2": attempts[-1]})
     return tasks

@@ -1,4 +1,7 @@
-"""How good answers are where an image has one label."""
+"""Metrics of classification, with one label or several labels per image.
+
+Importing this module registers them. Shapes: N images, K classes.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,19 +14,19 @@ from recstudy.programs.metric import METRICS, NotAvailable
 if TYPE_CHECKING:
     from recstudy.metrics.answers import Floats
 
-BINS = 15  # of the calibration error, as in Guo et al. 2017
+BINS = 15  # bins of the calibration error, as in Guo et al. 2017
 PERCENT = (0.0, 100.0)
 
 
 def right(answers: Answers) -> "Floats":
-    """Return (N,), 100 where the most likely class is the image's."""
+    """Return an array (N,): 100 if the most likely class is correct, otherwise 0."""
     return 100.0 * (answers.predicted == answers.labels)
 
 
 @METRICS.add("top1_accuracy")
 @metric(
-    "Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, ranks=True, share=True,
-    each=right,
+    "Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, ranks=True,
+    share=True, each=right,
 )  # fmt: skip
 def top1_accuracy(answers: Answers) -> float:
     return 100 * float((answers.predicted == answers.labels).mean())
@@ -40,38 +43,39 @@ def top1_accuracy(answers: Answers) -> float:
     share=True,
 )
 def level_accuracy(answers: Answers) -> dict[str, float]:
-    """Return it of the images of each level of difficulty."""
+    """Return the accuracy by level of difficulty."""
     import numpy as np
 
     if answers.levels is None:
         raise NotAvailable("the images have no levels of difficulty")
-    right = answers.predicted == answers.labels
-    return {
-        str(level): 100 * float(right[answers.levels == level].mean()) for level in np.unique(answers.levels)
-    }
+    is_right = answers.predicted == answers.labels
+    accuracies = {}
+    for level in np.unique(answers.levels):
+        accuracies[str(level)] = 100 * float(is_right[answers.levels == level].mean())
+    return accuracies
 
 
 @METRICS.add("macro_f1")
 @metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT)
 def macro_f1(answers: Answers) -> float:
-    """Unweighted mean over the classes present of 2 TP / (2 TP + FP + FN)."""
+    """Return the unweighted mean of 2 TP / (2 TP + FP + FN) over the classes with a label or a prediction."""
     import numpy as np
 
     count = answers.logits.shape[1]
-    told, labels = (
-        np.bincount(answers.predicted, minlength=count),
-        np.bincount(answers.labels, minlength=count),
-    )
+    predictions = np.bincount(answers.predicted, minlength=count)
+    labels = np.bincount(answers.labels, minlength=count)
     hits = np.bincount(answers.labels[answers.predicted == answers.labels], minlength=count)
-    present = told + labels > 0  # the sum counts each hit twice
-    return 100 * float((2 * hits[present] / (told + labels)[present]).mean())
+    totals = predictions + labels  # 2 TP + FP + FN, because each hit counts in both
+    is_present = totals > 0
+    return 100 * float((2 * hits[is_present] / totals[is_present]).mean())
 
 
 @METRICS.add("ece")
 @metric("ECE", unit="%", better="lower", form=".1f", bounds=PERCENT)
 def calibration_error(answers: Answers) -> float:
-    """Mean distance of confidence and accuracy over equal-width bins of confidence, weighted by their
-    size.
+    """Return the distance of confidence and accuracy, averaged over equal-width bins of confidence.
+
+    Each bin is weighted by its number of images (Guo et al. 2017).
     """
     import numpy as np
 
@@ -103,10 +107,10 @@ def average_precision(answers: Answers) -> dict[str, float]:
 
 
 def surprise(answers: Answers) -> "Floats":
-    """Return (N,), nats of each image's one label.
+    """Return an array (N,) with the negative log likelihood of each image's label, in nats.
 
     Raises:
-        NotAvailable: images have several, of which some may be unknown.
+        NotAvailable: The images have several labels each.
     """
     import numpy as np
 
@@ -118,21 +122,22 @@ def surprise(answers: Answers) -> "Floats":
 @METRICS.add("nll")
 @metric("NLL", unit="nats", better="lower", form=".3f", tasks=("multiclass", "multilabel"), each=surprise)
 def nll(answers: Answers) -> float:
-    """Return the mean over the images; over the known labels where an image has several."""
+    """Return the mean over the images, or over the known labels if an image has several labels."""
     import numpy as np
 
     if answers.task == "multiclass":
         return float(surprise(answers).mean())
-    known = answers.labels != UNKNOWN
-    signed = np.where(answers.labels == 1, -answers.logits, answers.logits)[known]
-    return float(np.logaddexp(0, signed).mean()) if known.any() else np.nan
+    is_known = answers.labels != UNKNOWN
+    signed = np.where(answers.labels == 1, -answers.logits, answers.logits)[is_known]
+    return float(np.logaddexp(0, signed).mean()) if is_known.any() else np.nan
 
 
 def _by_class(measure: Callable[..., Any], answers: Answers) -> dict[str, float]:
+    """Measure each class that has positive and negative images among its known labels."""
     values = {}
-    for at, name in enumerate(answers.class_names):
-        known = answers.labels[:, at] != UNKNOWN
-        truth = answers.labels[known, at]
+    for column, name in enumerate(answers.class_names):
+        is_known = answers.labels[:, column] != UNKNOWN
+        truth = answers.labels[is_known, column]
         if (truth == 1).any() and (truth == 0).any():
-            values[name] = 100 * float(measure(truth, answers.logits[known, at]))
+            values[name] = 100 * float(measure(truth, answers.logits[is_known, column]))
     return values

@@ -1,6 +1,6 @@
-"""How good answers are where a puzzle has a token in every cell. Cells whose label is 0 are not asked for.
+"""Metrics of puzzles, whose answer is a token in every cell of a grid.
 
-Shapes: N puzzles, S cells.
+Importing this module registers them. Cells with the label 0 are not scored. Shapes: N puzzles, S cells.
 """
 
 from functools import partial
@@ -18,31 +18,31 @@ of_grids = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT
 
 
 def solved(answers: Answers) -> "Floats":
-    """Return (N,), 100 where every cell that is asked for is right."""
-    wrong = answers.cells != answers.labels
-    wrong &= answers.labels != 0  # in place: 0.4 GB of ARC-AGI's answers
-    return 100.0 * ~wrong.any(1)
+    """Return an array (N,): 100 if every scored cell is right, otherwise 0."""
+    is_wrong = answers.cells != answers.labels
+    is_wrong &= answers.labels != 0  # in place, because ARC-AGI's answers have 0.4 GB
+    return 100.0 * ~is_wrong.any(1)
 
 
 def cells_right(answers: Answers) -> "Floats":
-    """Return (N,), percent of the cells that are asked for."""
-    asked = answers.labels != 0
-    right = answers.cells == answers.labels
-    right &= asked
-    return 100.0 * right.sum(1) / asked.sum(1).clip(min=1)
+    """Return an array (N,) with the percentage of the scored cells that are right."""
+    is_scored = answers.labels != 0
+    is_right = answers.cells == answers.labels
+    is_right &= is_scored
+    return 100.0 * is_right.sum(1) / is_scored.sum(1).clip(min=1)
 
 
 @METRICS.add("exact_accuracy")
 @of_grids("Exact accuracy", short="exact", ranks=True, each=solved)
 def exact_accuracy(answers: Answers) -> float:
-    """Return the share of puzzles in which every cell that is asked for is right."""
+    """Return the percentage of puzzles with every scored cell right."""
     return float(solved(answers).mean())
 
 
 @METRICS.add("cell_accuracy")
 @of_grids("Cell accuracy", short="cells", each=cells_right)
 def cell_accuracy(answers: Answers) -> float:
-    """Mean over the puzzles of the share of their cells that are right."""
+    """Return the mean over the puzzles of their percentage of right cells."""
     return float(cells_right(answers).mean())
 
 
@@ -50,7 +50,7 @@ def cell_accuracy(answers: Answers) -> float:
 @of_grids("Answers that break no rule")
 def lawful_answers(answers: Answers) -> float:
     if answers.lawful is None:
-        raise NotAvailable("nobody knows the rules of these puzzles")
+        raise NotAvailable("the data set has no rules of its puzzles")
     return 100 * float(answers.lawful.mean())
 
 
@@ -59,18 +59,19 @@ def lawful_answers(answers: Answers) -> float:
     "Answers that are another solution", unit="%", better="lower", form=".2f", bounds=PERCENT, tasks=("grid",)
 )
 def other_solutions(answers: Answers) -> float:
-    """Wrong by the data and without a broken rule: more than none says that the data have puzzles of several
-    solutions.
+    """Return the percentage of answers that differ from the data's solution but break no rule.
+
+    A value above 0 means that some puzzles of the data have several solutions.
     """
     if answers.lawful is None:
-        raise NotAvailable("nobody knows the rules of these puzzles")
+        raise NotAvailable("the data set has no rules of its puzzles")
     return 100 * float(((solved(answers) == 0) & (answers.lawful == 1)).mean())
 
 
 @METRICS.add("level_exact_accuracy")
 @of_grids("Exact accuracy by level", of_levels=True)
 def level_exact_accuracy(answers: Answers) -> dict[str, float]:
-    """Return it of the puzzles of each level of difficulty."""
+    """Return the exact accuracy by level of difficulty."""
     import numpy as np
 
     if answers.levels is None:
@@ -79,8 +80,8 @@ def level_exact_accuracy(answers: Answers) -> dict[str, float]:
     return {str(level): float(exact[answers.levels == level].mean()) for level in np.unique(answers.levels)}
 
 
-# What follows from every segment's answers or states, of which the last answers alone are kept, and from more
-# thinking at test.
+# These metrics need the answers or states of every supervision step, or several answers per puzzle. A run
+# saves only the last answers, so they are computed in evaluation (`recstudy.tasks.solving` and `at_test`).
 solved_share = partial(
     quantity, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True
 )

@@ -1,15 +1,15 @@
-"""The answers that a run keeps, so that a metric costs no training: `answers.npz`, compressed and of a
-limited size.
+"""Read and write `answers.npz`, the saved answers of a run, so that new metrics need no training.
 
-    about            JSON: format, task, names of the classes, images of the whole test split
-    answers (N, K)   float16: the logarithms of class probabilities, or logits where an image has several labels
-    labels, rows, groups, levels    as `Answers` has them; no groups for sets without patients, no levels without these
-    captions         JSON, for the task of captions: `written` and `references`
-    cells, lawful    for the task of grids, which has no `answers`
-    kept.NAME        what another task keeps, in its precision
+The file is compressed and of limited size. `recstudy.train` writes it; reports and `recstudy.reevaluate` read
+it. It has these arrays for N test images and K classes:
 
-Logarithms, because half precision keeps four digits of them wherever they are: of the probabilities it loses
-the small ones, which likelihoods are made of, and those near 1.
+    about              JSON: format, task, names of the classes, number of images of the complete test split
+    answers (N, K)     float16: log probabilities of the classes, or logits if an image has several labels
+    labels, rows       as in `Answers`
+    groups, levels     as in `Answers`, if the data set has patients or levels of difficulty
+    captions           JSON, for the task `caption`: `written` and `references`
+    cells, lawful      for the task `grid`, which has no `answers`
+    kept.NAME          the arrays of other tasks, in their own precision
 """
 
 import io
@@ -30,39 +30,53 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-LIMIT = 4 * 2**20  # bytes of the file; of ImageNet's 50,000 x 1,000 answers the first 2,000 or so fit
+LIMIT = 4 * 2**20  # bytes of the file; about 2,000 of ImageNet's 50,000 x 1,000 answers fit
 FORMAT = 1
-KEPT = "kept."  # before the names of what a task keeps
-# int64 in `Answers`, as they are kept
+KEPT_PREFIX = "kept."  # of the arrays in `Answers.kept`
+# Smaller types of the arrays that are int64 in `Answers`.
 INTEGERS = {"rows": "int32", "groups": "int32", "levels": "int32", "lawful": "uint8"}
 
 
-class Kept(NamedTuple):
-    """Answers of the first of `whole` test images, all of them where no more fit the limit."""
+class SavedAnswers(NamedTuple):
+    """The saved answers of a run.
+
+    Args:
+        answers: The answers for the first test images, as many as fit the size limit.
+        total: The number of test images of the complete split.
+    """
 
     answers: Answers
-    whole: int
+    total: int
 
     @property
-    def cut(self) -> bool:
-        return len(self.answers) < self.whole
+    def is_truncated(self) -> bool:
+        return len(self.answers) < self.total
 
 
-def packed(answers: Answers, limit: int = LIMIT) -> tuple[bytes, int]:
-    """Return the file's content, and of how many images: all of them, or the first that fit `limit` bytes."""
+def pack_answers(answers: Answers, limit: int = LIMIT) -> tuple[bytes, int]:
+    """Pack answers into the content of `answers.npz`.
+
+    Args:
+        answers: The answers.
+        limit: Largest size of the file in bytes.
+
+    Returns:
+        The content, and the number of images in it: all of them, or the first that fit the limit.
+    """
     count = len(answers)
     content = _archive(answers, count, count)
     while len(content) > limit and count:
+        # Compression varies between images, so 5 % less than the proportional number is tried.
         count = min(count - 1, int(0.95 * count * limit / len(content)))
         content = _archive(answers, count, len(answers))
     return content, count
 
 
-def unpacked(path: Path) -> Kept:
-    """Return what `packed` wrote.
+def unpack_answers(path: Path) -> SavedAnswers:
+    """Read a file that `pack_answers` wrote.
 
     Raises:
-        StorageError: it is damaged, or of a newer recstudy.
+        StorageError: The file is damaged or was written by a newer recstudy.
     """
     import numpy as np
 
@@ -75,10 +89,9 @@ def unpacked(path: Path) -> Kept:
             )
         captions, labels = _text(arrays["captions"]), arrays["labels"]
         _check(about, arrays, captions)
-        integers: dict[str, Any] = {
-            name: arrays[name].astype(np.int64) for name in INTEGERS if name in arrays
-        }
-        found = Answers(
+        stored_names = [name for name in INTEGERS if name in arrays]
+        integers: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in stored_names}
+        answers = Answers(
             about["task"],
             arrays["answers"].astype(np.float64),
             labels.astype(np.float64 if labels.dtype.kind == "f" else np.int64),
@@ -86,10 +99,14 @@ def unpacked(path: Path) -> Kept:
             written=captions["written"],
             references=captions["references"],
             cells=arrays.get("cells", np.empty(0, np.uint8)),
-            kept={name.removeprefix(KEPT): array for name, array in arrays.items() if name.startswith(KEPT)},
+            kept={
+                name.removeprefix(KEPT_PREFIX): array
+                for name, array in arrays.items()
+                if name.startswith(KEPT_PREFIX)
+            },
             **integers,
         )
-        return Kept(found, about["images"])
+        return SavedAnswers(answers, about["images"])
     except (
         OSError,
         ValueError,
@@ -101,66 +118,71 @@ def unpacked(path: Path) -> Kept:
         OverflowError,
     ) as error:
         raise StorageError(
-            f"{path} is damaged ({error}). Remove it: what needs it is then computed from the weights."
+            f"{path} is damaged ({error}). Remove it, and the answers are computed again from the weights."
         ) from None
 
 
 def _check(
     about: Mapping[str, Any], arrays: "Mapping[str, npt.NDArray[Any]]", captions: Mapping[str, Any]
 ) -> None:
-    """Refuse arrays that are not of the same images (ValueError), which a metric could not tell from its own
-    faults.
+    """Check that all arrays have the same number of images, and that texts are texts.
+
+    Without the check, an error of a metric on a damaged file would look like an error in the metric.
+
+    Raises:
+        ValueError: The file is damaged.
     """
-    of_images = {name: array for name, array in arrays.items() if name not in ("about", "captions")}
-    sides = {name: len(array) if array.ndim else -1 for name, array in of_images.items()}
-    sides |= {name: len(list(captions[name])) for name in ("written", "references")}
-    count = max(sides.values())
-    if wrong := {name: length for name, length in sides.items() if length not in (0, count)}:
-        raise ValueError(f"{wrong} of {count} images")
-    words = [
-        about["task"],
-        *about["class_names"],
-        *captions["written"],
-        *(one for own in captions["references"] for one in own),
-    ]
-    if not isinstance(about["images"], int) or not all(isinstance(one, str) for one in words):
-        raise ValueError("names, captions and counts of other types")
+    image_arrays = {name: array for name, array in arrays.items() if name not in ("about", "captions")}
+    lengths = {name: len(array) if array.ndim else -1 for name, array in image_arrays.items()}
+    lengths |= {name: len(list(captions[name])) for name in ("written", "references")}
+    count = max(lengths.values())
+    if wrong_lengths := {name: length for name, length in lengths.items() if length not in (0, count)}:
+        raise ValueError(f"the arrays {wrong_lengths} do not have {count} images")
+    texts = [about["task"], *about["class_names"], *captions["written"]]
+    for references in captions["references"]:
+        texts += references
+    if not isinstance(about["images"], int) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name or a caption is not a string, or the number of images is not an integer")
 
 
-def _archive(answers: Answers, count: int, whole: int) -> bytes:
+def _archive(answers: Answers, count: int, total: int) -> bytes:
     import numpy as np
 
-    some = _first(answers, count)
-    labels = some.labels
+    first_answers = _first(answers, count)
+    labels = first_answers.labels
     about = {
         "format": FORMAT,
         "task": answers.task,
         "class_names": list(answers.class_names),
-        "images": whole,
+        "images": total,
+    }
+    if labels.dtype.kind == "f":
+        label_type = np.dtype(np.float32)
+    else:
+        # The smallest integer type that holds all labels and UNKNOWN, which is -1.
+        label_type = np.min_scalar_type(-1 - int(labels.max(initial=0)))
+    captions = {
+        "written": list(first_answers.written),
+        "references": [list(references) for references in first_answers.references],
     }
     arrays: dict[str, Any] = {
         "about": _bytes(about),
-        "answers": _halved(some),
-        # Whole numbers in the least type that holds them and -1; others in single precision.
-        "labels": labels.astype(
-            np.float32 if labels.dtype.kind == "f" else np.min_scalar_type(-1 - int(labels.max(initial=0)))
-        ),
-        "captions": _bytes(
-            {"written": list(some.written), "references": [list(own) for own in some.references]}
-        ),
-        **{
-            name: value.astype(kind)
-            for name, kind in INTEGERS.items()
-            if (value := getattr(some, name)) is not None
-        },
-        **({"cells": some.cells.astype(np.uint8, copy=False)} if some.task == "grid" else {}),
-        **{KEPT + name: array for name, array in some.kept.items()},
+        "answers": _halved(first_answers),
+        "labels": labels.astype(label_type),
+        "captions": _bytes(captions),
     }
+    for name, kind in INTEGERS.items():
+        value = getattr(first_answers, name)
+        if value is not None:
+            arrays[name] = value.astype(kind)
+    if first_answers.task == "grid":
+        arrays["cells"] = first_answers.cells.astype(np.uint8, copy=False)
+    arrays |= {KEPT_PREFIX + name: array for name, array in first_answers.kept.items()}
     return archived(arrays)
 
 
 def archived(arrays: Mapping[str, Any]) -> bytes:
-    """Return an .npz file of these arrays."""
+    """Return the content of a compressed .npz file with these arrays."""
     import numpy as np
 
     buffer = io.BytesIO()
@@ -169,74 +191,84 @@ def archived(arrays: Mapping[str, Any]) -> bytes:
 
 
 def _first(answers: Answers, count: int) -> Answers:
-    """Return those of the first images."""
-    every = {
-        field.name: getattr(answers, field.name)
-        for field in fields(answers)
-        if field.name not in ("task", "class_names")
-    }
-    some = {name: value[:count] for name, value in every.items() if value is not None and name != "kept"}
-    return replace(answers, **some, kept={name: array[:count] for name, array in answers.kept.items()})
+    """Return the answers for the first `count` images."""
+    arrays = {}
+    for field in fields(answers):
+        value = getattr(answers, field.name)
+        if value is not None and field.name not in ("task", "class_names", "kept"):
+            arrays[field.name] = value[:count]
+    return replace(answers, **arrays, kept={name: array[:count] for name, array in answers.kept.items()})
 
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
-    """Return them in half precision, with the same most likely class: the next number up where that ties with
-    another.
-    """
+    """Return the outputs of the network in half precision, with the same most likely classes."""
     import numpy as np
 
-    several = answers.task != "multiclass"
-    values = answers.logits if several else answers.log_probabilities
-    most = float(np.finfo(np.float16).max)
-    half = values.clip(-most, most).astype(np.float16)
-    if not several and len(answers):
-        tied = (
-            (half.argmax(1) != answers.predicted).nonzero()[0],
-            answers.predicted[half.argmax(1) != answers.predicted],
-        )
+    is_multiclass = answers.task == "multiclass"
+    # Half precision keeps four digits of a log probability of any size. Of probabilities it would lose the
+    # small ones, which determine likelihoods, and those near 1.
+    values = answers.log_probabilities if is_multiclass else answers.logits
+    largest = float(np.finfo(np.float16).max)
+    half = values.clip(-largest, largest).astype(np.float16)
+    if is_multiclass and len(answers):
+        # If rounding makes the most likely class tie with another one, it gets the next larger number.
+        is_tied = half.argmax(1) != answers.predicted
+        tied = is_tied.nonzero()[0], answers.predicted[is_tied]
         half[tied] = np.nextafter(half[tied], np.float16(np.inf))
     return half
 
 
 def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, float]:
-    """Return by how much `values`, metrics of unpacked answers, may differ from those before half precision.
+    """Return the largest errors of metrics that come from half precision.
 
-    Shares depend on the most likely class alone, which half precision keeps; captions and cells are kept as
-    they are. The others are read from logits, each of which was off by half a unit in the last place at most.
-    NLL, AUROC and average precision have their extremes where the right answers are off in one direction and
-    all others in the other.
+    Shares depend only on the most likely class, which half precision keeps, and captions and cells are not
+    rounded. So only the other metrics have an error.
+
+    Args:
+        answers: Answers from `unpack_answers`.
+        values: Metric -> its value on these answers.
+
+    Returns:
+        Metric -> the largest difference to its value before half precision.
     """
     import numpy as np
 
     names = [name for name in values if name in METRICS and not METRICS[name].share]
     if not answers.logits.size or not names:
         return {}
-    off = np.abs(np.spacing(answers.logits.astype(np.float16))).astype(np.float64) / 2
+    # Each logit is rounded by at most half a unit in the last place.
+    rounding = np.abs(np.spacing(answers.logits.astype(np.float16))).astype(np.float64) / 2
     right = answers.labels == 1
     if answers.task == "multiclass":
         classes = np.arange(answers.logits.shape[1])
         right, top = answers.labels[:, None] == classes, answers.predicted[:, None] == classes
         # `_halved` may have raised the most likely class above a second one that tied with it.
         second = np.sort(answers.logits, 1)[:, -2:][:, 0]
-        off[top & (answers.logits - second[:, None] <= 2 * off)] *= 3
-    # What is equal in half precision may have differed, which gives a lower average precision.
-    apart = off * np.linspace(1, 1.001, len(answers))[:, None]
-    sides = [replace(answers, logits=answers.logits + np.where(right, step, -step)) for step in (off, -apart)]
-    ends = [measured(side, names).values for side in sides]
-    errors = {
-        name: max(abs(end[name] - value) for end in ends) for name, value in values.items() if name in ends[0]
-    }
+        rounding[top & (answers.logits - second[:, None] <= 2 * rounding)] *= 3
+    # Logits that are equal in half precision may have differed, with a lower average precision.
+    uneven_rounding = rounding * np.linspace(1, 1.001, len(answers))[:, None]
+    # NLL, AUROC and average precision are extreme if the correct classes are rounded in one direction and all
+    # other classes in the other direction.
+    extreme_values = []
+    for step in (rounding, -uneven_rounding):
+        extreme_answers = replace(answers, logits=answers.logits + np.where(right, step, -step))
+        extreme_values.append(measured(extreme_answers, names).values)
+    errors = {}
+    for name, value in values.items():
+        if name in extreme_values[0]:
+            errors[name] = max(abs(extreme[name] - value) for extreme in extreme_values)
     if "ece" in errors:
-        # Of no use here: the gaps of a bin's items cancel out. A confidence moves the gap of its bin by as
-        # much as it is off itself; next to the border of two bins it may also leave one for the other, with
-        # its whole gap.
+        # These extremes do not bound the calibration error, because gaps within a bin cancel out. A rounded
+        # confidence moves the gap of its bin by its own rounding error. Near the border of two bins it may
+        # also change its bin and take its complete gap along.
         confidence = answers.probabilities[top]
-        sides = [replace(answers, logits=answers.logits + np.where(top, step, -step)) for step in (-off, off)]
-        low, high = (side.probabilities[top] for side in sides)
-        leaves = (low * BINS).astype(int) != (high * BINS).astype(int)
-        gaps = leaves * np.abs((answers.predicted == answers.labels) - confidence)
+        lower_answers = replace(answers, logits=answers.logits + np.where(top, -rounding, rounding))
+        upper_answers = replace(answers, logits=answers.logits + np.where(top, rounding, -rounding))
+        low, high = lower_answers.probabilities[top], upper_answers.probabilities[top]
+        changes_bin = (low * BINS).astype(int) != (high * BINS).astype(int)
+        gaps = changes_bin * np.abs((answers.predicted == answers.labels) - confidence)
         errors["ece"] = 100 * float((high - low + 2 * gaps).mean())
-    # The extremes are reached, such as by an AUROC, whose sums have rounding errors of their own.
+    # A metric such as the AUROC reaches its extreme exactly, and its sums have rounding errors, too.
     return {name: 1.001 * error + 1e-9 for name, error in errors.items()}
 
 

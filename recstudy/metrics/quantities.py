@@ -1,4 +1,7 @@
-"""Numbers of a run that do not follow from its answers: costs, and what is measured while it trains."""
+"""Metrics that are not computed from answers: losses, and quantities measured during training.
+
+Importing this module registers them. The training loop and the tasks measure their values.
+"""
 
 from functools import partial
 
@@ -24,7 +27,7 @@ METRICS.add_all(
         "router_entropy": quantity("Router entropy", "nats", form=".3f", of_text=True),
         "expert_load_peak": quantity("Largest expert share", "%", "lower", ".1f", of_text=True),
         "dropped_tokens": quantity("Dropped tokens", "%", "lower", ".1f", of_text=True),
-        # of the 000 paper, which does not define it
+        # reported by paper 000, which does not define it
         "act_loss": quantity("ACT loss", "nats", "lower", ".2f"),
         "supervision_steps_used": quantity("Supervision steps used"),
         "numerical_floor": quantity("Items that rounding flips", "%", "lower", ".2f", bounds=PERCENT),

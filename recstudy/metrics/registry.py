@@ -1,4 +1,9 @@
-"""What a number is called and how it is printed, and, where it can be computed from a run's answers, how."""
+"""Define metrics and compute them from a run's answers.
+
+`metric` makes a metric of a function of `Answers`, and `quantity` describes a metric that is measured
+elsewhere. `recstudy.train` and `recstudy.reevaluate` call `measured`. Training selects epochs with
+`selection_score`.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -14,21 +19,26 @@ from recstudy.plugins.files import INSTALLED, check_call
 from recstudy.plugins.registry import PACKAGE
 from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable, NotInstalled
 
-Value = float | Mapping[str, float]  # of all answers, or of each class that can be judged
-ROUNDING = 1e-9  # by which a sum may leave its bounds, as a share of them
+Value = float | Mapping[str, float]  # one value, or class or level -> its value
+ROUNDING = 1e-9  # relative rounding error by which a sum may exceed its bounds
 
 
 def quantity(
     title: str, unit: str = "", better: Better | None = None, form: str = ".4g", **fields: Any
 ) -> Metric:
-    """Describe a metric of the recursive models."""
+    """Describe a metric of the recursive models that is not computed from answers."""
     return Metric(title=title, unit=unit, better=better, form=form, **fields)
 
 
 def metric(
     title: str, *, tasks: tuple[str, ...] = ("multiclass",), **fields: Any
 ) -> Callable[[Callable[[Answers], Value]], Metric]:
-    """Make a metric of a function of answers; `fields` are those of `Metric`.
+    """Make a metric of a function of answers.
+
+    Args:
+        title: The title in tables and figures.
+        tasks: The tasks that the metric is for.
+        **fields: Other fields of `Metric`.
 
     >>> @METRICS.add("brier")
     ... @metric("Brier score", better="lower", bounds=(0, 2), form=".3f")
@@ -37,16 +47,21 @@ def metric(
     ...     return float(((answers.probabilities - right) ** 2).sum(1).mean())
     """
 
-    def of_function(function: Callable[[Answers], Value]) -> Metric:
+    def make_metric(function: Callable[[Answers], Value]) -> Metric:
         check_call(function, "answers")
         return quantity(title, tasks=tasks, of=function, **fields)
 
-    return of_function
+    return make_metric
 
 
 class MeasuredMetrics(NamedTuple):
-    """Metrics by name, `METRIC.CLASS` among them; the classes that one leaves out; why others are
-    `unavailable`, and which of these because their own code raised something.
+    """The values of metrics.
+
+    Args:
+        values: Metric, or `METRIC.CLASS`, -> its value.
+        undefined: The classes without a value of some metric.
+        unavailable: Metric without a value -> the reason.
+        raised: The metrics whose code raised an error.
     """
 
     values: dict[str, float]
@@ -56,10 +71,13 @@ class MeasuredMetrics(NamedTuple):
 
 
 def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMetrics:
-    """Metrics of answers: those of these `names`, or all that are registered for the task.
+    """Compute metrics of answers.
 
-    What a metric's own code raises makes that metric unavailable, and no other; the run is not lost, and it
-    is said.
+    If the code of a metric raises an error, only this metric is unavailable. The run is not lost.
+
+    Args:
+        answers: The answers of a run.
+        names: The metrics; by default all that are registered for the task.
     """
     values: dict[str, float] = {}
     undefined: dict[str, None] = {}
@@ -69,25 +87,26 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
         try:
             value = METRICS[name](answers)
             if isinstance(value, Mapping):
-                judged = () if METRICS[name].of_levels else answers.class_names
-                undefined |= dict.fromkeys(known for known in judged if known not in value)
-                values |= _checked(name, value)
+                class_names = () if METRICS[name].of_levels else answers.class_names
+                undefined |= dict.fromkeys(label for label in class_names if label not in value)
+                values |= _check_values(name, value)
             else:
-                values[name] = _within(METRICS[name], value)
+                values[name] = _check_bounds(METRICS[name], value)
         except NotAvailable as reason:
             unavailable[name] = str(reason)
-        except Exception as error:  # of whatever kind: one metric is no reason to lose a run
+        except Exception as error:  # an error of any kind in one metric must not lose the run
             raised.append(name)
-            # the last of them that raised it, or called an installed package that did
-            lines = extract_tb(error.__traceback__)
-            line = ([line for line in lines if INSTALLED.isdisjoint(Path(line.filename).parts)] or lines)[-1]
-            place = f"{Path(line.filename).name}, line {line.lineno}"
-            unavailable[name] = missing_package(error) or f"{type(error).__name__}: {error} ({place})"
+            # Name the last line that is not in an installed package, because the user can change it.
+            frames = extract_tb(error.__traceback__)
+            user_frames = [frame for frame in frames if INSTALLED.isdisjoint(Path(frame.filename).parts)]
+            frame = (user_frames or frames)[-1]
+            location = f"{Path(frame.filename).name}, line {frame.lineno}"
+            unavailable[name] = missing_package(error) or f"{type(error).__name__}: {error} ({location})"
     return MeasuredMetrics(values, tuple(undefined), unavailable, tuple(raised))
 
 
 def score(name: str, answers: Answers) -> float:
-    """Return the one number of a metric; not a number where there is none."""
+    """Return a metric as one number, the mean over classes if it has several; NaN if it is not available."""
     try:
         value = METRICS[name](answers)
     except NotAvailable:
@@ -96,23 +115,26 @@ def score(name: str, answers: Answers) -> float:
 
 
 def selection_score(name: str, answers: Answers) -> float:
-    """Return the score that selects epochs; not a number if it is undefined on this split.
+    """Return the score that selects epochs, or NaN if it is undefined on this split.
 
-    The first evaluation also computes the metrics that the user has registered for the task, so that one that
-    gives no number fails before the training and not after it. An error that such a metric raises costs no
-    run: see `measured`.
+    Args:
+        name: The metric of `train.score`.
+        answers: The answers on the selection split.
 
     Raises:
-        ConfigError: A metric gives None, an infinite value or no number; or the score needs a program that is
-            not installed.
+        ConfigError: A metric returns None, an infinite value or no number, or the score needs a program that
+            is not installed.
     """
-    for other in of_task(answers.task, answers.levels is not None):
-        if other != name and _is_users(other) and METRICS[other] not in _checked_metrics:
+    # The first evaluation also computes the metrics that the user registered for the task. One that returns
+    # no number then fails before the training and not after it. Errors that it raises are reported later, by
+    # `measured`, and do not stop the run.
+    for other_name in of_task(answers.task, answers.levels is not None):
+        if other_name != name and _is_users(other_name) and METRICS[other_name] not in _checked_metrics:
             value: Any = 0.0
             with suppress(Exception):
-                value = METRICS[other](answers)
-            _check_number(other, value)
-            _checked_metrics.add(METRICS[other])
+                value = METRICS[other_name](answers)
+            _check_number(other_name, value)
+            _checked_metrics.add(METRICS[other_name])
     try:
         value = METRICS[name](answers)
     except NotInstalled as reason:
@@ -126,7 +148,7 @@ def selection_score(name: str, answers: Answers) -> float:
     return _mean(value)
 
 
-# those of users that `selection_score` has computed in this process
+# The users' metrics that `selection_score` has checked in this process.
 _checked_metrics: WeakSet[Metric] = WeakSet()
 
 
@@ -135,7 +157,7 @@ def _is_users(name: str) -> bool:
 
 
 def _check_number(name: str, value: Any) -> None:
-    """Refuse (ConfigError) what no table could show; not a number means that the metric is undefined."""
+    """Raise a ConfigError if a table cannot show the value. NaN is allowed: the metric is undefined."""
     for number in value.values() if isinstance(value, Mapping) else [value]:
         try:
             is_number = not math.isinf(float(number))
@@ -149,63 +171,69 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def _mean(value: Value) -> float:
-    """Return the one number of a metric: the mean over the classes if it has a value for each."""
+    """Return the value, or its mean over the classes."""
     if not isinstance(value, Mapping):
         return float(value)
     return sum(value.values()) / len(value) if value else math.nan
 
 
 def of_task(task: str, levels: bool = False) -> list[str]:
-    """Return the metrics that answers of this task are judged by, with those `of_levels` where images have
-    some.
+    """Return the names of the metrics of a task.
+
+    Args:
+        task: The task.
+        levels: Whether the images have levels of difficulty, for the metrics `of_levels`.
     """
     return [
-        name for name, one in answer_metrics().items() if is_for(name, task) and (levels or not one.of_levels)
+        name
+        for name, metric in answer_metrics().items()
+        if is_for(name, task) and (levels or not metric.of_levels)
     ]
 
 
 def answer_metrics() -> dict[str, Metric]:
     """Return the metrics that are computed from answers."""
-    known = METRICS.complete().items()
-    return {name: metric for name, metric in known if metric.of is not None}
+    metrics = METRICS.complete().items()
+    return {name: metric for name, metric in metrics if metric.of is not None}
 
 
 def is_for(name: str, task: str) -> bool:
-    """Return whether a metric is for answers of this task: because it says so, or because the task does."""
+    """Return whether the metric names this task, or the task names this metric."""
     return task in METRICS[name].tasks or name in TASKS[task].metrics
 
 
 def check_computed(name: str) -> Metric:
-    """Return the metric of this name, which can be computed from answers.
+    """Return a metric that can be computed from answers.
 
     Raises:
-        ConfigError: there is none. The message names those there are.
+        ConfigError: There is no such metric. The message names the available metrics.
     """
-    found = METRICS[name]
-    if found.of is None:
+    metric = METRICS[name]
+    if metric.of is None:
         raise ConfigError(
-            f"{found.title} ({name}) does not follow from answers: there are {choices(answer_metrics())}."
+            f"{metric.title} ({name}) cannot be computed from answers."
+            f" Choose from {choices(answer_metrics())}."
         )
-    return found
+    return metric
 
 
-def _checked(name: str, value: Mapping[str, float]) -> dict[str, float]:
-    """Return the mean over the classes, and each of them."""
-    each = {f"{name}.{known}": _within(METRICS[name], one) for known, one in value.items()}
-    return {name: sum(each.values()) / len(each), **each} if each else {}
+def _check_values(name: str, value: Mapping[str, float]) -> dict[str, float]:
+    """Return the mean over the classes or levels, and the value of each."""
+    values = {f"{name}.{label}": _check_bounds(METRICS[name], number) for label, number in value.items()}
+    return {name: sum(values.values()) / len(values), **values} if values else {}
 
 
-def _within(known: Metric, value: float) -> float:
-    """Return a number that the metric can be.
+def _check_bounds(metric: Metric, value: float) -> float:
+    """Return the value as a float.
 
     Raises:
-        NotAvailable: it is none.
+        NotAvailable: The value is not finite or not within the metric's bounds.
     """
     value = float(value)
     if not math.isfinite(value):
         raise NotAvailable(f"it is {value} on this test split")
-    low, high = known.bounds or (-math.inf, math.inf)
+    low, high = metric.bounds or (-math.inf, math.inf)
     slack = ROUNDING * max([1.0, *(abs(end) for end in (low, high) if math.isfinite(end))])
     if not low - slack <= value <= high + slack:
-        raise NotAvailable(f"it is {value:g}, but {known.title} is from {low:g} to {high:g}")
+        raise NotAvailable(f"it is {value:g}, but {metric.title} is from {low:g} to {high:g}")
     return value

@@ -21,7 +21,7 @@ from recstudy.records.study_schema import ImportedFile
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from recstudy.metrics.kept import Kept
+    from recstudy.metrics.kept import SavedAnswers
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
     from recstudy.records.schema import Result
@@ -231,7 +231,7 @@ class Program:
             set_at(id_values, path, value)
         return id_values
 
-    def answers(self, file: Path) -> "Kept | None":
+    def answers(self, file: Path) -> "SavedAnswers | None":
         """Read a run's answers on the test items from `answers.npz`; None if the program saves none.
 
         Raises:

@@ -20,7 +20,7 @@ from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConf
 from recstudy.data.cache import DataSet, known_checksum, load, needs_decoding
 from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import METRICS, TASKS, measured
-from recstudy.metrics.kept import Kept, rounding_errors, unpacked
+from recstudy.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
 from recstudy.plugins.registry import is_users
 from recstudy.programs.base import Cost, Execution, Group, Program
@@ -149,12 +149,12 @@ class RecursiveModels(Program):
     def deciding(self, values: Json, changes: Json) -> Json:
         return self.read(values).with_changes(changes).deciding
 
-    def answers(self, file: Path) -> Kept | None:
-        return unpacked(file) if os.path.lexists(file) else None
+    def answers(self, file: Path) -> SavedAnswers | None:
+        return unpack_answers(file) if os.path.lexists(file) else None
 
     def recompute(self, file: Path, result: Result) -> dict[str, tuple[float, float] | str]:
         saved = self.answers(file)
-        if saved is None or saved.cut:
+        if saved is None or saved.is_truncated:
             return dict.fromkeys(result.metrics, "the bundle does not contain all answers")
         if saved.answers.task not in TASKS:
             reason = "the study defines the task itself, and its module is not imported"

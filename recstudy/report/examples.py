@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from recstudy.metrics import Answers
-    from recstudy.metrics.kept import Kept
+    from recstudy.metrics.kept import SavedAnswers
 
 MAX_LINES = 30  # lines of a figure that are still readable
 
@@ -108,10 +108,10 @@ def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
     if saved is None:
         return None, reason
     count = len(saved.answers)
-    return saved.answers, f"of the first {count:,} of {saved.whole:,} test images" if saved.cut else ""
+    return saved.answers, f"of the first {count:,} of {saved.total:,} test images" if saved.is_truncated else ""
 
 
-def kept_answers(program: Program, results: Results, run_id: str) -> tuple[Kept | None, str]:
+def kept_answers(program: Program, results: Results, run_id: str) -> tuple[SavedAnswers | None, str]:
     """Return the saved answers of a run; or None and the reason."""
     path = results.fetched(results.run(run_id).answers)
     if not os.path.lexists(path):

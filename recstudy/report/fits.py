@@ -82,7 +82,7 @@ def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemS
     score = METRICS[name].each
     try:
         saved = program.answers(file)
-        if saved is None or saved.cut or score is None:
+        if saved is None or saved.is_truncated or score is None:
             return None
         return ItemScores(saved.answers.rows, score(saved.answers).astype(np.float32), saved.answers.groups)
     except NotAvailable:

@@ -21,7 +21,7 @@ from recstudy.data.cache import DataSet
 from recstudy.data.reader import Labels
 from recstudy.errors import ConfigError
 from recstudy.metrics import Answers, measured
-from recstudy.metrics.kept import packed
+from recstudy.metrics.kept import pack_answers
 from recstudy.metrics.registry import score, selection_score
 from recstudy.models.networks.contract import Network, Output
 from recstudy.programs.metric import METRICS
@@ -180,7 +180,7 @@ def findings(task: "Task", network: Network, test: Batches, train: Batches, data
 
 def summarize_answers(answers: Answers) -> "Judged":
     """Return the metrics of answers to the test set, and the file that keeps the answers."""
-    scores, (content, count) = measured(answers), packed(answers)
+    scores, (content, count) = measured(answers), pack_answers(answers)
     judged = {
         "metrics": scores.values,
         "undefined": list(scores.undefined),

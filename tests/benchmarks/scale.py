@@ -21,7 +21,7 @@ from fresh import several
 
 from recstudy.board.server import make_app
 from recstudy.metrics import Answers
-from recstudy.metrics.kept import packed
+from recstudy.metrics.kept import pack_answers
 from recstudy.records import FORMAT, Results, write_json
 from recstudy.study.plan import Plan, Run, make_plan
 from recstudy.study.record import record_plan
@@ -143,7 +143,7 @@ def make_up(plan: Plan, results: Results, images: int = 0) -> None:
         answer_counts = {"answers": {"kept": images, "of": images}} if images else {}
         folder.result.write_text(json.dumps(result(run) | answer_counts, indent=1), encoding="utf-8")
         if images:
-            folder.answers.write_bytes(packed(answers(run, images))[0])
+            folder.answers.write_bytes(pack_answers(answers(run, images))[0])
     record_plan(plan, results)
     write_json(results.root / "recstudy.json", {"format": FORMAT, "what": "results of recstudy"})
 

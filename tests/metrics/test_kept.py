@@ -5,7 +5,7 @@ import pytest
 
 from recstudy.errors import StorageError
 from recstudy.metrics import METRICS, Answers, measured
-from recstudy.metrics.kept import packed, unpacked
+from recstudy.metrics.kept import pack_answers, unpack_answers
 
 
 def some(count, classes=10, seed=0):
@@ -17,9 +17,9 @@ def some(count, classes=10, seed=0):
 
 
 def save_and_load(tmp_path, answers, limit=2**22):
-    content, count = packed(answers, limit)
+    content, count = pack_answers(answers, limit)
     (tmp_path / "answers.npz").write_bytes(content)
-    restored = unpacked(tmp_path / "answers.npz")
+    restored = unpack_answers(tmp_path / "answers.npz")
     assert (len(content) <= limit, len(restored.answers)) == (True, count)
     return restored
 
@@ -28,7 +28,7 @@ def test_classes_come_back_in_half_precision(tmp_path):
     answers = some(500)
     restored = save_and_load(tmp_path, answers)
 
-    assert (restored.whole, restored.cut, restored.answers.task, restored.answers.class_names) == (
+    assert (restored.total, restored.is_truncated, restored.answers.task, restored.answers.class_names) == (
         500,
         False,
         "multiclass",
@@ -99,9 +99,9 @@ def test_captions_come_back(tmp_path):
 def test_the_first_that_fit_are_kept(tmp_path, limit):
     restored = save_and_load(tmp_path, some(5000), limit)
 
-    assert (restored.cut, restored.whole) == (True, 5000)
+    assert (restored.is_truncated, restored.total) == (True, 5000)
     assert restored.answers.rows.tolist() == list(range(7, 7 + len(restored.answers)))
-    assert len(packed(some(5000), limit)[0]) > 0.6 * limit
+    assert len(pack_answers(some(5000), limit)[0]) > 0.6 * limit
 
 
 @pytest.mark.parametrize("content", ["torn", "empty", "other"])
@@ -109,6 +109,6 @@ def test_damaged_answers_are_reported(tmp_path, content):
     path = tmp_path / "answers.npz"
     np.savez(path, x=np.arange(3))
     if content != "other":
-        path.write_bytes(packed(some(50))[0][:200] if content == "torn" else b"")
+        path.write_bytes(pack_answers(some(50))[0][:200] if content == "torn" else b"")
     with pytest.raises(StorageError, match=r"answers.npz is damaged"):
-        unpacked(path)
+        unpack_answers(path)

@@ -15,7 +15,7 @@ from bundles import changed, sealed
 from recstudy.command import main
 from recstudy.errors import StorageError
 from recstudy.metrics import Answers, measured
-from recstudy.metrics.kept import packed, rounding_errors, unpacked
+from recstudy.metrics.kept import pack_answers, rounding_errors, unpack_answers
 from recstudy.publishing import Bundle
 from recstudy.publishing.bundle import open_bundle, sha256_of
 from recstudy.publishing.verify import NOT_CHECKED, page_differences, table_differences, verify
@@ -219,7 +219,7 @@ def make_answers(task: str, seed: int = 2, scale: float = 3.0) -> Answers:
 def test_a_metric_differs_by_no_more_than_half_precision_of_its_answers_explains(name, bundle):
     task, change = TAMPERED[name]
     answers, file = make_answers(task), min(bundle.glob(RESULT))
-    file.with_name("answers.npz").write_bytes(packed(answers)[0])
+    file.with_name("answers.npz").write_bytes(pack_answers(answers)[0])
     result = json.loads(file.read_text()) | {"metrics": measured(answers).values}
     for difference in (0, change):
         result["metrics"][name] += difference
@@ -232,8 +232,8 @@ def test_a_metric_differs_by_no_more_than_half_precision_of_its_answers_explains
 def test_rounding_to_half_precision_stays_within_the_tolerance_of_a_metric(task, tmp_path):
     for seed in range(30):
         answers = make_answers(task, seed, 10 ** (seed / 6 - 3))
-        (tmp_path / "answers.npz").write_bytes(packed(answers)[0])
-        restored = unpacked(tmp_path / "answers.npz").answers
+        (tmp_path / "answers.npz").write_bytes(pack_answers(answers)[0])
+        restored = unpack_answers(tmp_path / "answers.npz").answers
         values = measured(restored).values
         errors = rounding_errors(restored, values)
 

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from recstudy.metrics import Answers
-from recstudy.metrics.kept import LIMIT, packed
+from recstudy.metrics.kept import LIMIT, pack_answers
 from recstudy.papers import published
 from recstudy.records import Failure, Result, Results, append_line, write_json
 from recstudy.records.reading import record_of
@@ -424,7 +424,7 @@ def write_answers(
     answers = Answers(
         "multiclass", np.asarray(logits, float), np.asarray(labels), ("cat", "dog"), groups, rows
     )
-    results.run(identity).answers.write_bytes(packed(answers, limit)[0])
+    results.run(identity).answers.write_bytes(pack_answers(answers, limit)[0])
     return answers
 
 

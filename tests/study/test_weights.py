@@ -18,7 +18,7 @@ from recstudy.config import RunConfig
 from recstudy.data import Sudoku
 from recstudy.errors import ConfigError, DataError
 from recstudy.evidence import Verdict
-from recstudy.metrics.kept import unpacked
+from recstudy.metrics.kept import unpack_answers
 from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
 from recstudy.records.schema import Initial
@@ -119,7 +119,7 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
     assert result.selected.epoch is None
     assert not [name for name in result.metrics if name.startswith("train_")]
     network = random_network(tiny(family), DATA)
-    answers = unpacked(results.run(only_run(results)).answers).answers
+    answers = unpack_answers(results.run(only_run(results)).answers).answers
     assert np.array_equal(answers.cells, solved(network, segments=4))
     assert " (imported)" in output
     assert "Imported weights, evaluated here and not trained here" in output

@@ -19,7 +19,7 @@ from recstudy.data.cache import load
 from recstudy.data.puzzles import Groups, numbers, symmetries
 from recstudy.errors import ConfigError
 from recstudy.metrics import Answers, measured
-from recstudy.metrics.kept import packed, unpacked
+from recstudy.metrics.kept import pack_answers, unpack_answers
 from recstudy.models import TRM, ViTRM
 from recstudy.models.networks.contract import Output
 from recstudy.tasks import Grid
@@ -92,8 +92,8 @@ def test_scores_count_only_cells_that_are_asked_for(tmp_path):
     assert values["lawful_answers"] == pytest.approx(200 / 3)
     assert values["other_solutions"] == pytest.approx(100 / 3)
     assert (values["level_exact_accuracy.5"], values["level_exact_accuracy.7"]) == (50, 0)
-    (tmp_path / "answers.npz").write_bytes(packed(answers)[0])
-    assert measured(unpacked(tmp_path / "answers.npz").answers).values == values
+    (tmp_path / "answers.npz").write_bytes(pack_answers(answers)[0])
+    assert measured(unpack_answers(tmp_path / "answers.npz").answers).values == values
 
 
 def test_accuracy_by_segment_and_by_its_own_halting_by_hand():

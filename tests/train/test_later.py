@@ -20,7 +20,7 @@ from recstudy.config import RunConfig
 from recstudy.data import PhantomCaptions
 from recstudy.errors import EXIT_CODES, ConfigError
 from recstudy.metrics import METRICS, Answers, measured, metric
-from recstudy.metrics.kept import packed, unpacked
+from recstudy.metrics.kept import pack_answers, unpack_answers
 from recstudy.plugins import gathering
 from recstudy.programs.trial import run_trial
 from recstudy.records import Measured, Results, read_record
@@ -109,7 +109,7 @@ def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
     records = load_study(results, "later", "quick")
     for row, folder in zip(sorted(records.rows, key=lambda row: row.id), folders(results), strict=True):
         (measurement,) = read_record(folder.measured, Measured).metrics.values()
-        assert row.value("brier") == measurement.value == METRICS["brier"](unpacked(folder.answers).answers)
+        assert row.value("brier") == measurement.value == METRICS["brier"](unpack_answers(folder.answers).answers)
         assert (measurement.how, row.late_sources, "brier" in row.measured) == (
             "answers",
             {"brier": "answers"},
@@ -125,8 +125,8 @@ def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
 def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
     """The weights answer again: torn answers are replaced, cut ones stay as they are."""
     first, second = folders(results)
-    expected = METRICS["brier"](unpacked(first.answers).answers)
-    content, count = packed(unpacked(second.answers).answers, limit=1500)
+    expected = METRICS["brier"](unpack_answers(first.answers).answers)
+    content, count = pack_answers(unpack_answers(second.answers).answers, limit=1500)
     first.answers.write_bytes(b"torn")
     second.answers.write_bytes(content)
 
@@ -138,7 +138,7 @@ def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
     assert all("from its weights" in line for line in lines)
     assert read_record(first.measured, Measured).metrics["brier"].value == pytest.approx(expected, rel=1e-3)
     assert (
-        measured(unpacked(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
+        measured(unpack_answers(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
     )
 
 
@@ -212,7 +212,7 @@ def test_missing_metric_or_one_for_other_data_is_reported(results):
         ConfigError, match=r"no metric 'birer': .* One of your own is found once the study knows its module"
     ):
         computed(results, "birer")
-    with pytest.raises(ConfigError, match=r"Parameters \(params\) does not follow from answers"):
+    with pytest.raises(ConfigError, match=r"Parameters \(params\) cannot be computed from answers"):
         computed(results, "params")
 
     done, lines = computed(results, "cider")
@@ -233,14 +233,14 @@ def test_a_damaged_file_of_later_metrics_spoils_nothing_else(results, brier):
 def test_captions_are_answered_again_as_they_were(tmp_path):
     results = trained(tmp_path / "results", CAPTIONER)
     (folder,) = folders(results)
-    old_answers = unpacked(folder.answers).answers
+    old_answers = unpack_answers(folder.answers).answers
     folder.answers.unlink()
     with gathering():
         METRICS.add("count")(metric("Images", tasks=("caption",))(lambda answers: float(len(answers))))
         done, lines = computed(results)
 
     assert done, lines
-    new_answers = unpacked(folder.answers).answers
+    new_answers = unpack_answers(folder.answers).answers
     assert (list(new_answers.written), list(new_answers.references)) == (
         list(old_answers.written),
         list(old_answers.references),

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from recstudy.errors import FAILURES, DataError, StorageError
 from recstudy.metrics import measured
-from recstudy.metrics.kept import unpacked
+from recstudy.metrics.kept import unpack_answers
 from recstudy.programs import watchdog
 from recstudy.programs.trial import Trial, failure_class, run_trial
 from recstudy.records import LossLine, RunFolder, read_log
@@ -55,9 +55,9 @@ def test_a_run_leaves_config_epochs_result_weights_answers_and_cost_and_is_not_r
     assert (result["provenance"]["commit"], result["attempts"]) == ("abc", 1)
     assert load_file(folder.weights).keys() >= {"classify.weight", "z_start"}
 
-    answer_file = unpacked(folder.answers)
+    answer_file = unpack_answers(folder.answers)
     assert result["answers"] == {"kept": 32, "of": 32}
-    assert not answer_file.cut
+    assert not answer_file.is_truncated
     assert measured(answer_file.answers).values["top1_accuracy"] == result["metrics"]["top1_accuracy"]
     assert measured(answer_file.answers).values["nll"] == pytest.approx(result["metrics"]["nll"], rel=1e-3)
     assert answer_file.answers.class_names == tuple("0123456789")
