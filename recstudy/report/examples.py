@@ -108,7 +108,10 @@ def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
     if saved is None:
         return None, reason
     count = len(saved.answers)
-    return saved.answers, f"of the first {count:,} of {saved.total:,} test images" if saved.is_truncated else ""
+    return (
+        saved.answers,
+        f"of the first {count:,} of {saved.total:,} test images" if saved.is_truncated else "",
+    )
 
 
 def kept_answers(program: Program, results: Results, run_id: str) -> tuple[SavedAnswers | None, str]:

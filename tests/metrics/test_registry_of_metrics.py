@@ -125,7 +125,9 @@ def test_metric_that_cannot_be_computed_is_refused():
         ConfigError, match=r"no metric 'top1_acuracy': there are .* Did you mean 'top1_accuracy'\?"
     ):
         check_computed("top1_acuracy")
-    with pytest.raises(ConfigError, match=r"Parameters \(params\) cannot be computed from answers\. Choose from"):
+    with pytest.raises(
+        ConfigError, match=r"Parameters \(params\) cannot be computed from answers\. Choose from"
+    ):
         check_computed("params")
     with pytest.raises(NotAvailable, match="Parameters cannot be computed from answers"):
         METRICS["params"](ANSWERS)

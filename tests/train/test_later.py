@@ -109,7 +109,11 @@ def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
     records = load_study(results, "later", "quick")
     for row, folder in zip(sorted(records.rows, key=lambda row: row.id), folders(results), strict=True):
         (measurement,) = read_record(folder.measured, Measured).metrics.values()
-        assert row.value("brier") == measurement.value == METRICS["brier"](unpack_answers(folder.answers).answers)
+        assert (
+            row.value("brier")
+            == measurement.value
+            == METRICS["brier"](unpack_answers(folder.answers).answers)
+        )
         assert (measurement.how, row.late_sources, "brier" in row.measured) == (
             "answers",
             {"brier": "answers"},
@@ -138,7 +142,8 @@ def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
     assert all("from its weights" in line for line in lines)
     assert read_record(first.measured, Measured).metrics["brier"].value == pytest.approx(expected, rel=1e-3)
     assert (
-        measured(unpack_answers(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
+        measured(unpack_answers(first.answers).answers).values["top1_accuracy"]
+        == told_by(first)["top1_accuracy"]
     )
 
 
