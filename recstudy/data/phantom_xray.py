@@ -206,7 +206,7 @@ def healthy(chest: Chest) -> Array:
     return np.asarray(bright + of["bone"] * _ramp(4 * abs(stripes - np.floor(stripes) - 0.5) - 1) * body)
 
 
-def _atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
+def draw_atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a plate-like atelectasis: a thin, slightly oblique line in the lower lung."""
     x, y = _inside(chest, place, place.x, 0.55 + 0.4 * place.y)
     line_distance = chest.y - y - (0.5 * place.extent - 0.25) * (chest.x - x)
@@ -214,7 +214,7 @@ def _atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
     return bright + (0.24 + 0.2 * place.strength) * plate
 
 
-def _consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
+def draw_consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a bright, patchy area without an edge."""
     x, y = _inside(chest, place, place.x, 0.2 + 0.6 * place.y)
     blob = _ellipse(chest, x, y, 0.16 + 0.1 * place.extent, 0.2 + 0.12 * place.extent, soft=1.0)
@@ -223,7 +223,7 @@ def _consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
     )
 
 
-def _pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
+def draw_pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a dark apex without markings, and the edge of the lung below it."""
     edge_distance = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
     lung = _lung(chest, place.side)
@@ -231,7 +231,7 @@ def _pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
     return dark + 0.12 * lung * _ramp((0.05 - abs(edge_distance)) / 0.04)
 
 
-def _effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
+def draw_effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw fluid at the base of one lung. Its upper edge rises towards the chest wall (meniscus)."""
     outward = ((abs(chest.x) - chest.of["apart"]) / chest.of["width"]).clip(-1, 1)
     level = chest.of["base"] - (0.06 + 0.24 * place.extent) - 0.12 * (1 + outward) ** 2 / 2
@@ -239,20 +239,20 @@ def _effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
     return _blend(bright, chest.of["tissue"] + 0.1, fluid * (0.6 + 0.4 * place.strength))
 
 
-def _cardiomegaly(bright: Array, chest: Chest, place: SignPlace) -> Array:
+def draw_cardiomegaly(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a heart of 1.15 to 1.5 times its normal width."""
     heart = _blend(bright, chest.of["tissue"] + 0.12, _heart(chest, 1.15 + 0.35 * place.strength))
     return np.maximum(bright, heart)
 
 
-def _nodule(bright: Array, chest: Chest, place: SignPlace) -> Array:
+def draw_nodule(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a small disc with an edge."""
     radius = 0.09 + 0.03 * place.extent
     x, y = _inside(chest, place, place.x, place.y)
     return bright + (0.34 + 0.2 * place.strength) * _ellipse(chest, x, y, radius, radius, soft=0.6)
 
 
-def _mass(bright: Array, chest: Chest, place: SignPlace) -> Array:
+def draw_mass(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a large disc with an edge."""
     radius = 0.17 + 0.07 * place.extent
     x, y = _inside(chest, place, place.x, place.y)
@@ -261,13 +261,13 @@ def _mass(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 # Finding -> probability in an image, and the function that draws the sign onto the brightness.
 SIGNS = {
-    "Atelectasis": (0.2, _atelectasis),
-    "Consolidation": (0.15, _consolidation),
-    "Pneumothorax": (0.15, _pneumothorax),
-    "Effusion": (0.25, _effusion),
-    "Cardiomegaly": (0.2, _cardiomegaly),
-    "Nodule": (0.2, _nodule),
-    "Mass": (0.15, _mass),
+    "Atelectasis": (0.2, draw_atelectasis),
+    "Consolidation": (0.15, draw_consolidation),
+    "Pneumothorax": (0.15, draw_pneumothorax),
+    "Effusion": (0.25, draw_effusion),
+    "Cardiomegaly": (0.2, draw_cardiomegaly),
+    "Nodule": (0.2, draw_nodule),
+    "Mass": (0.15, draw_mass),
 }
 
 

@@ -153,11 +153,11 @@ class Function:
         file, name = study_file(), getattr(self.function, "__qualname__", "")
         options = (self.name, self.title, self.data, self.is_synthetic)
         if file is not None and getattr(sys.modules["__main__"], name, None) is self.function:
-            return _imported, (f"{file.name}:{name}", *options)
+            return import_function, (f"{file.name}:{name}", *options)
         return Function, (self.function, *options)
 
 
-def _imported(import_path: str, *options: Any) -> Function:
+def import_function(import_path: str, *options: Any) -> Function:
     return Function(import_object(import_path), *options)
 
 

@@ -135,7 +135,7 @@ class Mirror:
         """
         paths = (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,)))
         files = [path for path in paths if path.is_file() and _travels(path.name)]
-        for path in sorted(files, key=_order):
+        for path in sorted(files, key=upload_order):
             if self._equal.get(path) != _state(path):
                 _date(path, self._patiently(partial(self._send, path), self.key(path)))
                 self._equal[path] = _state(path)
@@ -202,7 +202,7 @@ def _travels(name: str, patterns: Sequence[str] = ("*",)) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _order(path: Path) -> tuple[int, str]:
+def upload_order(path: Path) -> tuple[int, str]:
     """Return a sort key that sends the logs before the checkpoint."""
     # A resumed run can drop log lines that are newer than its checkpoint, but cannot restore missing ones.
     return (

@@ -165,7 +165,7 @@ def add_images(records: StudyRecords, selector: Json, data: pd.DataFrame) -> tup
 
     `_image` is None if no run saved the image.
     """
-    images, notes = read_examples(records, selector, "captions.npz", _read_images, len(records.variants))
+    images, notes = read_examples(records, selector, "captions.npz", read_images, len(records.variants))
     images = images.reindex(columns=["data", "row", "_image"]).drop_duplicates(["data", "row"])
     data = data.merge(images.astype({"row": "int64"}), "left", ["data", "row"])
     return data.assign(_image=data["_image"].astype(object).where(data["_image"].notna(), None)), notes
@@ -196,7 +196,7 @@ def describe_damage(path: Path, error: Exception) -> str:
     )
 
 
-def _read_images(path: Path) -> list[Json]:
+def read_images(path: Path) -> list[Json]:
     archive = arrays(path)
     rows = archive["rows"].tolist()
     images = to_images(archive["images"], rows)

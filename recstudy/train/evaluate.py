@@ -103,10 +103,11 @@ def predict(
         batch_arrays[depth].append(_item_arrays(task, output, batch, count))
         if depth == max(depths):
             losses.append(item_loss(output, batch, task)[:count])
-    return [_concatenate(parts) for parts in batch_arrays.values()], torch.cat(losses)
+    return [concatenate(parts) for parts in batch_arrays.values()], torch.cat(losses)
 
 
-def _concatenate(parts: list[TaskArrays]) -> TaskArrays:
+def concatenate(parts: list[TaskArrays]) -> TaskArrays:
+    """Return the arrays of several batches as one."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 

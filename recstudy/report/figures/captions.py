@@ -191,7 +191,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
 
         Published pairs have no row in a data set.
         """
-        data, notes = read_examples(records, self.where, "alignment.json", _read_pairs)
+        data, notes = read_examples(records, self.where, "alignment.json", read_pairs)
         if not data.empty:
             data, damage = add_images(records, self.where, data.assign(published=False, source=""))
             notes += damage
@@ -264,7 +264,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         )
 
 
-def _read_pairs(path: Path) -> list[Json]:
+def read_pairs(path: Path) -> list[Json]:
     pairs = record_of(CosinePairs, read_json(path) or {}).pairs
     return [{**asdict(pair), "difference": pair.after - pair.before} for pair in pairs]
 

@@ -215,7 +215,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         hollow = px.line(
             margins, error_y="margin", hover_name="source", hover_data=["verdict", "reasons"], **options
         )
-        hollow.for_each_trace(_hollow)
+        hollow.for_each_trace(make_hollow)
         shaded = bands(ours, ours["low"].notna() & (ours["n"] >= BAND_SEEDS), **options)
         figure = go.Figure([*shaded, *seed_dots(ours, **options), *figure.data, *hollow.data], figure.layout)
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
@@ -368,7 +368,7 @@ def _join_unique(words: Iterable[str]) -> str:
     return "; ".join(filter(None, dict.fromkeys(words)))
 
 
-def _hollow(trace: go.Scatter) -> None:
+def make_hollow(trace: go.Scatter) -> None:
     """Make the markers hollow, and draw the margin of reproduction as a thick bar."""
     symbol, color = f"{trace.marker.symbol}-open", trace.line.color
     trace.update(
