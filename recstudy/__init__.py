@@ -1,13 +1,12 @@
-"""recstudy: hyperparameter and ablation studies of recursive models on Ray, from one command to the paper's
-table.
+"""recstudy: hyperparameter and ablation studies of recursive models on Ray.
 
-    study     labelled run configs, seeds and the reports to make of them
-    run       variant x seed; its id is a digest of everything that decides its numbers
-    record    what a run leaves behind
+    study     variants, seeds, claims and the parts of a report
+    run       a variant with a seed; its id is a digest of all settings that decide its numbers
+    record    the files of a run
     target    a published number with its source
-    load      a study's records as frames, tables and figures; `run` runs it first
+    load      reads a study's records as frames, tables and figures; `run` runs it first
 
-Importing this loads no other package. Each name is imported when it is first used.
+Importing this package loads no other package. Each name is imported on first use.
 """
 
 from importlib import import_module
@@ -84,7 +83,7 @@ tell_uncaught()
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name on first use."""
     if name not in _PLACES:
         raise AttributeError(f"module 'recstudy' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_PLACES[name]), name)
@@ -96,15 +95,15 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | Path, trust: bool = False) -> "Loaded":
-    """Return the study in this folder, for a notebook: `.runs` and `.epochs` as pandas frames, its tables and
+    """Return a study from its records, for a notebook: `.runs` and `.epochs` as pandas frames, tables and
     figures by name.
 
     Args:
         path: `results/studies/NAME/PRESET`, or a results folder with one study.
-        trust: import the modules that the study names, as they are now.
+        trust: Import the current modules of the study.
 
     Raises:
-        ConfigError: there is no study, or there are several.
+        ConfigError: There is no study, or there are several.
     """
     from recstudy.report.loaded import load as read  # pandas and plotly, which no command needs to start
 

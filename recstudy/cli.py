@@ -1,4 +1,6 @@
-"""The command line of a study or a search: `python studies/NAME.py`."""
+"""The command line of a study or search: `python studies/NAME.py`. `main` is also the last line of a study
+file.
+"""
 
 import shlex
 import sys
@@ -47,11 +49,11 @@ GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
 
 
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
-    """Run a study or a search from the command line, then draw its report.
+    """Run a study or a search from the command line, then write its report.
 
-    Exits with 0 when every run has its numbers, 2 on bad input and 130 when stopped. Where runs have no
-    numbers: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost node; 1 where the reasons
-        differ, or runs are left.
+    The exit code is 0 if every run is done, 2 for invalid input, and 130 after a stop. If runs have no
+    result, the code gives the reason: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost
+    node. It is 1 if the reasons differ or runs remain.
     """
     refuse_while_loading()
     if not isinstance(study, Study | Search):
@@ -101,30 +103,34 @@ def run(
     rerun: str = "",
     keep: bool = False,
 ) -> "Loaded":
-    """Run a study from Python, in a notebook too, and give what it found; the arguments are the command
-    line's flags.
+    """Run a study from Python or a notebook, and return its results. The arguments are the flags of the
+    command line.
 
-    Runs that have no numbers in the end stand in the rows of `runs` with their status.
+    Failed runs are rows of `runs` with their status.
 
     Args:
-        study: whose runs that are finished in `results` are not run again.
-        preset: its first one by default.
-        set: field -> value, for every variant.
-        vary: field -> levels, in place of those that the study gives it.
-        seeds: 0 to seeds - 1 of every variant.
-        max_seeds: how many seeds it may come to have.
-        only: labels, or globs of them.
-        smoke: the whole path in seconds; the numbers mean nothing.
-        results: a folder, or the URI of one.
-        data: where data sets lie; RECSTUDY_DATA by default, else ./data.
-        address: of a Ray cluster; one is started on this machine by default.
-        ray: False makes one run after another in this process, where a debugger sees it.
-        init_from: a run, or a file or folder of weights, that training starts from.
-        rerun: finished runs to repeat: `changed`, `all`, or a glob of labels.
-        keep: answer from finished runs although the code of a user file has changed since.
+        study: The study. Its finished runs in `results` are not repeated.
+        preset: The name of the preset. By default the first one.
+        set: Field -> value, for every variant.
+        vary: Field -> levels, in place of those of the study.
+        seeds: The number of seeds of every variant.
+        max_seeds: The maximum number of seeds.
+        only: Labels of variants, or globs.
+        smoke: Run the whole study in seconds. The numbers mean nothing.
+        results: The results folder, or its URI.
+        data: The folder of the data sets. By default RECSTUDY_DATA, or ./data.
+        address: The address of a Ray cluster. By default a local cluster is started.
+        ray: If false, run one run after another in this process, for example with a debugger.
+        init_from: A run, or a file or folder with weights, from which training starts.
+        rerun: Finished runs to repeat: `changed`, `all`, or a glob of labels.
+        keep: Use finished runs although the code of a user file has changed since.
+
+    Returns:
+        The study with its records.
 
     Raises:
-        ConfigError, DataError, StorageError, ClusterError: what the command would refuse in one line.
+        ConfigError, DataError, StorageError, ClusterError: The command line would refuse the same in one
+            line.
     """
     refuse_while_loading()
     if not isinstance(study, Study):
@@ -163,12 +169,15 @@ def run(
 def carry_out(
     study: Study | Search, options: StudyOptions | SearchOptions, begin: "Weights | None" = None
 ) -> int:
-    """Do what the command line of a study or search says, and return its exit code.
+    """Execute the command line of a study or search.
 
     Args:
         study: The study or search.
         options: The command line.
-        begin: What runs start from; by default what `options` name.
+        begin: The initial weights of the runs. By default those of `options`.
+
+    Returns:
+        The exit code.
     """
     begin = begin or _begin(study, options)
     gpus = 0.0 if options.preset or not options.address else _usable_gpus(study, options.address)
@@ -233,9 +242,7 @@ def carry_out(
 
 
 def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) -> Iterator[str]:
-    """Yield what the user should know before anything runs: options without effect, and another study of the
-    same name.
-    """
+    """Yield notes before anything runs: options without effect, and another study of the same name."""
     from recstudy.study.record import namesake_note
 
     configs = plan.configs or list(plan.space.bases.values())
@@ -249,7 +256,7 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
 
 
 def _usable_gpus(study: Study | Search, address: str) -> float:
-    """Return how many GPUs a cluster has, if the study has a preset for them that is not its first."""
+    """Return the number of GPUs of a cluster, if the study has a preset for GPUs that is not the first."""
     if GPU_PRESET not in list(study.presets)[1:]:
         return 0.0
     from recstudy.cluster.address import check_address
@@ -261,7 +268,7 @@ def _usable_gpus(study: Study | Search, address: str) -> float:
 
 
 def _begin(study: Study | Search, options: CommonOptions) -> "Weights | None":
-    """Read the weights that `--init-from` names."""
+    """Read the weights of `--init-from`."""
     if not options.init_from:
         return None
     program = study.program or load_program()
@@ -269,7 +276,7 @@ def _begin(study: Study | Search, options: CommonOptions) -> "Weights | None":
 
 
 def weight_changes(begin: "Weights | None") -> dict[str, str]:
-    """Return what weights change in the config of runs that start from them."""
+    """Return the changes of the config of runs that start from these weights."""
     return {"train.init_from": begin.digest} if begin else {}
 
 
@@ -282,8 +289,8 @@ def complete(
     begin: "Weights | None" = None,
     until: "Until | None" = None,
 ) -> tuple[Plan, Sequence[Run]]:
-    """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs
-    with these.
+    """Execute unfinished runs, and further ones of a search or with `until`. Return the final plan and its
+    runs.
     """
     from recstudy.cluster.driver import lock_and_record, run_plan
     from recstudy.cluster.sources import RunOptions
@@ -330,9 +337,7 @@ def complete(
 
 
 def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outdated", storage: str) -> str:
-    """Return a line that says that nothing is left to run; empty if something is. It loads neither torch nor
-    Ray.
-    """
+    """Return a line if nothing remains to run; otherwise an empty text. It loads neither torch nor Ray."""
     if not plan.is_search:
         is_finished = all(run.id in outdated.finished for run in runs)
         return f"{plural(len(runs), 'run')}: all finished before" if is_finished else ""
@@ -348,16 +353,16 @@ def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outda
 
 
 def reasons(runs: Iterable[Run], results: Results) -> set[str]:
-    """Tell why runs have no numbers, each reason once; without runs that another process works on."""
+    """Return the distinct reasons why runs have no result, without runs of other processes."""
     folders = (results.run(run.id) for run in runs)
     return {reason for folder in folders if (reason := folder.reason) and not is_locked(folder.lock)}
 
 
 def exit_code(failures: set[str]) -> int:
-    """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons
+    """Return 0 if every run is done, the code of the reason if all others have the same, and 1 if reasons
     differ.
 
-    Runs that were not tried, as a sweep stopped at the failures of others, are no reason of their own.
+    Runs that were skipped after failures of other runs count as no reason.
     """
     tried = failures - {"not run"}
     return 0 if not failures else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
@@ -377,9 +382,7 @@ def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: Common
 
 
 def _check_report(plan: Plan) -> None:
-    """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not
-    be.
-    """
+    """Refuse a report that could not be drawn after the training, and list parts that may fail."""
     from recstudy.report.writing import check_drawable
     from recstudy.study.record import plan_record
 
@@ -387,7 +390,12 @@ def _check_report(plan: Plan) -> None:
 
 
 def draw_report(results: Results, study: str, preset: str, options: ForPaper) -> None:
-    """Draw the report of a study and note the look (StorageError, ConfigError)."""
+    """Write the report of a study, and record the look.
+
+    Raises:
+        StorageError: A record is damaged, or the folder cannot be written.
+        ConfigError: A part of the report is invalid.
+    """
     from recstudy.report.writing import show_report
 
     with results.drawing(study, preset):

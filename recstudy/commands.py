@@ -1,5 +1,4 @@
-"""Subcommands of `recstudy` that read records, without torch or Ray. `recstudy.command` imports them by
-name."""
+"""Commands of `recstudy` that read records, without torch or Ray. `recstudy.command` imports them."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
-"""What can go wrong because of what a user gave us: one clear line each, exit code 2.
+"""Errors in the input of a user. They are shown as one clear line, with exit code 2.
 
-A message names the thing, the place, the choices and the fix. Anything else that is raised is a fault of ours
-and keeps its traceback.
+A message names the object, the place, the allowed values and the fix. Any other exception is a bug in
+recstudy and keeps its traceback.
 """
 
 import sysconfig
@@ -33,34 +33,34 @@ CALLS = 3  # lines of the user's files that are shown of an error in them
 
 
 class RecstudyError(Exception):
-    """Base of the errors that are shown as one line, without a traceback."""
+    """Base class of errors that are shown as one line, without a traceback."""
 
 
 class ConfigError(RecstudyError):
-    """A study, preset, field, value or variant that does not exist or is out of range."""
+    """A study, preset, field, value or variant is unknown or out of range."""
 
     is_combination = False  # whether each setting is allowed, but not all of them together
 
 
 class NotYetError(ConfigError):
-    """A report's part that no run has given anything for so far."""
+    """A part of a report has no data yet, because no run has finished."""
 
 
 class DataError(RecstudyError):
-    """A data set that is missing or damaged."""
+    """A data set is missing or damaged."""
 
 
 class StorageError(RecstudyError):
-    """A results folder that cannot be written, is locked, or belongs to something else."""
+    """A results folder cannot be written, is locked, or belongs to another program."""
 
 
 class RunError(RecstudyError):
-    """A run that has failed.
+    """A run failed.
 
     Args:
-        message: Why, in one line.
+        message: The reason in one line.
         failure_class: One of `FAILURES`.
-        output: The last lines that it printed.
+        output: The last lines of its output.
     """
 
     def __init__(self, message: str, failure_class: str = "code", output: str = "") -> None:
@@ -69,18 +69,18 @@ class RunError(RecstudyError):
 
 
 class ClusterError(RecstudyError):
-    """A Ray cluster that does not answer or cannot give what a run needs."""
+    """A Ray cluster does not answer, or lacks the resources of a run."""
 
 
 # Modules and packages of the extra `train`. A base install has none of them.
 TRAIN = {
-    "torch", "torchvision", "timm", "sklearn", "scikit-learn", "safetensors", "tokenizers", "pycocoevalcap", "optuna", "cmaes",
-    "ray", "pyarrow",
+    "torch", "torchvision", "timm", "sklearn", "scikit-learn", "safetensors", "tokenizers",
+    "pycocoevalcap", "optuna", "cmaes", "ray", "pyarrow",
 }  # fmt: skip
 
 
 def missing_package(error: BaseException | None) -> str:
-    """Return how to install what an import of the extra `train` did not find; empty for any other error."""
+    """Return how to install a missing package of the extra `train`; empty for any other error."""
     if not isinstance(error, ModuleNotFoundError) or error.name not in TRAIN:
         return ""
     return f'{error.name} is not installed. Install it with: pip install "recstudy[train]"'
@@ -114,7 +114,7 @@ ALIASES = {
 
 
 def nearest(word: str, known_words: Iterable[str]) -> str:
-    """Return the hint `` Did you mean 'x'?`` for a misspelt word, or nothing where no known word is near."""
+    """Return the hint `` Did you mean 'x'?`` for an unknown word; empty if no known word is similar."""
     words = list(known_words)
     usual = (field.partition(".") for field, aliases in ALIASES.items() if word in aliases.split())
     match = [
@@ -125,8 +125,9 @@ def nearest(word: str, known_words: Iterable[str]) -> str:
 
 
 def nearest_first(word: str, known_words: Iterable[str]) -> str:
-    """Return at most eight known words in one line, the most similar first; of a dotted path its last name
-    counts.
+    """Return at most eight known words in one line, the most similar first.
+
+    Of a dotted path, only the last part is compared.
     """
     words, name = list(known_words), word.rpartition(".")[2]
     hint = nearest(word, words)
@@ -138,28 +139,28 @@ def nearest_first(word: str, known_words: Iterable[str]) -> str:
 
 
 def choices(known_words: Iterable[str], limit: int = 30) -> str:
-    """Return the known words in one line, cut after `most` of them."""
+    """Return the known words in one line, at most `most` of them."""
     words = list(known_words)
     return ", ".join(words[:limit]) + (f", ... ({len(words)} in all)" if len(words) > limit else "")
 
 
 def raised_at(error: BaseException) -> str:
-    """Return the last line of the user's code that raised an error, and the error, in one line."""
+    """Return the last line of the user's code that raised an error, with the error, in one line."""
     if isinstance(error, SyntaxError):
         return f"{Path(error.filename or '').name}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     return f"{user_line(error.__traceback__)}{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def user_line(trace: TracebackType | None) -> str:
-    """Return `FILE, line N: ` of the last line of the user's files; empty if there is none."""
+    """Return `FILE, line N: ` of the last line of the user's files in a traceback; empty if there is none."""
     frames = _user_frames(trace)
     return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
 
 
 def user_calls(error: BaseException | None) -> tuple[str, ...]:
-    """Return the last `CALLS` lines of the user's files that led to an error, the innermost last.
+    """Return the last `CALLS` lines of the user's files in a traceback, the innermost last.
 
-    An error that was raised because of another one has the lines of that one.
+    An error that was raised from another error has the lines of that error.
     """
     if error is None:
         return ()
@@ -171,7 +172,7 @@ def user_calls(error: BaseException | None) -> tuple[str, ...]:
 
 
 def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
-    """Return the frames that lie neither in our files, nor in Python's or an installed package's."""
+    """Return the frames in files that belong neither to recstudy, Python, nor an installed package."""
     # <frozen>, <string> of a dataclass
     hidden_prefixes = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")
     frames = [frame for frame in traceback.extract_tb(trace) if "-packages" not in frame.filename]

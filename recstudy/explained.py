@@ -1,9 +1,8 @@
-"""Classes and functions of a study's file that say what they take: a misspelt word is named, with the nearest
-that there is.
+"""Turn wrong arguments in a study file into errors that name the valid arguments and the nearest one.
 
-A decorator, and no metaclass: Python's TypeError names neither what there is nor the nearest, and would end a
-study's file with a traceback; pydantic's error names them in several lines. Only `__init__` and calls are
-wrapped; classes stay what they are.
+Public classes and functions are decorated with `explained`. Only calls and `__init__` are wrapped, so the
+classes stay what they are. Without it, Python's TypeError would end a study file with a traceback and no
+hint, and pydantic's error has several lines.
 """
 
 from collections.abc import Callable
@@ -22,9 +21,7 @@ MISSING_FIELD = ("missing", "missing_argument")
 
 
 def explained(called: Called) -> Called:
-    """Have what a class, a function or an `__init__` refuses be a ConfigError that names what it takes
-    instead.
-    """
+    """Decorate a class or function, so that wrong arguments raise a ConfigError with the valid ones."""
     if isinstance(called, type):
         kind: Any = called
         if getattr(kind, "__pydantic_complete__", True):
@@ -32,9 +29,7 @@ def explained(called: Called) -> Called:
             return called
 
         def build(self: Any, *args: Any, **words: Any) -> None:
-            """Build the checks where the first one is made, as pydantic would: then it sets an `__init__` of
-            its own.
-            """
+            """Build the validators at the first instance, as pydantic does, and wrap the new `__init__`."""
             rebuild_dataclass(kind, force=True)
             kind.__init__ = explained(kind.__init__)
             kind.__init__(self, *args, **words)
@@ -66,14 +61,14 @@ def explained(called: Called) -> Called:
 
 
 def refusal(error: ValidationError, kind: Any, part: str = "", prefix: str = "") -> ConfigError:
-    """Return what refuses the settings: a combination, if a check of a whole class fails and not one of a
-    single field.
+    """Return the error for invalid settings: about one field, or about a combination if no single field is
+    wrong.
 
     Args:
-        error: what pydantic says.
-        kind: the class that was to be made.
-        part: the field of a larger whole that it is in.
-        before: what the message begins with.
+        error: The error from pydantic.
+        kind: The class.
+        part: The field of the larger object that contains it.
+        before: The beginning of the message.
     """
     fault = error.errors(include_url=False)[0]
     annotation = kind
@@ -88,12 +83,12 @@ def refusal(error: ValidationError, kind: Any, part: str = "", prefix: str = "")
 
 
 def explain(error: ValidationError, kind: Any, part: str = "") -> str:
-    """Return the field, what must hold and what was given, in one line.
+    """Return the field, the rule and the given value in one line.
 
     Args:
-        error: what pydantic says.
-        kind: the class that was to be made.
-        part: the field of a larger whole that it is in.
+        error: The error from pydantic.
+        kind: The class.
+        part: The field of the larger object that contains it.
     """
     faults = error.errors(include_url=False)
     first = next((fault for fault in faults if fault["type"] in UNKNOWN_FIELD), faults[0])
@@ -106,7 +101,8 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
         for name in outer:  # the class that holds the field, for its list of names
             kind = kind.model_fields[name].annotation
         fields = sorted(_takes(kind))
-        return f"Unknown field {path!r}.{nearest(last, fields)} {kind.__name__} has {nearest_first(last, fields)}"
+        known_fields = f"{kind.__name__} has {nearest_first(last, fields)}"
+        return f"Unknown field {path!r}.{nearest(last, fields)} {known_fields}"
     if first["type"] in MISSING_FIELD:
         return f"{kind.__name__} needs {path!r}"
     if first["type"] == "value_error":
@@ -124,7 +120,7 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
 
 
 def _takes(kind: Any) -> list[str]:
-    """Return the fields of a class of pydantic's, in their order."""
+    """Return the fields of a pydantic class in order."""
     return [
         name
         for name, parameter in kind.__signature__.parameters.items()

@@ -1,7 +1,7 @@
-"""Files and folders that are whole or absent, and the machine's cache folder.
+"""Write files and folders atomically, and find the cache folder of this machine.
 
-A file or a folder is written under a temporary name, flushed to the disk and renamed, so that a reader sees
-the old one or the new one.
+A file or folder is written under a temporary name, flushed to the disk and renamed, so a reader sees the old
+one or the new one.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ POINTERS = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")  # 
 
 
 def stand_in(path: Path) -> str:
-    """Return what a placeholder file is, such as a Git LFS pointer, and how to get the real file; empty for
-    any other file.
+    """Return the kind of a placeholder file, such as a Git LFS pointer, and its fix; empty for any other
+    file.
     """
     try:
         with open(path, "rb") as file:
@@ -50,18 +50,18 @@ def stand_in(path: Path) -> str:
 
 
 def refuse_stand_in(path: Path) -> None:
-    """Refuse (DataError) a placeholder, such as a Git LFS pointer, in place of the wanted file."""
+    """Raise DataError if a file is a placeholder, such as a Git LFS pointer."""
     if problem := stand_in(path):
         raise DataError(f"{path} {problem}")
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a place for a file or a folder that is then flushed and takes `path`'s place; nothing of it stays
-    where that fails.
+    """Give a temporary path for a file or folder, which replaces `path` after the block. If the block fails,
+    the temporary file is removed.
 
-    Two writers at once, on whatever nodes, do not meet; but of a folder that is there, its writer holds a
-    lock.
+    Several writers on any nodes do not disturb each other. A folder that already exists must be locked by its
+    writer.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse to overwrite a file or a folder (ConfigError)."""
+    """Raise ConfigError if a file or folder exists."""
     if os.path.lexists(path):
         raise ConfigError(f"{path} is there already. Give another name, or remove it first.")
 
@@ -88,7 +88,7 @@ def read_json(text: str | bytes, source: str) -> Any:
 
     Args:
         text: The document.
-        source: Where it is from, which an error names.
+        source: Its source, for error messages.
 
     Raises:
         json.JSONDecodeError: It is not JSON.
@@ -106,16 +106,16 @@ def read_json(text: str | bytes, source: str) -> Any:
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed writers left of `path`, whose lock we hold."""
+    """Remove the temporary files that killed writers left next to `path`. The caller must hold its lock."""
     for leftover in path.parent.glob(f".{path.name}.*tmp"):
         remove(leftover)
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder whose lock, which lies in it, we hold: it is gone at once, and who waits for the lock
-    makes it anew.
+    """Remove a folder with its lock, which the caller must hold. A waiting process makes the folder again.
 
-    Links in it are not followed. A kill leaves it under a name of its own, with a dot before it.
+    Links in it are not followed. It is first renamed to a hidden name, under which it stays if the process is
+    killed.
     """
     renamed_folder = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
     folder.rename(renamed_folder)
@@ -123,7 +123,7 @@ def discard(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder, as far as it goes; a link is not followed."""
+    """Remove a file, link or folder as far as possible. Links are not followed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -132,13 +132,12 @@ def remove(path: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Return what is decoded, computed, trained or unpacked once, by one process, and then read by all.
+    """Return the folder for files that one process computes once and others read, such as decoded data sets.
 
-    An account without a home (no HOME, no entry in passwd: a container under a number) has one among the
-    temporary files.
+    An account without a home, such as in a container with a numeric user, has one among the temporary files.
 
     Raises:
-        DataError: another account may write there.
+        DataError: Another account may write there.
     """
     if custom_folder := os.environ.get("RECSTUDY_CACHE"):
         return Path(custom_folder).expanduser()
@@ -157,7 +156,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def caching(content: str, folder: Path) -> Iterator[None]:
-    """Say so (DataError) where the block fails because the cache folder cannot be written."""
+    """Raise DataError if the block fails because the cache folder cannot be written."""
     try:
         yield
     except (OSError, StorageError) as error:

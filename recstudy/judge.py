@@ -1,6 +1,4 @@
-"""`recstudy judge runs.csv`: finished runs of a CSV file as a study, with its page, tables and verdicts.
-Nothing is run.
-"""
+"""`recstudy judge runs.csv`: make a study with page, tables and verdicts from finished runs in a CSV file."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -138,7 +136,7 @@ def _list(words: str) -> list[str]:
 
 
 def _words(words: Sequence[str]) -> dict[str, Any] | None:
-    """Return the fields of a metric that words of the command line state."""
+    """Return the fields of a metric that the command line states."""
     kinds = [
         "better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words
     ]
@@ -146,9 +144,7 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
-    """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above
-    1.
-    """
+    """Return a metric as stated. By default it follows from its name, in percent if an accuracy exceeds 1."""
     field_names = [field.name for field in fields(MetricRecord)]
     matches = (
         overrides
@@ -173,7 +169,7 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
 
 
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> str:
-    """Return the first line: which columns were taken as settings, seed and metrics."""
+    """Return the line about which columns are settings, seed and metrics."""
     parts = []
     for column in table.with_role(METRIC):
         metric = metrics[column.name]
@@ -198,7 +194,7 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> st
 
 
 class ClaimsFile(Config):
-    """What a file of claims states; of metrics, the fields of `recstudy.Metric`."""
+    """The content of a claims file. Metrics have the fields of `recstudy.Metric`."""
 
     claims: list[Any] = Field(default_factory=list)
     metrics: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
@@ -208,10 +204,10 @@ class ClaimsFile(Config):
 
 
 def read_claims(file: Path) -> ClaimsFile:
-    """Return what a YAML file states: a list of claims, or a `ClaimsFile`.
+    """Return the content of a claims file: a list of claims, or a `ClaimsFile`.
 
     Raises:
-        ConfigError: It cannot be read or states something else. The message names file and line.
+        ConfigError: The file cannot be read or has other content. The message names file and line.
     """
     values = read_yaml("--claims", file)
     if not isinstance(values, list | dict):
@@ -249,7 +245,7 @@ def read_claims(file: Path) -> ClaimsFile:
 
 
 def _normalize(value: Any, key: str = "") -> Any:
-    """Return a part of a claim with the names and values that settings and metrics have here."""
+    """Return a part of a claim with the names and values of the settings and metrics in the study."""
     if isinstance(value, dict):
         return {
             name if name in KEYS else name_of(name): _normalize(value, name) for name, value in value.items()
@@ -270,10 +266,10 @@ def _normalize(value: Any, key: str = "") -> Any:
 
 
 def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:
-    """Return the imported runs with those of a file, in which a run that failed before may have finished.
+    """Return the imported runs with those of a file. A run that failed before may have finished in the file.
 
     Raises:
-        ConfigError: A finished run has another value now.
+        ConfigError: A finished run has other values in the file.
     """
     files = (*earlier_imports.files, file)
     file_index = [imported_file.sha256 for imported_file in files].index(file.sha256)
@@ -307,9 +303,7 @@ def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[s
 def import_changes(
     earlier_imports: Imported, current_imports: Imported, runs: Mapping[str, ImportedRun]
 ) -> list[str]:
-    """Return a line about what a file adds to earlier imports, changes in them, and lacks; none if it does
-    not.
-    """
+    """Return a line about the new, changed and missing runs of a file; empty if it has the same runs."""
     added, missing_ids = (
         current_imports.runs.keys() - earlier_imports.runs.keys(),
         earlier_imports.runs.keys() - runs.keys(),
@@ -339,7 +333,7 @@ def import_changes(
 
 @dataclass(frozen=True)
 class FinishedPlan(Plan):
-    """A plan whose runs are finished, each with the seed that it had."""
+    """A plan of finished runs, each with its seed."""
 
     runs: Sequence[Run] = ()  # type: ignore[assignment]
 
@@ -351,9 +345,7 @@ def finished_plan(
     claims_file: ClaimsFile,
     targets: tuple[Target, ...],
 ) -> Plan:
-    """Return the plan of these runs: a variant for each combination of settings, in the order of their
-    levels.
-    """
+    """Return the plan of these runs, with one variant for each combination of settings."""
     if len(runs) > MOST_RUNS:
         raise ConfigError(
             f"{name} would have {len(runs):,} runs, but a study has {MOST_RUNS:,} at most: split the file"
@@ -396,7 +388,9 @@ def _report(
     levels: Mapping[str, Sequence[Any]],
     targets: tuple[Target, ...],
 ) -> list[Part]:
-    """Return a table of the metrics, figures of one or two settings, and the differences of few variants."""
+    """Return a table of the metrics, figures over one or two settings, and differences if there are few
+    variants.
+    """
     score, metric = next(iter(program.metrics.items()))
     table = TableOfRuns("results", metrics=tuple(program.metrics)[:TABLE_METRICS], targets=targets)
     if len(variants) > MANY_VARIANTS:
@@ -422,7 +416,7 @@ def _report(
 
 
 def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
-    """Return each setting's levels with their places: numbers in their order, others as they come."""
+    """Return the levels of each setting with their order: numbers sorted, other values as they occur."""
     positions = {}
     for name in dict.fromkeys(name for values in settings for name in values):
         levels = list(dict.fromkeys(values.get(name) for values in settings))
@@ -433,7 +427,7 @@ def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
 
 
 def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a number follows from a name, as a model's size does: then labels do without it."""
+    """Return whether a number follows from a name, such as a model's size. Labels then omit it."""
     names = {
         name: {*values} for name, values in levels.items() if any(isinstance(value, str) for value in values)
     }

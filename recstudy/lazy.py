@@ -1,7 +1,7 @@
-"""Libraries that take a tenth of a second or more to load, each loaded when something of it is first used.
+"""Load slow libraries on first use.
 
-A study's file imports the parts of its report, which draw with pandas and Plotly. Without this module, each
-process that runs the study would load both for nothing:
+A study file imports the parts of its report, which draw with pandas and Plotly. Without this module, each
+process of the study would load both for nothing (at least 0.1 s each):
 
     from recstudy.lazy import np, pd       # in place of: import numpy as np; import pandas as pd
 

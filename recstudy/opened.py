@@ -1,11 +1,10 @@
-"""What lies in a results folder, opened as what a stranger may have made: only regular files in real folders,
-of a bounded size.
+"""Open files of a results folder that unknown authors may have made: only regular files of bounded size, no
+links.
 
-The results folder itself may be a link, and so may what lies above it. Below it nothing is read or written
-through a link, and no FIFO, socket or device is opened: links and kinds are looked at before a file is
-opened, and it is opened in a way that follows none and waits for nobody. A folder of folders is looked at
-once a second. Whoever can write to the folder while it is read may still swap a folder for a link in between;
-so who shares one shares it with those who may.
+The results folder itself, and folders above it, may be links. Below it, links are refused, and no FIFO,
+socket or device is opened. Types are checked before a file is opened, and it is opened without following
+links and without waiting. Whoever can write to the folder can still swap a folder for a link between the
+check and the opening, so share a folder only with people who may read your files.
 """
 
 import io
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MB = 10**6
-# bytes; a plan of 10,000 runs has 1.5 MB, a result 1 kB
+# Maximum bytes of files. A plan of 10,000 runs has 1.5 MB, a result 1 kB.
 PLAN, LOG, ARCHIVE, RECORD = 32 * MB, 64 * MB, 32 * MB, 4 * MB
-LINE = MB  # bytes of a line of a log
-ARRAYS = 256 * MB  # bytes of all arrays of an archive, unpacked
-MEMBERS = 1000  # arrays in an archive
-KINDS = "biufUS"  # of an array's values, by NumPy's letters: none that holds Python objects or fields
+LINE = MB  # maximum bytes of a line of a log
+ARRAYS = 256 * MB  # maximum bytes of all arrays of an archive, unpacked
+MEMBERS = 1000  # maximum number of arrays in an archive
+KINDS = "biufUS"  # NumPy's letters of allowed types, without Python objects and structures
 SPECIAL = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -40,27 +39,27 @@ SPECIAL = {
     stat.S_IFBLK: "a device",
 }
 LINKED = (
-    "{} is a link, and below a results folder none is followed. Remove it; if it is yours, put what it leads"
-    " to in its place, or have the whole results folder elsewhere: that one may be a link."
+    "{} is a link, and links below a results folder are not followed. Remove it. If it is yours, replace it"
+    " by its target, or move the whole results folder: the results folder itself may be a link."
 )
-# seconds for which a folder of folders is as it was seen: that of 10,000 runs is asked for each of their
-# files
+# Seconds between two checks of a folder of folders. Without this, the folder of 10,000 runs would be checked
+# for each of their files.
 SAME_S = 1.0
 _roots: set[str] = set()
-_real: dict[str, float] = {}  # folder of folders -> when it was seen to be no link
+_real: dict[str, float] = {}  # folder of folders -> when it was last checked
 
 
 def protect(root: Path) -> None:
-    """Have links refused below this results folder from now on, in this process."""
+    """Refuse links below this results folder from now on, in this process."""
     _roots.add(os.fspath(root))
 
 
 def safe_lstat(path: Path | str) -> os.stat_result:
-    """Return what `lstat` says of a path, none of whose folders below a results folder is a link.
+    """Return the `lstat` of a path after a check of its folders for links.
 
     Raises:
-        StorageError: a folder is a link, or the path cannot be one.
-        FileNotFoundError: nothing is there.
+        StorageError: A folder below a results folder is a link, or the path is invalid.
+        FileNotFoundError: There is no such file.
     """
     name, time_now = os.fspath(path), time.monotonic()
     parent, folders = name.rpartition("/")[0], []
@@ -78,30 +77,37 @@ def safe_lstat(path: Path | str) -> os.stat_result:
         return os.lstat(name)
     except FileNotFoundError:
         raise
-    except (OSError, ValueError) as error:  # such as a name with a NUL, or one that is too long
+    except (OSError, ValueError) as error:  # such as for a name with NUL or a name that is too long
         printable_name = name.removesuffix("/.") if name.isprintable() else repr(name)
-        may = " Its folder is another user's: take one of yours." * isinstance(error, PermissionError)
+        may = " Its folder belongs to another user. Use a folder of your own." * isinstance(
+            error, PermissionError
+        )
         raise StorageError(
             f"cannot read {printable_name}: {getattr(error, 'strerror', None) or error}.{may}"
         ) from error
 
 
 def regular_status(path: Path | str) -> os.stat_result:
-    """Return the same of a regular file, which may be opened (StorageError, FileNotFoundError)."""
+    """Return the `lstat` of a regular file.
+
+    Raises:
+        StorageError: It is a link or a special file, or lies below a link.
+        FileNotFoundError: There is no such file.
+    """
     status = safe_lstat(path)
     if stat.S_ISLNK(status.st_mode):
         raise StorageError(LINKED.format(path))
     if not stat.S_ISREG(status.st_mode):
         kind = SPECIAL.get(stat.S_IFMT(status.st_mode), "a folder")
-        raise StorageError(f"cannot read {path}: it is {kind}, where a file should be. Remove it.")
+        raise StorageError(f"cannot read {path}: it is {kind} and not a file. Remove it.")
     return status
 
 
 def is_regular_file(path: Path | str) -> bool:
-    """Return whether a regular file is there; what is refused is not.
+    """Return whether there is a regular file. A refused path counts as none.
 
     Raises:
-        StorageError: this user may not enter its folder.
+        StorageError: This user may not enter its folder.
     """
     try:
         return stat.S_ISREG(safe_lstat(path).st_mode)
@@ -114,7 +120,12 @@ def is_regular_file(path: Path | str) -> bool:
 
 
 def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file, which is no link (StorageError, FileNotFoundError)."""
+    """Open a regular file, and return its descriptor. It can be the `opener` of `open`.
+
+    Raises:
+        StorageError: It is a link or a special file, or cannot be opened.
+        FileNotFoundError: There is no such file.
+    """
     regular_status(path)
     try:
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -125,15 +136,15 @@ def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
 
 
 def contents(path: Path | str, max_bytes: int = 0) -> bytes:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Args:
-        path: the file.
-        most: bytes that it may have; by its name where it is 0.
+        path: The file.
+        max_bytes: The maximum size. By default it depends on the name (`size_limit`).
 
     Raises:
-        StorageError: it is a link, no regular file, or larger.
-        FileNotFoundError: there is none.
+        StorageError: It is a link, a special file, or too large.
+        FileNotFoundError: There is no such file.
     """
     limit = max_bytes or size_limit(path)
     with os.fdopen(descriptor(path), "rb") as file:
@@ -147,7 +158,7 @@ def contents(path: Path | str, max_bytes: int = 0) -> bytes:
 
 
 def size_limit(path: Path | str) -> int:
-    """Return how many bytes a file of this name may have."""
+    """Return the maximum number of bytes of a file with this name."""
     name = os.fspath(path).rpartition("/")[2]
     if name.endswith(".jsonl"):
         return LOG
@@ -156,30 +167,32 @@ def size_limit(path: Path | str) -> int:
 
 def too_large(path: Path | str, size: int, limit: int) -> StorageError:
     return StorageError(
-        f"{path} is damaged: it has {size / MB:,.1f} MB, and a file of its kind {limit / MB:,.0f} MB at most."
-        " Remove it."
+        f"{path} is damaged: it has {size / MB:,.1f} MB, but a file of its kind has at most"
+        f" {limit / MB:,.0f} MB. Remove it."
     )
 
 
 def refuse_link(folder: Path | str) -> None:
-    """Refuse a folder that is a link below a results folder, or lies below one (StorageError); it may not be
-    there yet.
-    """
+    """Raise StorageError if a folder is a link or lies below one. The folder need not exist."""
     with suppress(FileNotFoundError):
         safe_lstat(f"{os.fspath(folder)}/.")
 
 
 def check_written(path: Path | str) -> None:
-    """Refuse to write into what is a link or no regular file, or lies below a link (StorageError); it may not
-    be there yet.
+    """Check that a file can be written. It need not exist.
+
+    Raises:
+        StorageError: It is a link or no regular file, or lies below a link.
     """
     with suppress(FileNotFoundError):
         regular_status(path)
 
 
 def entries(path: Path | str) -> list[os.DirEntry[str]]:
-    """Return what a folder has, by name; nothing where there is none (StorageError: it is a link, or cannot
-    be read).
+    """Return the entries of a folder, sorted by name; an empty list if there is no folder.
+
+    Raises:
+        StorageError: It is a link, or cannot be read.
     """
     refuse_link(path)
     try:
@@ -191,22 +204,22 @@ def entries(path: Path | str) -> list[os.DirEntry[str]]:
 
 
 def folders(path: Path | str) -> Iterator[Path]:
-    """Yield the folders in a folder that are no links (StorageError)."""
+    """Return the folders in a folder, without links. Raises StorageError like `entries`."""
     return (Path(entry.path) for entry in entries(path) if entry.is_dir(follow_symlinks=False))
 
 
 def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
-    """Return the arrays of an `.npz` file by name, once it is known how large they are.
+    """Return the arrays of an `.npz` file by name, after a check of their sizes.
 
     Raises:
-        StorageError: it is a link, no regular file, or larger than such a file may be.
-        ValueError: it is damaged, or its arrays are larger than they may be, of another size than they say,
-            or of objects.
-        FileNotFoundError: there is none.
+        StorageError: It is a link, no regular file, or too large.
+        ValueError: It is damaged, or has arrays that are too large, of another size than stated, or of
+            objects.
+        FileNotFoundError: There is no such file.
     """
     try:
         content = contents(path)
-        if content.count(b"PK\1\2") > MEMBERS:  # before each has an object in memory
+        if content.count(b"PK\1\2") > MEMBERS:  # checked first, because each member takes an object in memory
             raise ValueError(f"more than {MEMBERS:,} arrays")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
@@ -215,19 +228,19 @@ def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
             values = {}
             for member in members:
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise ValueError("compressed as NumPy does not")
-                # read as a whole, it is unpacked whatever size that comes to
+                    raise ValueError("its compression is not that of NumPy")
+                # A read of the whole member would unpack any size, whatever the archive states.
                 with archive.open(member) as file:
                     values[member.filename.removesuffix(".npy")] = _array(file.read(member.file_size + 1))
             return values
     except (StorageError, FileNotFoundError):
         raise
-    except Exception as error:  # a damaged archive raises nearly anything
+    except Exception as error:  # a damaged archive can raise almost any exception
         raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())) from None
 
 
 def _array(content: bytes) -> "npt.NDArray[Any]":
-    """Return the array of an `.npy` file, whose header says no more than is there."""
+    """Return the array of an `.npy` file, after a check that its header fits its size."""
     import numpy as np
 
     shape, by_columns, kind, offset = _header(content[: 10 + int.from_bytes(content[8:10], "little")])
@@ -238,16 +251,16 @@ def _array(content: bytes) -> "npt.NDArray[Any]":
     return values.reshape(shape, order="F" if by_columns else "C").copy()
 
 
-@lru_cache(256)  # of a study few are different; a header has 10 kB at most
+# Parsing a header takes longer than reading the values, and the files of a study have few different headers
+# of at most 10 kB.
+@lru_cache(256)
 def _header(content: bytes) -> "tuple[tuple[int, ...], bool, np.dtype[Any], int]":
-    """Return shape, order, type and place of an array by its file's beginning: to read one takes longer than
-    its values.
-    """
+    """Return the shape, order, type and offset of an array from the beginning of its file."""
     from numpy.lib import format as npy
 
     file = io.BytesIO(content)
-    if npy.read_magic(file) != (1, 0):  # later ones are of arrays with fields
-        raise ValueError("an array of another format than NumPy's first")
+    if npy.read_magic(file) != (1, 0):  # later formats are for structured arrays
+        raise ValueError("an array in another format than version 1.0 of NumPy")
     shape, by_columns, kind = npy.read_array_header_1_0(file)
     if kind.kind not in KINDS or any(not 0 <= side <= ARRAYS for side in shape):
         raise ValueError(f"an array of {kind} {shape}")

@@ -1,12 +1,12 @@
-"""Metrics of runs that have finished: from the answers that they kept, or else from their weights. Nothing is
+"""Compute further metrics of finished runs from their answers or weights (`recstudy evaluate`). Nothing is
 trained.
 
-What is computed stands in a run's measured.json, beside its result, which never changes. Answers that had to
-be made again are kept too, where there were none. Torch is loaded for weights alone.
+The values are written to a run's measured.json; its result never changes. New answers are saved if the run
+had none. Only weights need torch.
 
-The numerical floor is how many test items the same weights answer otherwise where nothing but rounding is
-other: in bfloat16, as the first of two workers, which takes half a batch at a time, or compiled. Item by
-item, runs of two machines differ by it whatever was trained.
+The numerical floor is the share of test items that the same weights answer differently if only the rounding
+changes: in bfloat16, as the first of two workers (with half a batch), or compiled. Runs on two machines
+differ by this much for each item, whatever was trained.
 """
 
 from collections.abc import Sequence
@@ -47,22 +47,22 @@ MetricSource = Literal["answers", "weights"]  # what a metric was computed from
 def evaluate(
     results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, trust: bool = False
 ) -> bool:
-    """Compute metrics of a study's finished runs that their results do not have, and print a line about each
-    run.
+    """Compute metrics that the results of a study's finished runs do not have, and print a line for each run.
 
     Args:
         results: The results folder.
         study: The name of the study.
-        preset: The folder of its preset.
-        metrics: The metrics to compute, anew if need be. By default those of each run's task that it lacks.
+        preset: The name of the preset's folder.
+        metrics: The metrics, which are computed again if they exist. By default all missing metrics of each
+            run's task.
         data: The folder with the data sets.
-        trust: Import the modules that the study names.
+        trust: Import the modules of the study.
 
     Returns:
-        Whether every metric was computed that was to be.
+        Whether every metric was computed.
 
     Raises:
-        ConfigError: no such study, or no such metric that is computed from answers.
+        ConfigError: There is no such study, or no such metric that is computed from answers.
     """
     records = load_study(results, study, preset, trust)
     if records.plan.imported:
@@ -104,7 +104,7 @@ def evaluate(
 
 
 def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: Path) -> dict[str, LateMetric]:
-    """Write the metrics that a run lacks into its folder, and return them."""
+    """Compute the missing metrics of a run, write them into its folder, and return them."""
     folder = results.run(run_id)
     result, earlier_metrics = (
         read_record(folder.result, Result),
@@ -142,13 +142,13 @@ def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: P
 
 
 def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dict[str, float]:
-    """Return in percent the test items of which float32 on one worker, not compiled, and another way make one
-    right alone.
+    """Return the percentage of test items that are correct in only one of two ways: float32 on one worker
+    without compiling, and another way.
 
     The arguments and errors are those of `answers_again`.
 
     Raises:
-        NotAvailable: the task's score is no mean over items.
+        NotAvailable: The score of the task is no mean over items.
     """
     per_item = METRICS[TASKS[config.task].score].each
     if per_item is None:
@@ -174,10 +174,10 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
 def _metrics_to_compute(
     result: Result, earlier_metrics: Measured, metrics: Sequence[str], task: str
 ) -> list[str]:
-    """Return which metrics are to be computed: named ones anew, others where they have no value.
+    """Return the metrics to compute: named ones in any case, others if they have no value.
 
     Raises:
-        NotAvailable: one that is named is not for the task.
+        NotAvailable: A named metric does not belong to the task.
     """
     fits = of_task(task, levels=bool(metrics))
     for name in metrics:
@@ -207,10 +207,10 @@ def _compute_metric(name: str, answers: Answers, source: MetricSource) -> LateMe
 
 
 def _weights(results: Results, run_id: str) -> Path:
-    """Return where a run's weights are.
+    """Return the path of a run's weights.
 
     Raises:
-        NotAvailable: it has none.
+        NotAvailable: It has none.
     """
     weights = results.fetched(results.run(run_id).weights)
     if not is_regular_file(weights):
@@ -221,18 +221,18 @@ def _weights(results: Results, run_id: str) -> Path:
 def answers_again(
     config: RunConfig, result: Result, weights: Path, folder: Path, compiled: bool = False
 ) -> Answers:
-    """Return answers of the test set by `weights`, on a GPU where there is one.
+    """Compute the answers on the test set with `weights`, on a GPU if there is one.
 
     Args:
-        config: the run's.
-        result: the run's.
-        weights: of the selected epoch.
-        folder: where data sets lie.
-        compiled: by torch.compile.
+        config: The config of the run.
+        result: The result of the run.
+        weights: The weights of the selected epoch.
+        folder: The folder of the data sets.
+        compiled: Whether to use torch.compile.
 
     Raises:
-        DataError: the data, or what reads them, are not those of the run.
-        NotAvailable: the run answers nothing.
+        DataError: The data, or the code that reads them, differ from those of the run.
+        NotAvailable: The task of the run has no answers.
     """
     import torch
     from safetensors.torch import load_file

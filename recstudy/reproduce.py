@@ -1,7 +1,7 @@
-"""`recstudy reproduce`: run the settings of a bundle's records again, and compare the numbers.
+"""`recstudy reproduce`: repeat the runs of a bundle with the installed recstudy, and compare the numbers.
 
-The installed recstudy runs them. With `--trust` the study's own modules are imported from the bundle. The
-runs go into a results folder of their own and keep their ids; the bundle is not changed.
+With `--trust`, the study's own modules are imported from the bundle. The runs have a results folder of their
+own and keep their ids. The bundle is not changed.
 """
 
 from collections.abc import Collection
@@ -107,18 +107,18 @@ class Reproduce:
 
 
 def _changes(config: RunSettings) -> dict[str, Any]:
-    """Return all that decides the runs of a config, as changes of another one."""
+    """Return the settings of a config as changes to another config."""
     if isinstance(config, OwnSettings):
         return flatten(config.settings, PREFIX)
     return {part: getattr(config, part) for part in ("model", "data", "train")}
 
 
 def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Plan, list[Run]]:
-    """Return a study of the same settings and ids, and which of its runs to make; with `fresh`, of the next
-    seeds instead.
+    """Return a study with the same settings and ids, and the runs to execute. With `fresh`, these use the
+    next seeds instead.
 
     Raises:
-        ConfigError: this recstudy makes other runs of these settings.
+        ConfigError: With this version of recstudy, the settings give other ids.
     """
     rows = {row.id: row for row in theirs.records.rows}
     configs = {
@@ -143,7 +143,7 @@ def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Pl
     if unknown_ids := sorted({*published} - {run.id for run in runs}):
         raise ConfigError(
             f"{choices(unknown_ids)}: this recstudy ({version('recstudy')}) has other ids for these settings"
-            f" and would make other runs. Install the recstudy of the bundle ({theirs.about.recstudy}), or use"
+            f" and would make other runs. Install the bundle's recstudy ({theirs.about.recstudy}), or use"
             " --fresh-seeds."
         )
     return plan, runs

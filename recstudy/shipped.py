@@ -1,4 +1,4 @@
-"""The studies that come with recstudy: beside the package in a checkout, inside it where it is installed."""
+"""Find and start the studies that come with recstudy, and write starter studies."""
 
 import ast
 import keyword
@@ -19,7 +19,9 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def shipped() -> dict[str, Path]:
-    """Return the file of each study, by its name."""
+    """Return the file of each shipped study by name. They are next to the package in a checkout, and inside
+    it if installed.
+    """
     folder = INSIDE if INSIDE.is_dir() else PACKAGE.parent / "studies"
     return {
         file.stem: file
@@ -34,10 +36,10 @@ def question(file: Path) -> str:
 
 
 def run(name: str, arguments: Sequence[str]) -> NoReturn:
-    """Become the process of `python studies/NAME.py ARGUMENTS`; a study of your own is named by its file.
+    """Replace this process by `python studies/NAME.py ARGUMENTS`.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: There is no shipped study of this name.
     """
     studies = shipped()
     file = Path(name) if name.endswith(".py") else studies.get(name)
@@ -47,21 +49,21 @@ def run(name: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def new(name: str, folder: Path, kind: str = "function", command: str = "") -> list[Path]:
-    """Write a study to begin with.
+    """Write a starter study.
 
     Args:
-        name: Of the study and of its file.
-        folder: Where the file is written.
-        kind: What its runs execute: `function`, `command` or `model`.
-        command: Of the kind `command`, without its options, such as `python train.py`. If that script does
-            not exist, a small one is written.
+        name: The name of the study and of its file.
+        folder: The folder of the file.
+        kind: The program of its runs: `function`, `command` or `model`.
+        command: For the kind `command`: the command without its options, such as `python train.py`. If that
+            script does not exist, a small one is written.
 
     Returns:
-        The files that were written, the study first.
+        The written files, the study first.
 
     Raises:
-        ConfigError: The name is not a module's or another module has it, the file exists, or the command has
-            placeholders or no script.
+        ConfigError: The name is no module name or is used by another module, the file exists, or the command
+            has placeholders or no script.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(
@@ -89,9 +91,7 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
 
 
 def _refuse_module(file: Path) -> None:
-    """Refuse (ConfigError) a file that Python would import in place of an installed module, in itself and in
-    what it imports.
-    """
+    """Raise ConfigError if Python would import this file in place of an installed module."""
     name, spec = file.stem, find_spec(file.stem)
     if keyword.iskeyword(name):
         raise ConfigError(

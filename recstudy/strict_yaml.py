@@ -1,7 +1,7 @@
-"""YAML that a user has written, read strictly: a key that is given twice is refused, never overwritten.
+"""Read the YAML files of users strictly: a repeated key is an error and never overwrites a value.
 
-It has the scalars of its version 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `010` is ten, `1e-4` is
-a number, and `off`, `yes` and `12:30` are texts. PyYAML reads version 1.1.
+Scalars are those of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `010` is ten, `1e-4` is a
+number, and `off`, `yes` and `12:30` are texts. PyYAML reads version 1.1.
 """
 
 import re
@@ -28,15 +28,13 @@ class Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012  PyYAML annotates it as of an instance
 
     def construct_int(self, node: yaml.ScalarNode) -> int:
-        """Return an integer; a leading zero is no octal number."""
+        """Return an integer. A leading zero does not make it octal."""
         text = str(self.construct_scalar(node))
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
 
 
 class Dumper(yaml.SafeDumper):
-    """PyYAML's safe dumper, which also quotes what only YAML 1.2 takes for a number, such as the text
-    `1e-4`.
-    """
+    """PyYAML's safe dumper, which also quotes texts that only YAML 1.2 reads as numbers, such as `1e-4`."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: list(rules) for first, rules in yaml.SafeDumper.yaml_implicit_resolvers.items()
@@ -54,7 +52,7 @@ def read_yaml(text: str) -> Any:
     """Return the values of a YAML document.
 
     Raises:
-        ValueError: It is no YAML, or it gives a key twice.
+        ValueError: It is not YAML, or it has a key twice.
     """
     try:
         refuse_repeated_keys(text)
@@ -64,8 +62,11 @@ def read_yaml(text: str) -> Any:
 
 
 def refuse_repeated_keys(text: str) -> None:
-    """Refuse a YAML document that gives a key twice, also once nested and once by its dotted name
-    (ValueError, YAMLError).
+    """Check that a YAML document has each key once. A nested key and its dotted name are the same key.
+
+    Raises:
+        ValueError: A key is repeated.
+        YAMLError: It is not YAML.
     """
     lines: dict[str, int] = {}
     for path, line in _keys(yaml.compose(text, Loader), set()):
@@ -77,7 +78,7 @@ def refuse_repeated_keys(text: str) -> None:
 
 
 def _keys(node: yaml.Node | None, visited_ids: set[int], prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the dotted path and the line of every key; a node that aliases share is read once."""
+    """Yield the dotted path and the line of every key. A node with several aliases is read once."""
     if node is None or id(node) in visited_ids:
         return
     visited_ids.add(id(node))
@@ -91,5 +92,5 @@ def _keys(node: yaml.Node | None, visited_ids: set[int], prefix: str = "") -> It
 
 
 def write_yaml(values: Any) -> str:
-    """Return values as a YAML document that `read_yaml` and readers of YAML 1.1 read alike."""
+    """Return values as a YAML document that readers of YAML 1.1 and 1.2 read alike."""
     return yaml.dump(values, Dumper=Dumper, sort_keys=False, allow_unicode=True)

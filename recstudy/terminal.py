@@ -1,5 +1,5 @@
-"""How the commands speak: to a terminal in its width, to a pipe in one wide enough for a table; and how they
-end.
+"""Print to terminals and pipes, handle signals, and end the commands with an exit code and one line per
+error.
 """
 
 import gc
@@ -32,18 +32,16 @@ HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
 def console() -> "Console":
-    """Standard output, without rich's guesses at what to colour."""
+    """Return the console of standard output. A pipe is `PIPE_WIDTH` wide, so that tables fit."""
     from rich.console import Console  # which --help does without
     from rich.segment import Segment
 
     class Safe(Console):
-        """Prints no control character that stands in what it is given, such as in a record of somebody
-        else's.
-        """
+        """A console that prints no control characters, such as from records of unknown authors."""
 
         @property
         def encoding(self) -> str:
-            """The stream's own, by which lines of tables are drawn: ASCII's have none but its."""
+            """The encoding of the stream, which decides about the lines of tables."""
             return (getattr(self.file, "encoding", None) or "utf-8").lower()
 
         def render(self, *renderables: Any, **options: Any) -> "Iterator[Segment]":
@@ -54,25 +52,25 @@ def console() -> "Console":
 
 
 def printable(text: str) -> str:
-    """Return a text without what would command a terminal (C0 and C1 but tab and newline) or reorder what is
-    read (bidi).
+    """Return a text without characters that control a terminal (C0 and C1, except tab and newline) or reorder
+    text (bidi).
     """
     return text if text.isprintable() else text.translate(UNPRINTED)
 
 
 def say(*lines: str) -> None:
-    """Print lines as they are, however long."""
+    """Print lines without wrapping."""
     for line in lines:
         console().print(line, markup=False, soft_wrap=True)
 
 
 class _Output:
-    """A stream that is written to nowhere from the first line on that it does not take: of a full disk, of a
-    reader who is gone.
+    """A stream that discards its output after the first failed write, such as on a full disk or a closed
+    pipe.
 
     Args:
-        stream: to write to.
-        needed: whether whoever writes that line is told (OSError). What computes goes on.
+        stream: The stream.
+        required: Raise OSError at the failed write. Otherwise the computation continues.
     """
 
     def __init__(self, stream: IO[str], required: bool) -> None:
@@ -102,10 +100,12 @@ class _Output:
 
 @contextmanager
 def output(required: bool = False) -> Iterator[_Output]:
-    """Within the block, have what cannot be printed lost, and letters that the stream has not (ASCII) as
-    their escapes.
+    """Make standard streams safe in the block: failed writes are ignored, and unsupported letters are
+    escaped.
 
-    A study under way is not worth a line; what was asked for by a command that only shows it is `needed`.
+    Args:
+        required: Raise OSError if standard output cannot be written. Commands that only show something set
+            this; a running study must not end because of a lost line.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who started this: the next file that is opened would be it
@@ -123,7 +123,7 @@ def output(required: bool = False) -> Iterator[_Output]:
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `3.5 min`, `7.2 h`, `1.5 days`."""
+    """Return a duration in words: `45 s`, `3.5 min`, `7.2 h`, `1.5 days`."""
     for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds / unit:.{0 if name == 's' else 1}f} {name}"
@@ -131,7 +131,7 @@ def duration(seconds: float) -> str:
 
 
 def flops(peta: float) -> str:
-    """`22.84 TFLOP`, `1.5 PFLOP`, `3 EFLOP`: of so many 1e15, in the unit that leaves it from 1 to 1,000."""
+    """Return PFLOP in a unit that gives 1 to 1,000: `22.84 TFLOP`, `1.5 PFLOP`, `3 EFLOP`."""
     for limit, unit, name in ((1e-3, 1e-6, "GFLOP"), (1, 1e-3, "TFLOP"), (1e3, 1, "PFLOP")):
         if peta < limit:
             return f"{peta / unit:.4g} {name}"
@@ -201,9 +201,7 @@ class Draining:
 
 @contextmanager
 def environment(**variables: str) -> Iterator[None]:
-    """Set these variables of this process; after the block all are as before it, whatever else was set
-    meanwhile.
-    """
+    """Set environment variables in the block. After it, the whole environment is restored."""
     old_environment = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -215,11 +213,11 @@ def environment(**variables: str) -> Iterator[None]:
 
 
 def finish(work: Callable[[], int]) -> NoReturn:
-    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where
-    nobody can read it.
+    """Exit with the code that `work` returns.
 
-    An error in the user's code is bad input: its line, and below it the last lines of the user's files that
-    led to it.
+    The code is 2 for invalid input (with one line), 130 after a stop, and 1 if the output cannot be written.
+    An error in the user's code is invalid input; the last lines of the user's files that led to it are
+    printed, too.
     """
     with output(required=True) as printed:
         stop_on_sigterm()
@@ -265,16 +263,14 @@ LINE = re.compile(r"\S+, line \d+: ")
 
 
 class _Printable(logging.Formatter):
-    """Says warnings without control characters."""
+    """Formats log messages without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
 
 
 def tell_uncaught() -> None:
-    """Have an error of a user's input that nobody catches, as in a study's file, be one line with its place,
-    and exit code 2.
-    """
+    """Print uncaught input errors, as in a study file, as one line with their place, and exit with code 2."""
     old_hook = sys.excepthook
 
     def report_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -289,10 +285,10 @@ def tell_uncaught() -> None:
 
 
 def parsed(parse: Callable[[], Options]) -> Options:
-    """Return what `parse` makes of the command line.
+    """Return the result of `parse`, which parses the command line with tyro.
 
     Raises:
-        ConfigError: it cannot, in the words of the box that tyro draws about it.
+        ConfigError: The command line is invalid. The message is that of tyro in one line.
     """
     printed = StringIO()
     try:
@@ -305,7 +301,7 @@ def parsed(parse: Callable[[], Options]) -> Options:
 
 
 def _unboxed(box: str) -> str:
-    """Return the words of a box in one line, without what each option means, which --help says."""
+    """Return the text of tyro's error box in one line, without the help texts of options."""
     inside = "\n".join(row[2:].rstrip() for row in box.replace("│", " ").splitlines() if row.startswith("  "))
     sections = [
         part for part in re.split(r"^[─-]+$", inside or box, flags=re.M) if "Argument helptext:" not in part
@@ -318,5 +314,5 @@ def _unboxed(box: str) -> str:
 
 
 def shortest(path: Path) -> str:
-    """Relative to the working directory, where it is below that."""
+    """Return a path relative to the working directory if it is below it; otherwise unchanged."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -1,18 +1,19 @@
-"""Builders for tests of a plugin: tiny models and runs, a study, and records that no training had to write.
+"""Builders for tests of plugins: tiny models, runs and studies, and records without training.
 
-recstudy's own tests use them, and so may yours:
+recstudy's own tests use them, and yours can, too:
 
     from recstudy.testing import tiny_run, tiny_study, write_study
 
-    def test_my_table_has_a_row_a_variant(tmp_path):
-        results = write_study(tmp_path, tiny_study(report=[MyTable("mine")]), score=lambda run: 90.0 +
-        run.seed) assert "90.5" in str(recstudy.load(results.root)["mine"])
+    def test_my_table_has_a_row_per_variant(tmp_path):
+        study = tiny_study(report=[MyTable("mine")])
+        results = write_study(tmp_path, study, score=lambda run: 90.0 + run.seed)
+        assert "90.5" in str(recstudy.load(results.root)["mine"])
 
     def test_my_model_trains():
         assert trained(tiny_run(MyModel(width=8))).finish()["metrics"]["top1_accuracy"] > 10
 
-`recstudy check FILE` checks a whole family or task. What a test registers within `with gathering():` of
-`recstudy.plugins` is forgotten after the block.
+`recstudy check FILE` checks a whole model family or task. Objects that a test registers in a block
+`with gathering():` (`recstudy.plugins`) are removed after the block.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,11 +74,11 @@ TINY_MODELS: dict[str, Json] = {
 
 
 def tiny_model(family: str = "vitrm", **fields: Any) -> ModelConfig:
-    """Return the smallest sensible config of a family, with these fields changed; an object adds to what a
-    part has.
+    """Return the smallest useful config of a model family. Fields can be changed; an object updates a part.
 
     Raises:
-        ConfigError: no such family or field. One that `TINY_MODELS` does not know has its own defaults.
+        ConfigError: There is no such family or field. A family that `TINY_MODELS` does not have uses its
+            defaults.
     """
     return FAMILIES[family](**_merged(TINY_MODELS.get(family, {}), fields))
 
@@ -90,8 +91,8 @@ def _merged(base: Json, changes: Json) -> Json:
 
 
 def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, **train: Any) -> RunConfig:
-    """Return a run of 3 epochs, of 32 digits through a ViTRM of 1,000 weights unless others are given;
-    `train`: its fields.
+    """Return a run of 3 epochs, by default of 32 digits with a ViTRM of 1,000 weights. `train` has fields of
+    the training.
     """
     model = model or tiny_model(width=8, layers=1, patch=4, latent_tokens=2, latent_steps=1)
     train = {"epochs": 3, "batch_size": 16, "ema_decay": 0.9, **train}
@@ -101,8 +102,8 @@ def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, *
 
 
 def tiny_study(variants: Sequence[Variant] = (), base: RunConfig | None = None, **fields: Any) -> Study:
-    """Return a study with the preset `quick`, by default of one and two latent steps of `tiny_run()`;
-    `fields` of `Study`.
+    """Return a study with the preset `quick`, by default with one and two latent steps of `tiny_run()`.
+    `fields` are arguments of `Study`.
     """
     variants = variants or grid({"model.latent_steps": [1, 2]})
     return Study(
@@ -117,9 +118,7 @@ def tiny_study(variants: Sequence[Variant] = (), base: RunConfig | None = None, 
 
 
 def make_result(score: float | None = None, metric: str = "top1_accuracy", **changes: Any) -> Result:
-    """Return the record of a finished run with this score on both splits; `changes` are further parts of
-    `result.json`.
-    """
+    """Return the record of a finished run with this score on both splits. `changes` are further fields."""
     scores = {} if score is None else {metric: score}
     values: Json = {
         "status": "done",
@@ -130,7 +129,7 @@ def make_result(score: float | None = None, metric: str = "top1_accuracy", **cha
 
 
 def make_failure(error: str = "ValueError: heads must divide width", error_class: str = "code") -> Failure:
-    """Return the record of a run that failed."""
+    """Return the record of a failed run."""
     return record_of(
         Failure, {"class": error_class, "error": error, "traceback": f"Traceback:\n{error}", "attempts": 1}
     )
@@ -140,10 +139,10 @@ Score = Callable[[Run], "float | Result | Failure | None"]
 
 
 def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | float = 90.0) -> None:
-    """Write how runs ended, as if they had been trained.
+    """Write results of runs as if they had been trained.
 
-    `score` is the top-1 accuracy of all, or a function of a run: its accuracy, its record, or None for a run
-    not run yet.
+    `score` is the top-1 accuracy of all runs, or a function of a run that returns its accuracy, its record,
+    or None for a run without a result.
     """
     for run in runs.runs if isinstance(runs, Plan) else runs:
         end, folder = score(run) if callable(score) else score, results.run(run.id)
@@ -156,9 +155,7 @@ def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | flo
 def write_study(
     root: Path | str, study: Study | None = None, score: Score | float = 90.0, **plan: Any
 ) -> Results:
-    """Return a new results folder with the plan of a study (`tiny_study()`), whose runs have all ended
-    (`finish_runs`).
-    """
+    """Return a new results folder with a study (by default `tiny_study()`) whose runs have ended."""
     results, study_plan = Results(root).create(), make_plan(study or tiny_study(), **plan)
     record_plan(study_plan, results)
     finish_runs(results, study_plan, score)
@@ -166,25 +163,21 @@ def write_study(
 
 
 def make_training(config: RunConfig, root: Path | str = "data") -> "Training":
-    """Return the training of a run on the CPU, before its first epoch; its data lie in `root`, or are
-    drawn.
-    """
+    """Return the training of a run on the CPU before its first epoch. Its data are in `root` or generated."""
     from recstudy.contract import checks  # with torch, which a test of tables and figures does not need
 
     return checks.training_of(config, Path(root))
 
 
 def trained(config: RunConfig, root: Path | str = "data") -> "Training":
-    """Return the training of a run after its last epoch; its `finish()` gives the result."""
+    """Return the training of a run after its last epoch. Its `finish()` returns the result."""
     from recstudy.contract import checks
 
     return checks.trained(config, Path(root))
 
 
 def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
-    """Return what a worker is given to train a run on the CPU, for `recstudy.train.trial.run_trial`; its data
-    lie in `root`.
-    """
+    """Return the trial of a run on the CPU for `recstudy.train.trial.run_trial`. Its data are in `root`."""
     folder = Path(root) / "runs" / config.run_id
     folder.mkdir(parents=True, exist_ok=True)
     settings = config.with_changes({"resources.gpus": 0}).model_dump(mode="json")

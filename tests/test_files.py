@@ -136,7 +136,7 @@ def test_permanent_file_error_fails_without_a_retry(tmp_path, monkeypatch):
     (tmp_path / "log").mkdir()
     started = time.monotonic()
 
-    with pytest.raises(StorageError, match="log: it is a folder, where a file should be"):
+    with pytest.raises(StorageError, match="log: it is a folder and not a file"):
         append_line(tmp_path / "log", {"epoch": 0})
     with pytest.raises(StorageError, match=re.escape(f" {tmp_path / 'log'}: ")):
         read_lines(tmp_path / "log")

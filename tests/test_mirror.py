@@ -80,7 +80,7 @@ def test_weights_are_as_large_as_they_are_and_records_are_not(uri, tmp_path):
     sender.push(sender.root)
     with pytest.raises(
         StorageError,
-        match=r"runs/x/result\.json is damaged: it has 5\.0 MB, and a file of its kind 4 MB at most\.",
+        match=r"runs/x/result\.json is damaged: it has 5\.0 MB, but a file of its kind has at most 4 MB\.",
     ):
         receiver.pull()
     assert not (receiver.root / "runs/x/result.json").exists()

@@ -271,8 +271,8 @@ def refuse_private(root: Path, machine: Private) -> None:
             line = text.count("\n", 0, start) + 1
             raise ConfigError(
                 f"{file.relative_to(root)}, line {line}, contains {private_text!r}, which identifies this"
-                " machine or is a secret. Remove it from the study and run the study's command again, or allow"
-                " a name with --allow."
+                " machine or is a secret. Remove it from the study and run the study's command again, or"
+                " allow a name with --allow."
             )
 
 

@@ -1,4 +1,4 @@
-"""What a search may spend, and what it has spent: runs, hours, GPU hours."""
+"""Track what a search may spend and has spent: runs, hours or GPU hours."""
 
 import re
 import time
@@ -20,8 +20,7 @@ BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(runs?|min|h|gpuh)?\s*")
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a search may spend, fresh seeds for its best included: runs, hours that it takes, or hours of
-    its GPUs.
+    """The maximum cost of a search, with the confirmation of its best trials: runs, hours or GPU hours.
 
     >>> Budget.parse("40gpuh")
     Budget(amount=40.0, unit='gpuh')
@@ -58,17 +57,17 @@ class Budget:
 
 
 class Meter:
-    """Hours that a plan has run, and the GPU hours of its runs, over all of its sessions.
+    """Counts the hours and GPU hours of a plan over all of its sessions.
 
-    A session's total so far is written every minute, so that a kill loses no more than that.
+    The total of a session is written every minute, so a killed process loses at most one minute.
 
     Args:
-        path: The log of trials or of hours.
-        budget: What may be spent.
-        clock: Monotonic seconds.
+        path: The log where the hours are recorded.
+        budget: The budget.
+        clock: Returns monotonic seconds.
 
     Attributes:
-        gpus: How many GPUs each run has.
+        gpus: The number of GPUs of each run.
     """
 
     def __init__(self, path: Path, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
@@ -89,13 +88,13 @@ class Meter:
         self.gpu_seconds += self.gpus * (self.clock() - self.running.pop(run_id, self.clock()))
 
     def write(self) -> None:
-        """Write the session's total so far to the log."""
+        """Write the total of this session to the log."""
         self.last_write = self.clock()
         append_record(self.path, ClockLine(clock=Clock(session=self.session, **self.session_totals)))
 
     @property
     def session_totals(self) -> dict[str, float]:
-        """Return this session's hours and GPU hours so far."""
+        """Return the hours and GPU hours of this session so far."""
         running = sum(self.clock() - start_time for start_time in self.running.values())
         return {
             "h": (self.clock() - self.start_time) / 3600,
@@ -104,12 +103,12 @@ class Meter:
 
     @property
     def spent_hours(self) -> float:
-        """Return the hours, or GPU hours, of a budget in these."""
+        """Return the hours, or GPU hours, that all sessions have spent."""
         if self.clock() - self.last_write >= WRITTEN_S:
             self.write()
         return self.earlier_totals[self.budget.unit] + self.session_totals[self.budget.unit]
 
     @property
     def is_spent(self) -> bool:
-        """Return whether a budget in hours is spent. Who spends one in runs counts them beforehand."""
+        """Return whether a budget in hours is spent. A budget in runs is checked before each run instead."""
         return self.budget.unit != "runs" and self.spent_hours >= self.budget.amount

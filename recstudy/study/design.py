@@ -1,4 +1,4 @@
-"""Words that make variants: which runs answer the question."""
+"""Define the variants of a study: factorial designs, ablations and grids."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,15 +19,17 @@ Changes = Mapping[str, Any]  # field -> value
 @explained
 @dataclass(frozen=True)
 class AlignedAxis:
-    """Levels of an axis that means the same in several model families, whose fields for it differ.
+    """An axis with the same meaning in several model families, whose fields differ.
 
     Args:
-        levels: such as depths.
-        fields: family -> the field that a level sets, or what makes a level's changes.
+        levels: The levels, such as depths.
+        fields: Model family -> the field that a level sets, or a function that returns the changes of a
+            level.
 
     Example:
         >>> from recstudy.models import ViT, ViTRM
-        >>> depth = AlignedAxis([1, 2], {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 * depth}})
+        >>> fields = {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 * depth}}
+        >>> depth = AlignedAxis([1, 2], fields)
         >>> [dict(variant.changes)["model.layers"] for variant in grid({"model": [ViT()], "depth": depth})]
         [2, 4]
     """
@@ -36,15 +38,17 @@ class AlignedAxis:
     fields: Mapping[str, str | Callable[[Any], Changes]]
 
     def changes(self, level: Any, model: Any) -> Changes:
-        """Return what a level sets in a model.
+        """Return the changes of a level in a model.
 
         Raises:
-            ConfigError: the family has no field here, or the grid does not say which model a variant has.
+            ConfigError: The axis has no field for this family, or the grid does not state the model of a
+                variant.
         """
         family = getattr(model, "family", None)
         if family is None:
             raise ConfigError(
-                "AlignedAxis levels go by a variant's family: give the grid an axis 'model' of model configs"
+                "AlignedAxis levels depend on the model family. Add an axis 'model' with model configs to the"
+                " grid"
             )
         if family not in self.fields:
             raise ConfigError(
@@ -61,13 +65,13 @@ Axes = Mapping[str, Levels]  # field, or a word of the user's -> levels
 @explained
 @dataclass(frozen=True)
 class Variant:
-    """A label and what it changes in the preset's run config.
+    """A variant of a study: a label and changes to the preset's config.
 
     Args:
-        label: shown in tables and matched by `--only`.
-        changes: dotted field -> value; a whole part (`model`) may be replaced by a config.
-        levels: axis -> level, for tables and curves; axis -> the field it sets, in `axes`.
-        base: the label of the variant that it is compared with, seed by seed, in a report's `Differences`.
+        label: The label in tables. `--only` selects variants by it.
+        changes: Dotted field -> value. A whole part (`model`) can be replaced by a config.
+        levels: Axis -> level, for tables and curves. `axes` has the field of each axis.
+        base: The label of the variant with which it is compared seed by seed in a report's `Differences`.
     """
 
     label: str
@@ -86,10 +90,12 @@ class Variant:
 
 @explained
 def grid(axes: Axes) -> list[Variant]:
-    """Return every combination of the axes' levels, the last axis fastest.
+    """Return all combinations of the axes' levels. The last axis varies fastest.
 
-    An axis is a field with a list of values, or with named levels: a value each, or several changes at once;
-    or a word of yours with `AlignedAxis` levels, which set another field in each family of the axis `model`.
+    Args:
+        axes: Field -> its levels: a list of values, or a dictionary of named levels, each with a value or
+            several changes. An axis can also be any word with `AlignedAxis` levels, which set another field
+            in each family of the axis `model`.
 
     Example:
         >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
@@ -109,16 +115,19 @@ def grid(axes: Axes) -> list[Variant]:
 
 @explained
 def leave_one_out(parts: Mapping[str, Changes], *, base: str = "full") -> list[Variant]:
-    """Return the preset as it is, called `base`, and for each part a variant whose changes take it away.
+    """Return the unchanged preset, and for each part a variant without it.
 
-    All run on the same seeds, which alone decide the order of the data, so that their differences to the base
-    are paired. The base is the preset itself: it needs no more than a name, and the parts come first because
-    they are the question.
+    All variants use the same seeds, which alone decide the order of the data. So differences to the base are
+    paired.
+
+    Args:
+        parts: Label of the variant -> the changes that remove the part.
+        base: The label of the unchanged preset.
 
     Example:
-        >>> parts = {"without MoE": {"model.experts": 1}, "without load balancing": {"model.balance_weight": 0.0}}
+        >>> parts = {"without MoE": {"model.experts": 1}, "without balancing": {"model.balance_weight": 0.0}}
         >>> [(variant.label, variant.base) for variant in leave_one_out(parts)]
-        [('full', ''), ('without MoE', 'full'), ('without load balancing', 'full')]
+        [('full', ''), ('without MoE', 'full'), ('without balancing', 'full')]
     """
     if not parts or base in parts:
         raise ConfigError(
@@ -133,11 +142,13 @@ def leave_one_out(parts: Mapping[str, Changes], *, base: str = "full") -> list[V
 
 @explained
 def one_at_a_time(factors: Axes, *, base: str = "base") -> list[Variant]:
-    """Return the preset as it is, called `base`, and for each level of each axis a variant that changes
-    nothing else.
+    """Return the unchanged preset, and for each level of each axis a variant that changes only this.
 
-    Few runs, and blind to interactions: `factorial` sees those. Axes and levels as in `grid`, without the
-    preset's own levels, which would be the base once more.
+    This design has few runs but cannot show interactions; see `factorial`.
+
+    Args:
+        factors: Axes and levels as in `grid`, without the levels of the preset itself.
+        base: The label of the unchanged preset.
 
     Example:
         >>> [variant.label for variant in one_at_a_time({"model.experts": [2, 4], "train.batch_size": [64]})]
@@ -155,10 +166,10 @@ def one_at_a_time(factors: Axes, *, base: str = "base") -> list[Variant]:
 
 @explained
 def factorial(factors: Axes) -> list[Variant]:
-    """Return every combination of two levels an axis, the low one first; a report's `Effects` reads them.
+    """Return all combinations of two levels per axis, the low level first. `Effects` reports the effects.
 
     Args:
-        factors: Axes and their two levels, as in `grid`.
+        factors: Axes with two levels each, as in `grid`.
 
     Example:
         >>> [variant.label for variant in factorial({"model.a": [0, 1], "model.b": [0, 1]})]
@@ -174,19 +185,19 @@ def factorial(factors: Axes) -> list[Variant]:
 
 
 def _axes(fields: Iterable[str]) -> dict[str, str]:
-    """Axis -> field: the last part of its path, or all of it where two fields end alike."""
+    """Return axis -> field. An axis is the last part of the path, or the whole path to be unique."""
     return {short: path for path, short in short_names(fields).items()}
 
 
 def _changes_by_level(axes: Axes) -> dict[str, dict[Any, Any]]:
-    """Axis -> level -> its changes."""
+    """Return axis -> level -> changes."""
     if not isinstance(axes, Mapping):
         raise ConfigError(f"axes are {{field: levels}}, but got {axes!r}")
     return {axis: _level_changes(axis, levels) for axis, levels in axes.items()}
 
 
 def _level_changes(axis: str, levels: Levels) -> dict[Any, Any]:
-    """Level -> its changes, or, of `AlignedAxis` levels, a function that gives them for a model."""
+    """Return level -> its changes, or a function of the model that returns them for `AlignedAxis` levels."""
     if isinstance(levels, AlignedAxis):
         return {level: partial(levels.changes, level) for level in _level_changes(axis, levels.levels)}
     levels = python_value(levels)
@@ -210,7 +221,7 @@ def _level_changes(axis: str, levels: Levels) -> dict[Any, Any]:
 def _variant(
     levels: Mapping[str, Any], changes_by_level: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]
 ) -> Variant:
-    """Return the variant at these levels, by the axes' short names."""
+    """Return the variant at these levels, labelled by the axes' short names."""
     changes: dict[str, Any] = {}
     level_changes = [changes_by_level[axes[short]][level] for short, level in levels.items()]
     for change in sorted(
@@ -221,13 +232,13 @@ def _variant(
 
 
 def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
-    """Return each of the variants at every combination of these axes' levels, in place of the levels that it
-    has of them itself.
+    """Return each variant at all combinations of these axes' levels, which replace its own levels of these
+    axes.
 
-    Variants that differ in these fields alone become one.
+    Variants that then are equal become one.
 
     Raises:
-        ConfigError: an axis has the short name of another field that the variants vary.
+        ConfigError: An axis has the same short name as another field that the variants vary.
     """
     reduced: dict[str, Variant] = {}  # label -> the variant without these fields
     distinct: dict[str, Variant] = {}  # changes -> the first of these variants that makes them
@@ -259,12 +270,12 @@ def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
 
 
 def _combine(variant: Variant, new: Variant, several: bool) -> Variant:
-    """Return a variant at these levels too."""
+    """Return a variant with these additional levels."""
     for short, path in new.axes.items():
         if variant.axes.get(short, path) != path:
             raise ConfigError(
-                f"--vary {path}: {short!r} of this study is {variant.axes[short]!r}; one of them needs a study of"
-                " its own"
+                f"--vary {path}: the axis {short!r} of this study is {variant.axes[short]!r}. Vary {path} in"
+                " another study"
             )
     return replace(
         variant,

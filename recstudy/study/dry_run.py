@@ -1,4 +1,4 @@
-"""What a study would run and what it would cost, before anything is started."""
+"""Print the runs of a study and their expected cost (`--dry-run`), before anything is started."""
 
 import json
 import os
@@ -38,9 +38,7 @@ def print_plan(
     as_json: bool = False,
     until: "Until | None" = None,
 ) -> None:
-    """Print the runs of a study, or the ranges and first runs of a search, with what they cost and whether
-    they are finished.
-    """
+    """Print the runs of a study, or the ranges and first runs of a search, with their cost and status."""
     log = TrialLog(plan, results) if plan.is_search else None
     finished = outdated.finished - outdated.rerun_ids
     listed_runs = [plan.run(0, params) for params in plan.first] if log else runs
@@ -132,13 +130,12 @@ def _count(value: float | None) -> str:
 def price_lines(
     plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results
 ) -> Iterator[str]:
-    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took if
-    there are any.
+    """Return lines about the remaining cost: FLOPs, memory, and time based on finished runs.
 
     Args:
         plan: The plan.
-        runs: Of a study the runs that are asked for, of a search those so far.
-        finished: The ids of those that are not run again.
+        runs: The selected runs of a study, or the runs of a search so far.
+        finished: The ids of finished runs that are not repeated.
         results: The results folder.
     """
     program, todo = plan.base.program, [run for run in runs if run.id not in finished]
@@ -172,7 +169,8 @@ def price_lines(
     left = count * sum(pflop[run.id] for run in todo) / len(todo)
     finished_pflop, cores = sum(pflop[run_id] for run_id in costs), len(os.sched_getaffinity(0))
     if took and finished_pflop:
-        time = f"{duration(left * took / finished_pflop)} of runs, one after another, by what {finished_runs} took"
+        seconds = duration(left * took / finished_pflop)
+        time = f"{seconds} of runs, one after another, based on {finished_runs}"
     else:
         at_cores, at_gpu = _times(left, cores)
         time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
@@ -187,14 +185,12 @@ def price_lines(
 
 
 def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
-    """Guess how long so much takes on so many cores, and on a GPU."""
+    """Return the estimated time of this many FLOPs on these cores, and on a GPU."""
     return [duration(max(1.0, start + pflop * 1e15 / rate)) for rate in (cores * CORE_FLOPS, GPU_FLOPS)]
 
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
-    """Return what `--until decided` may cost beyond these runs, and how many more seeds each open claim needs
-    by those so far.
-    """
+    """Return lines about the further cost of `--until decided` and the seeds that each open claim needs."""
     from recstudy.report.family import family
     from recstudy.report.findings import open_questions
     from recstudy.report.study_records import records_of

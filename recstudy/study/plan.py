@@ -58,7 +58,7 @@ LEAKY, IMPORTED = "LEAKY", "imported"
 
 @dataclass(frozen=True)
 class Run:
-    """A variant, or a trial of a search, with one seed."""
+    """A run: a variant, or a trial of a search, with one seed."""
 
     variant: int
     label: str
@@ -72,24 +72,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study or a search under one preset.
+    """The plan of a study or a search for one preset.
 
     Args:
-        study: What is planned.
-        preset: The name of its preset.
-        space: Model family -> the preset's settings, and the ranges that a search tries. A study has one
-            family.
-        changes: What the command line changed.
-        seeds: Seeds of every variant; of a search, fresh seeds of each of the best trials.
-        smoke: Whether the runs are small and their numbers mean nothing.
-        variants: The variants of a study; a search makes its own.
-        configs: Their settings.
-        max_seeds: How many seeds a study may come to have; 0 if it does not say.
-        extended: Variant, by its position -> its number of seeds, if it has more.
-        first: Settings that a search tries first.
-        budget: What a search may spend.
-        sampler: Who proposes its settings.
-        stopping: Which pruner stops its runs early.
+        study: The study or search.
+        preset: The name of the preset.
+        space: The settings of the preset by model family (a study has one family), and the search space.
+        changes: Field -> value from the command line.
+        seeds: The number of seeds of each variant, or of fresh seeds for each confirmed trial of a search.
+        smoke: Whether the runs are small and their results meaningless.
+        variants: The variants of a study. A search makes its own.
+        configs: The settings of the variants.
+        max_seeds: The maximum number of seeds of a study; 0 if it states none.
+        extended: Index of a variant -> its number of seeds, if it has more.
+        first: The settings that a search tries first.
+        budget: The budget of a search.
+        sampler: The name of its sampler.
+        stopping: The name of its pruner.
     """
 
     study: Study | Search
@@ -117,12 +116,12 @@ class Plan:
 
     @property
     def folder(self) -> str:
-        """Return the preset's folder."""
+        """The name of the preset's folder."""
         return folder_of(self.preset, self.smoke)
 
     @cached_property
     def seeds_each(self) -> list[int]:
-        """Return how many seeds each variant has."""
+        """The number of seeds of each variant."""
         return [max(self.seeds, self.extended.get(number, 0)) for number in range(len(self.variants))]
 
     @cached_property
@@ -148,17 +147,16 @@ class Plan:
 
     @cached_property
     def _deciding(self) -> list[Json]:
-        """Return what the digests of each variant are made of; it is that of all its runs, except for the
+        """The values from which the digests of each variant are made; they decide all its runs except for the
         seed.
         """
         return [config.deciding for config in self.configs]
 
     @cached_property
     def definition(self) -> str:
-        """Return a digest of what is compared or searched, whatever is claimed of it and however it is
-        searched.
+        """A digest of the variants or of the search space, without claims, sampler and budget.
 
-        The plans and trials of each definition have their own files.
+        Each definition has its own files of plans and trials.
         """
         if not self.is_search:
             labels = [variant.label for variant in self.variants]
@@ -193,10 +191,10 @@ class Plan:
 
     @property
     def names(self) -> list[str]:
-        """Return what a part of the report may name.
+        """The names that a part of the report may use.
 
-        The axes; a variant by its label; model and data by their titles; every field of the settings; the
-        depth at which the test set is answered, and the part of it.
+        These are axes, labels of variants, titles of models and data sets, and fields of the settings, with
+        the depths and the part of the test set.
         """
         axes = [name for variant in self.variants for name in (*variant.axes, *variant.levels)]
         if self.is_search:
@@ -219,7 +217,7 @@ class Plan:
 
     @property
     def objectives(self) -> dict[str, Direction]:
-        """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
+        """The objectives by their names in results: `selection_top1_accuracy` for `score`."""
         score = self.base.metrics.get(self.base.score) or METRICS[self.base.score]
         best: Direction = "min" if score.better == "lower" else "max"
         objectives = self.study.objectives.items()
@@ -229,9 +227,7 @@ class Plan:
 
     @property
     def reserved_runs(self) -> int:
-        """Return how many runs are kept for fresh seeds: what the search wants, but at most half of a budget
-        in runs.
-        """
+        """The number of runs that are reserved for fresh seeds: at most half of a budget in runs."""
         wanted_runs, half = self.study.confirm * self.seeds, int(self.budget.amount) // 2
         if self.budget.unit != "runs" or wanted_runs <= half:
             return wanted_runs
@@ -240,12 +236,12 @@ class Plan:
 
     @property
     def confirm(self) -> int:
-        """Return how many of the best are run again."""
+        """The number of best trials that are run again."""
         return min(self.study.confirm, max(1, self.reserved_runs // self.seeds)) if self.reserved_runs else 0
 
     @property
     def split(self) -> str:
-        """Return what the budget is for, in words."""
+        """The split of the budget in words."""
         if not self.reserved_runs:
             return f"{self.budget} in all, without fresh seeds"
         confirmed_settings = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
@@ -260,14 +256,18 @@ class Plan:
         )
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
-        """Return a run of a trial (ConfigError: its settings do not fit together)."""
+        """Return a run of a trial.
+
+        Raises:
+            ConfigError: The settings are not compatible.
+        """
         base = self.space.bases[params.get(FAMILY, self.base.family)]
         config = base.with_changes(fields_of(params)).model_copy(update={"seed": seed})
         config.refuse_search(self.study.objectives)
         return Run(number, label(params), seed, config, config.run_id)
 
     def variant(self, run: Run, params: Params) -> Variant:
-        """Return a run of a trial as a variant: label, levels and what it changes in `base`."""
+        """Return a run of a trial as a variant: label, levels and changes to `base`."""
         changes, values = fields_of(params), run.config.values
         if run.config.family != self.base.family:
             changes = {part: values[part] for part in run.config.parts} | changes
@@ -287,22 +287,22 @@ def make_plan(
     families: Sequence[str] = (),
     **options: Any,
 ) -> Plan:
-    """Lay out the runs of a study, or a search; what is empty is taken from `study`.
+    """Plan the runs of a study or search. Empty arguments are taken from `study`.
 
     Args:
         study: The study or search.
-        preset: The name of a preset; the first one by default.
-        changes: Field -> value, for every run.
-        seeds: Seeds of every variant, or fresh seeds of a search's best.
+        preset: The name of a preset. By default the first one.
+        changes: Field -> value, for all runs.
+        seeds: The number of seeds of each variant, or of fresh seeds for the best trials.
         smoke: Make the runs small.
-        vary: Field -> values, in place of those that the study gives it.
+        vary: Field -> values, in place of those of the study.
         families: The model families of a search.
-        options: Of a study `max_seeds`; of a search `budget`, `sampler` and `stopping`.
+        options: `max_seeds` of a study; `budget`, `sampler` and `stopping` of a search.
 
     Raises:
-        ConfigError: no such preset or field; a value out of range; a change to a field that is swept or
-            searched; a label or name that cannot be used; a report or a claim that names what the study has
-            not; nothing to run, or too much.
+        ConfigError: A preset or field is unknown, a value is out of range, a changed field is varied, a label
+            or name is invalid, a report or claim names something that the study does not have, or there are
+            no or too many runs.
     """
     with using_metrics(study.metrics):
         preset = study.preset_named(preset)
@@ -404,9 +404,14 @@ def _check_name(option: str, name: str, known_names: Collection[str]) -> None:
 
 
 def variant_record(variant: Variant, config: RunSettings, **known_fields: Any) -> VariantRecord:
-    """Return a variant as the plan keeps it, with what else is known.
+    """Return the record of a variant.
 
-    An axis that it does not set has the preset's level. The label says whether it leaks, or was imported.
+    An axis without a level has the value of the preset. The label mentions leaks and imported weights.
+
+    Args:
+        variant: The variant.
+        config: Its settings.
+        known_fields: More fields of the record.
     """
     description = config.description
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
@@ -429,16 +434,21 @@ def variant_record(variant: Variant, config: RunSettings, **known_fields: Any) -
 
 
 def check_variants(study: Study, preset: str, changes: Changes) -> None:
-    """Refuse (ConfigError) labels that are no names, and changes to what tells variants apart, whose labels
-    would be wrong.
+    """Check the labels of the variants and the changes of the command line.
+
+    Raises:
+        ConfigError: A label is invalid or repeated, or a change affects a field that distinguishes variants,
+            whose labels would then be wrong.
     """
     variants, name = study.by_preset(study.variants, preset), f"{study.name}, preset {preset}"
     labels = Counter(variant.label for variant in variants)
     if not labels:
-        raise ConfigError(f"{name}: there are no variants to run")
+        raise ConfigError(f"{name} has no variants")
     for text, count in labels.items():
         if count > 1:
-            raise ConfigError(f"{name}: {count} variants are called {text!r}. Give each a label of its own")
+            raise ConfigError(
+                f"{name}: {count} variants have the label {text!r}. Give each variant its own label"
+            )
     for variant in variants:
         if variant.base and variant.base not in labels:
             raise ConfigError(
@@ -446,7 +456,7 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
                 f" {choices(labels, limit=6)}." + nearest(variant.base, labels)
             )
     if "seed" in changes:
-        raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
+        raise ConfigError("seed cannot be set. Use --seeds N to run seeds 0 to N-1")
     swept = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
     # other field that variants do not set alike -> the label of the first that sets it
     distinguishing: dict[str, str] = {}
@@ -457,18 +467,18 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
     for changed in changes:
         if changed in swept:
             raise ConfigError(
-                f"{setting_name(changed)!r} is swept by this study. Choose its levels with --only, such as "
+                f"{setting_name(changed)!r} is varied by this study. Choose its levels with --only, such as "
                 f"--only '{swept[changed]}'"
             )
         if changed in distinguishing:
             raise ConfigError(
-                f"{changed!r} distinguishes {distinguishing[changed]!r} in this study, whose label would not be"
-                " true any more. Choose variants with --only, or change its value in the study"
+                f"{changed!r} distinguishes {distinguishing[changed]!r} in this study, so its label would be"
+                " wrong. Choose variants with --only, or change the value in the study"
             )
         for path in (*swept, *distinguishing):
             if path.startswith(f"{changed}.") or changed in (f"{path}.{kind}" for kind in KINDS):
                 raise ConfigError(
-                    f"{changed!r} would replace {path!r}, which is swept by this study. "
+                    f"{changed!r} would replace {path!r}, which is varied by this study. "
                     "Set other fields one by one, such as train.epochs=5"
                 )
 
@@ -489,8 +499,9 @@ def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
 
 
 def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only") -> Sequence[Run]:
-    """Return the runs whose label matches any of the globs, in which spaces do not count; all of them without
-    globs.
+    """Return the runs whose label matches any of the globs. Without globs, return all runs.
+
+    Spaces in labels and globs are ignored.
     """
     labels = {run.label.replace(" ", ""): run.label for run in runs}
     chosen: set[str] = set()
@@ -505,7 +516,7 @@ def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only")
 
 
 def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
-    """Return a hint of what stands before a level in labels and begins as the glob nearly does."""
+    """Return a hint with the label whose beginning is most similar to the glob."""
     word = re.split(r"[=*?[]", pattern.lstrip("* "))[0]
     names = dict.fromkeys(part.partition("=")[0] for label in labels for part in label.split(", "))
     # one letter more, as one may be missing

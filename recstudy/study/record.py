@@ -1,4 +1,4 @@
-"""The plan on disk: which runs a study is made of, and what to draw of them."""
+"""Write the plan of a study: its runs, the parts of its report, and registrations."""
 
 import shlex
 import sys
@@ -43,15 +43,15 @@ PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
 
 
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
-    """Return what `plan.json` holds, all that readers need of the study file. The trials of a search have
-    their own file.
+    """Return the content of `plan.json`: all that readers need of the study file. The trials of a search are
+    in a file of their own.
 
     Args:
         plan: The plan.
-        folder: The folder with the data sets, whose checksums are then recorded if they are known.
+        folder: The folder of the data sets, to record their checksums if they are known.
 
     Raises:
-        ConfigError: the plan could not be read again, such as one with a number of 30 digits.
+        ConfigError: The plan could not be read again, such as one with a number of 30 digits.
     """
     study = plan.study
     question, _, description = (study.question or study.name).partition("\n")
@@ -102,7 +102,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
 
 
 def search_record(plan: Plan) -> SearchRecord:
-    """Return how a search searches."""
+    """Return the record of a search's settings."""
     ranges = {
         family: {
             path: RangeRecord(
@@ -126,9 +126,7 @@ def search_record(plan: Plan) -> SearchRecord:
 
 
 def reference(plan: Plan) -> Reference:
-    """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and
-    `--smoke`.
-    """
+    """Return the `paper` preset, or that of this plan if there is none, without `--set` and `--smoke`."""
     study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
     bases = study.bases(preset)
     variants = study.by_preset(study.variants, preset) or [
@@ -148,14 +146,12 @@ def axes_of(variants: Sequence[Variant]) -> dict[str, str]:
 
 
 def metric_record(metric: Metric) -> MetricRecord:
-    """Return a metric as the plan keeps it, for readers that do not import the program."""
+    """Return the record of a metric, for readers that do not import the program."""
     return MetricRecord(**{field.name: getattr(metric, field.name) for field in fields(MetricRecord)})
 
 
 def effective(variant: Changes, command_line: Changes) -> Changes:
-    """Return a variant's changes, with what the command line changes within them; the rest of that stands in
-    `base`.
-    """
+    """Return a variant's changes with the command line's changes in them. Other changes are in `base`."""
     inner_changes = {
         field: value
         for field, value in command_line.items()
@@ -165,9 +161,7 @@ def effective(variant: Changes, command_line: Changes) -> Changes:
 
 
 def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
-    """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the
-    study.
-    """
+    """Return the command that resumes the study, without secrets, `--only` and `--rerun`."""
     kept_words = [
         word
         for previous_word, word in pairwise(sys.argv)
@@ -177,12 +171,11 @@ def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
 
 
 def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
-    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition
-    leaves alone.
+    """Write `plan.json`, and a copy for this definition that other definitions do not change.
 
-    The caller locks the study (`Results.holding`). When a study, a claim, a margin was first there, later
-    plans keep. One of fewer seeds than the one before it keeps those others of which a run has begun: what is
-    run stays in the report, and no run loses the plan that names it.
+    The caller must have locked the study (`Results.holding`). The first dates of a study, a claim and a
+    margin are kept. If the plan has fewer seeds than the one before, started runs of the other seeds stay in
+    the plan: no run is lost from the report, and each run stays in a plan.
     """
     full_plan = resumed(plan, results)
     record, files = plan_record(full_plan, data), _files(plan, results)
@@ -217,17 +210,13 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
 
 
 def earlier_code(plan: Plan, results: Results) -> dict[str, str]:
-    """Return SHA-256 -> that of its code, for each user file of the study's last plan and of those before
-    it.
-    """
+    """Return SHA-256 -> digest of the code, for each user file of the study's earlier plans."""
     last = _readable(_files(plan, results)[0])
     return last.code_digests if last else {}
 
 
 def namesake_note(plan: Plan, results: Results) -> str:
-    """Return a note that another file has a study of this name here, with other runs; empty if none has or it
-    is gone.
-    """
+    """Return a note if another file has a study of this name here with other runs; otherwise nothing."""
     last, file = _readable(_files(plan, results)[0]), study_file()
     if last is None or file is None or not is_user_study(file):
         return ""
@@ -245,7 +234,7 @@ def namesake_note(plan: Plan, results: Results) -> str:
 
 
 def recorded(plan: Plan, results: Results) -> bool:
-    """Return whether the plan on disk has the same definition and claims, and names every run of this one."""
+    """Return whether the plan on disk has the same definition and claims, and has every run of this plan."""
     last = _readable(_files(plan, results)[0])
     if last is None or last.definition != plan.definition:
         return False
@@ -256,9 +245,7 @@ def recorded(plan: Plan, results: Results) -> bool:
 
 
 def resumed(plan: Plan, results: Results) -> Plan:
-    """Return the plan with the seeds beyond its own of which a run has begun, for the variants that they were
-    planned for.
-    """
+    """Return the plan with more seeds of variants for which such runs were planned and started."""
     last = _readable(_files(plan, results)[1])
     seeds = dict(plan.extended)
     runs = [run for run in last.runs if run.seed >= plan.seeds] if last and plan.variants else []
@@ -270,13 +257,13 @@ def resumed(plan: Plan, results: Results) -> Plan:
 
 
 def _files(plan: Plan, results: Results) -> tuple[Path, Path]:
-    """Return the newest plan of a study, and that of this definition."""
+    """Return the file of a study's newest plan, and that of this definition."""
     folder = results.study(plan.study.name, plan.folder)
     return folder / "plan.json", folder / f"plan-{plan.definition}.json"
 
 
 def _readable(file: Path) -> PlanRecord | None:
-    """Return a plan; None where there is none, or a damaged one, which is written anew."""
+    """Return a plan, or None if it is missing or damaged. A damaged plan is written anew."""
     with suppress(StorageError):
         return read_record(file, PlanRecord)
     return None
@@ -289,10 +276,10 @@ HEAD = (
 
 
 def register(plan: PlanRecord) -> str:
-    """Write the file, and say so; one that states the same stays as it is.
+    """Write the registration, and print its path. An equal registration is kept.
 
     Raises:
-        ConfigError: there is no file of a study, or what was registered before is something else.
+        ConfigError: There is no study file, or the registered statements differ.
     """
     file, registered = registration(plan)
     if file is None:
@@ -309,19 +296,20 @@ def register(plan: PlanRecord) -> str:
         return f"{file}: {plural(len(registration_record.stated), 'statement')}"
     if changed := differences(plan, registered):
         raise ConfigError(
-            f"{file} was registered on {registered.date} and stays: {'; '.join(changed)}. Run the study as it was"
-            " registered, or remove the file to register it anew"
+            f"{file} was registered on {registered.date} and differs: {'; '.join(changed)}. Run the study as"
+            " registered, or remove the file to register again"
         )
     return f"{file}: registered on {registered.date}, unchanged"
 
 
 def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:
-    """Return the file beside the study's that registers this preset, and what it says.
+    """Return the file that registers this preset next to the study file, and its content.
 
-    At a prompt and in a notebook there is no such file. If nothing was registered, it says nothing.
+    In an interactive session and in a notebook there is no such file, and the content is empty if nothing was
+    registered.
 
     Raises:
-        ConfigError: the file is damaged.
+        ConfigError: The file is damaged.
     """
     study = study_file()
     if study is None:

@@ -1,6 +1,4 @@
-"""The code of a study: commits of its own repository, and of recstudy's if that is another one; the SHA-256
-of user files.
-"""
+"""Identify the code of a study: commits of its and recstudy's repository, and SHA-256 of user files."""
 
 import os
 import subprocess
@@ -19,14 +17,14 @@ SHIPPED = (INSIDE, PACKAGE.parent / "studies")
 
 
 class CodeVersion(NamedTuple):
-    """What each attempt records.
+    """The code version that each attempt records.
 
     Args:
-        commit: of the study's repository; of a copy outside of one, such as a job's, what RECSTUDY_COMMIT
-            says.
-        dirty: whether that, or the repository that recstudy runs from, was changed since its commit.
-        recstudy: its commit, where it runs from another repository than the study; its version stands among
-            the packages'.
+        commit: The commit of the study's repository. Outside of a repository, as in a job, the value of
+            RECSTUDY_COMMIT.
+        dirty: Whether the study's or recstudy's repository has uncommitted changes.
+        recstudy: The commit of recstudy, if it runs from another repository than the study. A released
+            version is among the package versions instead.
     """
 
     commit: str | None
@@ -35,11 +33,13 @@ class CodeVersion(NamedTuple):
 
 
 def code_version(package: Path = PACKAGE) -> CodeVersion:
-    """Return the code version of the study that this process runs, with the recstudy in `package`.
+    """Return the code version of the study of this process.
 
-    At a prompt the study's repository is that of the current folder; a study that is installed has none,
-    wherever it is. Nor has a recstudy in an environment inside of a user's repository, which does not know
-    its files.
+    In an interactive session, the study's repository is that of the current folder. An installed study has no
+    repository, and neither has a recstudy that is installed in an environment inside of a user's repository.
+
+    Args:
+        package: The folder of the recstudy package.
     """
     file = study_file()
     folder = Path.cwd() if file is None else None if file.installed else file.path.parent
@@ -51,13 +51,12 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
 
 
 def user_files(program: Program) -> dict[str, str]:
-    """Return the SHA-256 of the study's file, of the modules that it needs and of its program's files, by
-    their paths.
+    """Return the SHA-256 of the study file, of its modules and of its program's files, by path.
 
-    A study that comes with recstudy has none of its own: version and commit identify it.
+    A shipped study has no user files: version and commit identify it.
 
     Raises:
-        ConfigError: a file cannot be read, or something was defined where there is no file.
+        ConfigError: A file cannot be read, or an object of the study was defined in no file.
     """
     file = study_file()
     if file is not None and file.path.parent in SHIPPED:
@@ -70,17 +69,13 @@ def user_files(program: Program) -> dict[str, str]:
 
 
 def is_user_study(file: StudyFile) -> bool:
-    """Return whether the file that Python was started with is a user's, and neither recstudy's nor an
-    installed command.
-    """
+    """Return whether Python was started with a user's file, and not with recstudy or an installed command."""
     is_shipped = file.path.is_relative_to(PACKAGE) or file.path.parent in SHIPPED
     return file.path.suffix == ".py" and not file.installed and not is_shipped
 
 
 def version_text() -> str:
-    """Return what --version says: `recstudy 0.1.0`, with the commit where it runs from a repository of its
-    own.
-    """
+    """Return the text of --version: `recstudy 0.1.0`, with the commit if it runs from its own repository."""
     commit, changed = _own_commit(PACKAGE)
     return f"recstudy {version('recstudy')}" + (
         f", commit {commit[:12]}{' with changes' * changed}" if commit else ""
@@ -88,9 +83,7 @@ def version_text() -> str:
 
 
 def program() -> list[str]:
-    """Return the words that start this program, as one may type them again in this folder; of a file
-    elsewhere its name.
-    """
+    """Return the words that start this program, for printed commands."""
     script, folder = Path(sys.argv[0]), Path.cwd()
     if script.name == "recstudy":
         return ["recstudy"]  # its own commands
@@ -100,16 +93,14 @@ def program() -> list[str]:
 
 
 def _own_commit(package: Path) -> tuple[str | None, bool]:
-    """Return the commit of recstudy's own repository; None in an environment inside of another one, which
-    does not know it.
-    """
+    """Return the commit of recstudy's own repository; None if it is installed in another repository."""
     tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None
     return _commit(package) if tracked else (None, False)
 
 
 def _commit(folder: Path) -> tuple[str | None, bool]:
-    """Return a repository's commit, and whether it was changed since; of files that it does not know only
-    Python's count.
+    """Return the commit of a repository, and whether it has changes. Of untracked files only Python files
+    count.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
@@ -118,7 +109,7 @@ def _commit(folder: Path) -> tuple[str | None, bool]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """Return what git says in this folder; None where it fails, is missing or does not answer."""
+    """Return the output of git in this folder; None if git fails, is missing or does not answer."""
     try:
         done = subprocess.run(
             ["git", *words],

@@ -1,6 +1,4 @@
-"""Finished runs that were made with other user files or data than the present ones, and which of them
-`--rerun` repeats.
-"""
+"""Find finished runs that used other user files or data than the current ones, and select those to repeat."""
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -17,46 +15,49 @@ from recstudy.study.repository import user_files
 
 @dataclass(frozen=True)
 class Outdated:
-    """The ids of finished runs, what has changed since, and the ids of those that are run again."""
+    """The ids of finished runs, what has changed since, and the ids of the runs to repeat."""
 
     finished: Set[str]
     changes: Sequence[Change]
     rerun_ids: frozenset[str]
-    unread: Sequence[str] = ()  # data sets whose files have not been decoded as they are now
+    unread: Sequence[str] = ()  # data sets whose current files were not decoded yet
     earlier_runs: int = 0  # finished runs that only earlier definitions of the study name
 
     @property
     def notices(self) -> list[str]:
-        """Say what has changed, a line each."""
+        """Lines about the changes and the runs to repeat."""
         fix = "" if self.rerun_ids else " Repeat them with --rerun changed."
         lines = [f"{line}.{fix}" for line in change_lines(self.changes)]
         lines += [
-            f"The files of {name} were not read here as they are now, so it is not known whether finished"
-            " runs are of them. --rerun changed reads them."
+            f"The current files of {name} were not read yet, so finished runs may have used other data."
+            " Check with --rerun changed."
             for name in self.unread
         ]
         if self.earlier_runs:
             lines.append(
-                f"{plural(self.earlier_runs, 'finished run')} of earlier definitions: kept in runs/, and not used."
+                f"{plural(self.earlier_runs, 'finished run')} of earlier definitions: kept in runs/, but not"
+                " used."
             )
         if self.rerun_ids:
             runs = plural(len(self.rerun_ids), "finished run")
-            lines.append(f"{runs} to run again; the records so far are kept in runs/ID/attempt-N.")
+            lines.append(f"{runs} will be repeated. Earlier records are kept in runs/ID/attempt-N.")
         return lines
 
     def refuse_edited(self) -> None:
-        """Refuse to answer from finished runs of other code, unless they are run again (ConfigError)."""
+        """Refuse to report finished runs of other code, unless they are repeated.
+
+        Raises:
+            ConfigError: There are such runs.
+        """
         edited = [
             change for change in self.changes if change.kind == "code" and change.run_id not in self.rerun_ids
         ]
         if edited:
             lines = "; ".join(change_lines(edited))
-            raise ConfigError(
-                f"{lines}. Repeat them with --rerun changed, or answer from them as they are with --keep"
-            )
+            raise ConfigError(f"{lines}. Repeat them with --rerun changed, or use them with --keep")
 
     def kinds(self, run_id: str) -> list[str]:
-        """Return what has changed of a run: `code`, `data`."""
+        """Return the kinds of changes since a run: `code`, `data`."""
         return sorted({change.kind for change in self.changes if change.run_id == run_id})
 
 
@@ -68,18 +69,18 @@ def outdated(
     earlier_ids: Collection[str] = (),
     code: Mapping[str, str] | None = None,
 ) -> Outdated:
-    """Compare the runs that are finished with what would compute them now.
+    """Compare finished runs with the current user files and data.
 
     Args:
-        runs: of a study or search.
-        results: where their records are.
-        data: the folder that the data sets lie in.
-        rerun: which are run again: `changed`, `all`, or a glob of labels.
-        earlier: ids of runs that only earlier definitions of the study name.
-        code: SHA-256 -> that of its code, for each user file of the study's earlier plans.
+        runs: The runs of a study or search.
+        results: The results folder.
+        data: The folder of the data sets.
+        rerun: The runs to repeat: `changed`, `all`, or a glob of labels. By default none.
+        earlier_ids: Ids of runs that only earlier definitions of the study planned.
+        code: SHA-256 of a user file in the study's earlier plans -> digest of its code.
 
     Raises:
-        ConfigError: no label matches.
+        ConfigError: No label matches the glob.
     """
     provenances = {
         run_id: result.provenance

@@ -1,6 +1,4 @@
-"""A search: a study whose variants a sampler proposes, within the ranges that stand beside the fields. Pure
-data.
-"""
+"""The class `Search`: a study whose variants a sampler proposes within ranges of the fields."""
 
 import fnmatch
 import itertools
@@ -32,33 +30,37 @@ MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisec
 @explained
 @dataclass(frozen=True)
 class Search(StudyBase):
-    """One question for a sampler, in one file.
+    """A hyperparameter search: a sampler chooses the settings of the runs.
+
+    Most arguments can be given for all presets, or as a dictionary by preset.
 
     Args:
-        name: of its folder of results.
-        presets: name -> run config, or a list of them, one a model family; the first preset is the default,
-            and so is its first family.
-        vary: fields to choose, by name or glob (`model.*_cycles`); each states its range where it is defined.
-        ranges: other ranges for some of them, for every preset, by preset, or both; those of a preset count
-            first.
-        objectives: what to make large or small: `score` (the families' own, such as the top-1 accuracy, on
-            the selection split; always the way in which that metric is better), `gflops`, `params`,
-            `train_gflops`. The first is the one that rankings use.
-        first: settings to try first, such as a paper's, for every preset or by preset; the preset's own
-            settings always come before them. Those with a `family` are for that family.
-        budget: what the search may spend in all (`24 runs`, `2h`, `40gpuh`), for every preset or by preset;
-            no more than half of it goes to `confirm`.
-        sampler: one of `SAMPLERS`, such as one of your own.
-        stopping: one of `PRUNERS` stops runs early: `asha` or `median` those that look poor beside the others
-            at the same epoch.
-        confirm: how many of the best are run again with fresh seeds, as far as half of the budget allows.
-        seeds: how many fresh seeds (1, 2, ...; the search itself uses 0), for every preset or by preset.
-        report: tables and figures in their order, for every preset or by preset; by default the progress, a
-            table of the best settings, parameter importances, and the score against each parameter.
-        question: by default the docstring of the file that is run.
-        program, settings, metrics: of a program of your own, as in `Study`; `ranges` then says what varies.
-        when: field -> {another field that is varied: the values at which the first is searched}; at others it
-            stays as the preset has it, as `{"model.balance_weight": {"model.experts": [2, 4]}}`.
+        name: The name of the search and of its results folder.
+        presets: Name -> run config, or a list of configs, one per model family. The first preset and its
+            first family are the defaults.
+        vary: The fields to vary, by name or glob (`model.*_cycles`). Each field states its range where it is
+            defined.
+        ranges: Field -> another range. Ranges of a preset take precedence.
+        objectives: The metrics to optimize: `score` (that of the families, such as the top-1 accuracy on the
+            selection split, in its better direction), `gflops`, `params`, `train_gflops`. Rankings use the
+            first one.
+        first: Settings to try first, such as those of a paper. Settings with a `family` are for that family.
+            The settings of the preset always come first.
+        budget: The total budget (`24 runs`, `2h`, `40gpuh`). At most half of it is used for `confirm`.
+        sampler: One of `SAMPLERS`, such as your own.
+        stopping: One of `PRUNERS` to stop runs early. `asha` and `median` stop runs that are poor compared
+            with other runs at the same epoch.
+        confirm: How many of the best trials are run again with fresh seeds, as far as half of the budget
+            allows.
+        seeds: The number of fresh seeds (1, 2, ...) for the confirmation. The search itself uses seed 0.
+        report: The tables and figures in their order. By default the progress, a table of the best settings,
+            parameter importances, and the score against each parameter.
+        question: The question. By default the docstring of the study file.
+        program: A program of your own, as in `Study`. `ranges` then states the varied fields.
+        settings: The settings of the program, as in `Study`.
+        metrics: The metrics of the program, as in `Study`.
+        when: Field -> {another varied field: its values for which the first field is varied}. For other
+            values the field stays as in the preset: `{"model.balance_weight": {"model.experts": [2, 4]}}`.
     """
 
     name: str
@@ -109,9 +111,7 @@ class Search(StudyBase):
         self._name_fields()
 
     def _name_fields(self) -> None:
-        """Name the fields of a user's own program as records do, and give each preset its ranges. By default
-        these are varied.
-        """
+        """Name the fields of a user's program as in records, and set the ranges by preset."""
         path = next((base.path for base in self.bases(self.preset_named())), str)
 
         def qualified(names: Any) -> Any:
@@ -144,11 +144,11 @@ class Search(StudyBase):
                 raise ConfigError(f"{self.name} gives {name!r} a range that is no Range: {range!r}")
 
     def varied(self, preset: str, axes: Mapping[str, Any]) -> Self:
-        """Return the search with these fields tried at these values. Nothing but the preset's own settings is
-        tried first then.
+        """Return the search with these fields varied over these values. Only the preset's own settings are
+        tried first.
 
         Args:
-            preset: The preset whose ranges they replace.
+            preset: The preset whose ranges are replaced.
             axes: Path of a field -> values.
         """
         new = [path for path in axes if not any(fnmatch.fnmatchcase(path, pattern) for pattern in self.vary)]
@@ -158,13 +158,13 @@ class Search(StudyBase):
 
 @dataclass(frozen=True)
 class Space:
-    """What a search may try: the ranges of each model family's fields, some of them only beside certain
-    values of others.
+    """The search space: the ranges of each model family's fields. A field can have conditions on other
+    fields.
 
     Args:
-        bases: Family -> the settings that the fields are changed in.
+        bases: Family -> the settings in which the fields are changed.
         ranges: Family -> path of a field -> its range. Fields with conditions come last.
-        when: Path of a field -> path of another one -> the values of that at which the first is searched.
+        when: Path of a field -> path of another field -> its values for which the first field is varied.
     """
 
     bases: Mapping[str, RunSettings]
@@ -172,9 +172,7 @@ class Space:
     when: Conditions = field(default_factory=dict)
 
     def settings(self, family: str, choose: Callable[[str], Any]) -> dict[str, Any]:
-        """Return settings of a family, by what is chosen for each field that is searched beside those before
-        it.
-        """
+        """Return chosen settings of a family. Fields whose conditions do not hold are left out."""
         params = {FAMILY: family} if len(self.bases) > 1 else {}
         base = flatten(self.bases[family].values) if self.when else {}
         for path in self.ranges[family]:
@@ -186,7 +184,7 @@ class Space:
         return params
 
     def draws(self, seed: int) -> Iterator[Params]:
-        """Yield settings drawn evenly from the ranges, without end."""
+        """Yield random settings from the ranges, without end."""
         random, families = Random(seed), list(self.ranges)
         while True:
             family = random.choice(families)
@@ -194,7 +192,7 @@ class Space:
             yield self.settings(family, levels.__getitem__)
 
     def combinations(self) -> Iterator[Params] | None:
-        """Return all settings; None if a field takes real numbers, or if they are too many to go through."""
+        """Return all settings, or None if a field takes real numbers or there are too many combinations."""
         counts = [prod(len(range.all_values) for range in ranges.values()) for ranges in self.ranges.values()]
         if not all(counts) or sum(counts) > MOST_COMBINATIONS:
             return None
@@ -212,20 +210,18 @@ def fields_of(params: Params) -> dict[str, Any]:
 
 
 def label(params: Params) -> str:
-    """Return `latent_steps=3, batch_size=32`, with the family in front if there are several."""
+    """Return the label `latent_steps=3, batch_size=32`, with the family in front if there are several."""
     words = ", ".join(f"{path.rsplit('.', 1)[-1]}={value}" for path, value in fields_of(params).items())
     return " ".join(filter(None, [f"{params[FAMILY]}:" if FAMILY in params else "", words]))
 
 
 def readable(value: Any) -> Any:
-    """Return a real number at `DIGITS` significant digits, so that a run has the value that a table
-    prints.
-    """
+    """Round a real number to `DIGITS` significant digits, so that a run has the value that tables print."""
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> Space:
-    """Return the ranges of the fields that a pattern of `vary` names, in the order of `vary`.
+    """Return the ranges of the fields that match a pattern of `vary`, in the order of `vary`.
 
     Raises:
         ConfigError: A family has none of the fields, a field has no range, or a condition cannot be met.
@@ -261,8 +257,11 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
 
 
 def _check_when(search: Search, ranges: Ranges) -> None:
-    """Refuse conditions on what is not varied, or that no setting fulfils; one on a field that has conditions
-    itself, too.
+    """Check the conditions of a search.
+
+    Raises:
+        ConfigError: A condition is on a field that is not varied or has conditions itself, or it can never
+            hold.
     """
     varied = {path: range for fields in ranges.values() for path, range in fields.items()}
     for path, conditions in search.when.items():
@@ -270,23 +269,23 @@ def _check_when(search: Search, ranges: Ranges) -> None:
             condition_fields = [name for name in varied if name == path or name not in search.when]
             if condition_field not in condition_fields:
                 raise ConfigError(
-                    f"{search.name} searches {path!r} where {condition_field!r} is such and such, but varies "
+                    f"{search.name} varies {path!r} depending on {condition_field!r}, but only varies "
                     f"{choices(condition_fields)}.{nearest(condition_field, condition_fields)}"
                 )
             for value in values:
                 if value not in varied[condition_field]:
                     raise ConfigError(
-                        f"{search.name} searches {path!r} where {condition_field} is {value!r}, which is not in its"
-                        f" range ({varied[condition_field]})"
+                        f"{search.name} varies {path!r} if {condition_field} is {value!r}, but this is not in"
+                        f" its range ({varied[condition_field]})"
                     )
 
 
 def first_settings(search: Search, preset: str, space: Space) -> list[Params]:
-    """Return by family the preset's own settings, if the ranges have them, and then those to try first, with
-    the preset's own.
+    """Return the settings to try first by family: those of the preset, if they are in the ranges, then
+    `first`.
 
     Raises:
-        ConfigError: settings that no trial of the search could have.
+        ConfigError: No trial of the search could have these settings.
     """
     tried: list[Params] = []
     for family, ranges in space.ranges.items():
@@ -319,8 +318,10 @@ def first_settings(search: Search, preset: str, space: Space) -> list[Params]:
 
 
 def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping: str) -> None:
-    """Refuse (ConfigError) objectives that are not known, that a pruner cannot rank by, or that families do
-    not share.
+    """Check the objectives of a search.
+
+    Raises:
+        ConfigError: An objective is unknown, no pruner can rank by it, or the families do not share it.
     """
     if stopping != "none" and len(search.objectives) > 1:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""Optuna's side of a search: what to try next, given what the records say of the trials before.
+"""Propose trials with Optuna, based on the recorded trials.
 
-The records are the truth. An Optuna study is made anew from them each time a search begins, in memory or in
-the storage that optuna-dashboard reads; trials that a killed driver left open there are told FAIL.
+The records are the authority: each session of a search builds a new Optuna study from them. The study is in
+memory, or in the storage of optuna-dashboard, where trials that a killed driver left open are marked FAIL.
 """
 
 import warnings
@@ -46,13 +46,12 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 class Optimizer:
-    """Asks a sampler for settings and tells it what came of them.
+    """Asks a sampler for settings, and tells it the outcomes.
 
     Args:
         plan: The plan of the search.
-        tried: Its trials so far, from the records.
-        storage: A journal file or a database URL in which optuna-dashboard finds every trial; none by
-            default.
+        tried: Its recorded trials so far.
+        storage: A journal file or database URL for optuna-dashboard. By default the study is in memory.
     """
 
     def __init__(self, plan: Plan, tried: Sequence[Tried], storage: str = "") -> None:
@@ -89,9 +88,7 @@ class Optimizer:
         self.study.stop = lambda: None  # type: ignore[method-assign]  # by a sampler with nothing left: it may draw again
 
     def _add(self, tried: Sequence[Tried]) -> None:
-        """Make the study what the records say: ghosts of a killed driver are told FAIL, what it lacks is
-        added.
-        """
+        """Update the Optuna study from the records, and mark open trials of a killed driver FAIL."""
         # killed before it was asked for
         for _ in self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             self.study.ask()
@@ -108,7 +105,7 @@ class Optimizer:
             self.end_trial(trial.run_id, trial.state, trial.values)
 
     def ask(self, fixed: Params | None = None) -> tuple[Trial, Params]:
-        """Return new settings by the sampler, or `fixed` ones; the trial is to be told something."""
+        """Return new settings from the sampler, or `fixed` settings. The outcome must be told later."""
         if fixed is not None:
             self.study.enqueue_trial(dict(fixed))
         trial, families = self.study.ask(), tuple(self.plan.space.bases)
@@ -119,7 +116,7 @@ class Optimizer:
         )
 
     def start_trial(self, trial: Trial, run_id: str, label: str) -> None:
-        """Hear that a trial's run is under way."""
+        """Mark a trial as running."""
         trial.set_user_attr(RUN_ID, run_id)
         trial.set_user_attr("run", label)
         self._open[run_id] = trial
@@ -129,27 +126,29 @@ class Optimizer:
         return len(self._open)
 
     def report_epoch(self, run_id: str, epoch: int, score: float | None) -> None:
-        """Hear an epoch's score, for the pictures of optuna-dashboard."""
+        """Report the score of an epoch, for the plots of optuna-dashboard."""
         is_new = run_id in self._open and epoch > self._reported.get(run_id, -1)
         if is_new and score is not None and len(self.plan.objectives) == 1:
             self._open[run_id].report(score, epoch)
             self._reported[run_id] = epoch  # a run that was killed reports some epochs again
 
     def end_trial(self, run_id: str, state: State, values: Sequence[float | None]) -> None:
-        """Hear what came of an open run."""
+        """Tell the outcome of an open trial."""
         if run_id in self._open:
             self.tell(self._open.pop(run_id), state, values)
 
     def tell(self, trial: Trial, state: State, values: Sequence[float | None] = ()) -> None:
-        """Tell the study what came of a trial; a value that is missing or no number is told as FAIL."""
+        """Tell the Optuna study the outcome of a trial. If a value is missing or not finite, the trial is
+        FAIL.
+        """
         numbers = [value for value in values if value is not None and isfinite(value)]
         if state == "done" and len(numbers) < len(self.plan.objectives):
             state = "failed"
         self.study.tell(trial, numbers if state == "done" else None, STATES[state])
 
     def importance(self) -> ImportanceRecord:
-        """Return the share of each field in the variance of each objective, as far as it can be computed,
-        with its interval.
+        """Return each field's share of the variance of each objective with its interval, where it is
+        computable.
         """
         trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         # a repeated proposal is one trial
@@ -175,7 +174,12 @@ class Optimizer:
         return ImportanceRecord(trials=count, importance=shares, intervals=bounds, missing=missing_methods)
 
     def _shares(self, method: str, objective: int, sign: int, trials: Sequence[FrozenTrial]) -> Shares:
-        """Return each field's share by these trials (ValueError, RuntimeError: it cannot be computed)."""
+        """Return the share of each field by these trials.
+
+        Raises:
+            ValueError: It cannot be computed.
+            RuntimeError: It cannot be computed.
+        """
         study = optuna.create_study(directions=self.study.directions)
         study.add_trials(trials)
         with warnings.catch_warnings():
@@ -189,10 +193,10 @@ class Optimizer:
 def intervals(
     shares: Shares, compute: Callable[[Sequence[FrozenTrial]], Shares], trials: Sequence[FrozenTrial]
 ) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of each share, from 0 to 1: what random halves of the trials give instead.
+    """Return the 95 % confidence interval of each share, from 0 to 1, based on random halves of the trials.
 
-    With half of the trials left out, the mean square of how far the halves are off is the variance itself
-    (Shao and Wu 1989).
+    With half of the trials left out, the mean squared deviation of the halves is the variance itself
+    (delete-d jackknife; Shao and Wu 1989).
     """
     generator, halves = np.random.default_rng(0), list[Shares]()
     for _ in range(HALVES):

@@ -1,9 +1,8 @@
-"""How a search chooses what to try next, and which runs it stops early: samplers and pruners, ours and a
-user's.
+"""Register samplers, which choose the trials of a search, and pruners, which stop poor runs early.
 
-A sampler is a function of the search's plan and a seed that gives one of Optuna's samplers. A pruner is a
-function that looks at the scores of a run, epoch by epoch, and at those of the others, and says whether the
-run is stopped:
+A sampler is a function of the search's plan and a seed that returns an Optuna sampler. A pruner is a function
+of the scores of a run by epoch, the scores of the other runs, and the number of epochs. It returns whether
+the run is stopped. Users can register their own:
 
     @PRUNERS.add("hopeless")
     def hopeless(run, others, epochs):
@@ -27,7 +26,7 @@ SAMPLES = 3  # runs that have come as far, below which the median says nothing
 
 
 def _add(name: str, kind: str, **options: Any) -> None:
-    """Register one of Optuna's samplers, by its class and what it is called with beside the seed."""
+    """Register a sampler of Optuna by its class and its arguments, apart from the seed."""
 
     @SAMPLERS.add(name)
     def make(plan: Any, seed: int) -> Any:
@@ -53,10 +52,9 @@ _add("random", "RandomSampler")
 
 @PRUNERS.add("asha")
 def asha(run: Scores, other_runs: Sequence[Scores], epochs: int) -> bool:
-    """Stop a run that reaches a rung below the best quarter of those that were there before it (ASHA; Li et
-    al. 2020).
+    """Stop a run that is not among the best quarter of the runs so far at a rung (ASHA; Li et al. 2020).
 
-    Rungs are at a ninth of the epochs, and at four times as many.
+    The rungs are at one ninth and four ninths of the epochs.
     """
     rung, last_epoch = grace(epochs), max(run)
     while rung * ETA <= min(last_epoch, epochs):
@@ -75,8 +73,9 @@ def asha(run: Scores, other_runs: Sequence[Scores], epochs: int) -> bool:
 
 @PRUNERS.add("median")
 def below_median(run: Scores, other_runs: Sequence[Scores], epochs: int) -> bool:
-    """Stop a run whose best score is below the median of the others' means up to the same epoch (Golovin et
-    al. 2017).
+    """Stop a run whose best score is below the median of the other runs' mean scores up to this epoch.
+
+    This is the median stopping rule of Golovin et al. (2017).
     """
     min_epochs, last_epoch = grace(epochs), max(run)
     past = [
@@ -89,5 +88,5 @@ def below_median(run: Scores, other_runs: Sequence[Scores], epochs: int) -> bool
 
 
 def grace(epochs: int) -> int:
-    """Return the epochs before which no run is stopped."""
+    """Return the number of epochs in which no run is stopped."""
     return max(1, epochs // 9)

@@ -1,6 +1,4 @@
-"""What a user states in one file: a study, its variants and seeds, and the reports to make of them. Pure
-data.
-"""
+"""The class `Study`: what a user states in a study file, such as variants, seeds, claims and reports."""
 
 import re
 from collections import Counter
@@ -30,9 +28,7 @@ ByPreset: TypeAlias = T | Mapping[str, T]  # for every preset, or by its name
 
 
 class StudyBase:
-    """What studies and searches have in common: values for every preset or by preset, and the user's own
-    program, if any.
-    """
+    """The common part of studies and searches: values by preset, and the user's own program."""
 
     name: str
     presets: Mapping[str, Any]
@@ -60,7 +56,11 @@ class StudyBase:
         self.check_lists("report", Part)
 
     def _bind_program(self) -> None:
-        """Make presets of a user's own program, and register it for other processes (ConfigError)."""
+        """Build the presets of a user's own program, and register the program for other processes.
+
+        Raises:
+            ConfigError: The program, its settings or its metrics are invalid.
+        """
         if self.program is None:
             for name in ("settings", "metrics"):
                 if getattr(self, name):
@@ -83,7 +83,11 @@ class StudyBase:
             object.__setattr__(self, name, value)
 
     def _check_presets(self) -> None:
-        """Refuse (ConfigError) presets without settings, and names that no folder can have."""
+        """Check the presets.
+
+        Raises:
+            ConfigError: There are no settings, or a name cannot be the name of a folder.
+        """
         presets = self.presets
         if not isinstance(presets, Mapping) or not presets:
             raise ConfigError(
@@ -121,10 +125,15 @@ class StudyBase:
                 )
 
     def preset_named(self, name: str = "") -> str:
-        """Return the preset of this name, by default the first one (ConfigError: there is none)."""
+        """Return the preset of this name. By default the first one.
+
+        Raises:
+            ConfigError: There is no such preset.
+        """
         if name and name not in self.presets:
             raise ConfigError(
-                f"Unknown preset {name!r}.{nearest(name, self.presets)} {self.name} has {choices(self.presets)}"
+                f"Unknown preset {name!r}.{nearest(name, self.presets)}"
+                f" {self.name} has {choices(self.presets)}"
             )
         return name or next(iter(self.presets))
 
@@ -134,17 +143,14 @@ class StudyBase:
         return list(settings) if self.has_families else [settings]
 
     def by_preset(self, part: Any, preset: str, otherwise: Any = None) -> Any:
-        """Return what is stated of a part, such as seeds or report: for all presets, or of this one, or
-        `otherwise`.
-        """
+        """Return the value of an argument, such as seeds or report, for this preset, or `otherwise`."""
         return part.get(self.preset_named(preset), otherwise) if isinstance(part, Mapping) else part
 
     def values_of(self, part: str, required: bool = True) -> list[Any]:
-        """Return what is stated of a part: once for all presets, or by preset, and, if it must be `whole`, of
-        all of them.
+        """Return the value of an argument for each preset, or only the one that holds for all presets.
 
         Raises:
-            ConfigError: a preset is missing, or there is none of that name.
+            ConfigError: A preset is missing or unknown.
         """
         values = getattr(self, part)
         if not isinstance(values, Mapping):
@@ -162,7 +168,11 @@ class StudyBase:
         return list(values.values())
 
     def check_lists(self, part: str, kind: type, required: bool = True) -> None:
-        """Refuse (ConfigError) a part that is no list of this kind of thing."""
+        """Check the entries of a list argument for all presets.
+
+        Raises:
+            ConfigError: It is no list, or an entry has another type.
+        """
         for value in self.values_of(part, required):
             check_list(f"the {part} of {self.name}", value, kind)
 
@@ -170,34 +180,36 @@ class StudyBase:
 @explained
 @dataclass(frozen=True)
 class Study(StudyBase):
-    """One question, in one file.
+    """A study: one question, with its variants, seeds, claims and report.
+
+    Most arguments can be given for all presets, or as a dictionary by preset.
 
     Args:
-        name: of its folder of results.
-        presets: name -> run config that the variants change, or a list of one; the first preset is the
-            default. With a program of your own: name -> changes of its settings; none are needed.
-        variants: the cells, for every preset or by preset.
-        seeds: how many seeds (0, 1, ...), for every preset or by preset.
-        max_seeds: the maximum number of seeds, for every preset or by preset; 0 if none is stated, so
-            that the first look has the whole error. A study that is read at 3 seeds and again at 5 has two
-            chances to be wrong, so each look spends a part of the 5 %. A study that goes beyond its maximum
-            may err in 7.5 %.
-        success_threshold: metric -> the value above which a seed has learned, where some seeds do and others do not (`2
-            of 3 learned`); without it one wide gap between the seeds tells.
-        paired: whether variants of the same seed share data order and initialization, so that differences are
-            taken per seed.
-        report: the tables and figures in their order, for every preset or by preset; by default a table of
-            results and the learning curves.
-        claims: the sentences that it tests, for every preset or by preset; they stand before the report.
-        question: what the study asks and what an answer costs; by default the docstring of the file that is
-            run.
-        deviations: where the preset `paper` knowingly is not as its paper, said under every table that
-            compares with it.
-        program: what runs execute, in place of the recursive models: a training function, a `Function` or a
-            `Command`.
-        settings: of that program: names with defaults, a dataclass or a pydantic model.
-        metrics: of that program: name -> how it is read, such as `Metric("%", items=10_000)`; the first one
-            is the score.
+        name: The name of the study and of its results folder.
+        presets: Name -> run config that the variants change, or a list with one config. The first preset is
+            the default. For a program of your own: name -> changes of its settings; presets are optional
+            then.
+        variants: The variants.
+        seeds: The number of seeds (0, 1, ...).
+        max_seeds: The maximum number of seeds. Each look at the verdicts spends a part of the 5 % error,
+            because a study that is read at 3 seeds and again at 5 has two chances to be wrong. If 0, no
+            maximum is stated, and the first look has the whole error. A study that exceeds its maximum may
+            err in 7.5 %.
+        success_threshold: Metric -> the value above which a seed counts as a success, if some seeds learn the
+            task and others do not (`2 of 3 learned`). By default a wide gap between the seeds decides.
+        paired: Whether variants with the same seed share data order and initialization, so that differences
+            are taken per seed.
+        report: The tables and figures in their order. By default a table of results and the learning curves.
+        claims: The statements that the study tests. They come before the report.
+        question: The question of the study and the cost of an answer. By default the docstring of the study
+            file.
+        deviations: Known deviations of the preset `paper` from its paper. They are printed below every table
+            that compares with the paper.
+        program: The program of the runs, in place of the recursive models: a training function, a `Function`
+            or a `Command`.
+        settings: The settings of the program: a dictionary of defaults, a dataclass or a pydantic model.
+        metrics: Name -> metric of the program, such as `Metric("%", items=10_000)`. The first one is the
+            score.
     """
 
     name: str
@@ -231,15 +243,16 @@ class Study(StudyBase):
             )
         if not isinstance(self.success_threshold, Mapping):
             raise ConfigError(
-                f"the `success_threshold` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.success_threshold)}"
+                f"the `success_threshold` of {self.name} must be {{METRIC: VALUE}}, but got"
+                f" {brief(self.success_threshold)}"
             )
         with using_metrics(self.metrics):
             for name, value in self.success_threshold.items():
                 low, high = METRICS[name].bounds or (-inf, inf)
                 if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
                     raise ConfigError(
-                        f"`success_threshold` of {self.name}: {name} must be a number between {low:g} and {high:g}, but"
-                        f" got {value!r}"
+                        f"`success_threshold` of {self.name}: {name} must be a number between {low:g} and"
+                        f" {high:g}, but got {value!r}"
                     )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, required=False)
@@ -260,10 +273,10 @@ class Study(StudyBase):
             self._replace(variants=variants, deviations=deviations)
 
     def varied(self, preset: str, axes: Axes) -> Self:
-        """Return the study with each variant of a preset at every combination of these axes' levels.
+        """Return the study with each variant of a preset at all combinations of these axes' levels.
 
-        The levels replace those of an axis that the study sweeps itself. Its claims are about its own
-        variants, and are dropped.
+        The levels replace those of an axis that the study already varies. The claims are dropped, because
+        they are about the original variants.
 
         Args:
             preset: The preset whose variants are varied.
@@ -278,7 +291,11 @@ class Study(StudyBase):
 
 
 def check_list(subject: str, value: Any, kind: type, name: str = "") -> None:
-    """Refuse (ConfigError) what is no list of this kind of thing."""
+    """Check a list of the study file.
+
+    Raises:
+        ConfigError: It is no list, or an entry has another type.
+    """
     name = name or kind.__name__
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigError(f"{subject} must be a list of {name}, but got {brief(value)}")

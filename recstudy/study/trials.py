@@ -1,8 +1,8 @@
-"""The trials of a search on disk: one line each, appended before its run starts, so that a killed driver
-forgets none.
+"""Record the trials of a search. Each trial is one line that is appended before its run starts, so a killed
+driver loses no trial.
 
-`trials-DEFINITION.jsonl` in the study's folder also says which of the best are run again with fresh seeds,
-and how much time the search has used (`budget.py`).
+`trials-DEFINITION.jsonl` in the study's folder also records the fresh seeds of the best trials and the time
+that the search has used (`budget.py`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ State = Literal["done", "stopped", "failed"]
 
 @dataclass(frozen=True)
 class Tried:
-    """A trial that the records know: its settings, what came of it, and its score epoch by epoch."""
+    """A trial in the records: its settings, its outcome, and its score at each epoch."""
 
     params: Params
     run_id: str
@@ -32,11 +32,11 @@ class Tried:
 
 
 class TrialLog:
-    """What was proposed so far.
+    """The trials of a search so far.
 
     Args:
-        plan: the search.
-        results: where its records are.
+        plan: The plan of the search.
+        results: The results folder.
     """
 
     def __init__(self, plan: Plan, results: Results) -> None:
@@ -50,7 +50,7 @@ class TrialLog:
         self.fresh = {line.id: line for line in lines if isinstance(line, ConfirmLine)}
 
     def add(self, run: Run, params: Params) -> None:
-        """Add a new trial, number `len(self.params)`."""
+        """Add a new trial with the number `len(self.params)`."""
         variant = variant_record(self.plan.variant(run, params), run.config)
         line = TrialLine(number=run.variant, params=dict(params), variant=variant, seed=run.seed, id=run.id)
         with self.results.changing(self.path):
@@ -59,11 +59,11 @@ class TrialLog:
 
     @property
     def runs(self) -> list[Run]:
-        """Return the runs of every trial, in their order."""
+        """Return the first runs of all trials, in order."""
         return [self.plan.run(number, params) for number, params in enumerate(self.params.values())]
 
     def tried(self, excluded_ids: Collection[str] = ()) -> list[Tried]:
-        """Return what came of the trials that ended, except for those with ids in `without`."""
+        """Return the ended trials, except for those whose run id is in `without`."""
         tried: list[Tried] = []
         for run_id, params in self.params.items():
             run_state = self.results.state(run_id)
@@ -83,8 +83,8 @@ class TrialLog:
         return tried
 
     def measured(self, run_id: str) -> tuple[str, list[float | None]]:
-        """Return the status of a run that has a result, and its objectives, each None if the run does not
-        have it.
+        """Return the status and the objectives of a run. The status is empty if the run has no result, and an
+        objective is None if the run does not have it.
         """
         result = dict(self.results.finished([run_id])).get(run_id)
         if result is None:
@@ -94,9 +94,7 @@ class TrialLog:
         return result.status, [measured.get(name) for name in self.plan.objectives]
 
     def best(self) -> list[Run]:
-        """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs
-        pays for them.
-        """
+        """Return the runs with fresh seeds of the best trials, seed by seed, as far as the budget allows."""
         wanted_runs = self._confirmation_runs()
         new = [run.id for run in wanted_runs if run.id not in self.fresh]
         left = int(self.plan.budget.amount) - self.run_count if self.plan.budget.unit == "runs" else len(new)
@@ -122,17 +120,16 @@ class TrialLog:
 
     @property
     def run_count(self) -> int:
-        """Return the runs that count: every trial, and every fresh seed that was decided on."""
+        """The number of runs that count for the budget: trials and confirmation runs."""
         return len(self.params) + len(self.fresh)
 
     def has_room(self, running_trials: int = 0) -> bool:
-        """Tell whether the budget pays for one more setting, and then for the fresh seeds that it and the
-        best may need.
+        """Return whether the budget allows one more trial and then the confirmation of the best trials.
 
-        Hours are kept for those by what a run has taken so far.
+        With a budget in hours, the time of the confirmation is estimated from the runs so far.
 
         Args:
-            running_trials: Trials that have not ended.
+            running_trials: The number of trials that have not ended.
         """
         budget, reserved = self.plan.budget, self.plan.reserved_runs
         if budget.unit == "runs":
@@ -148,7 +145,7 @@ class TrialLog:
         return spent_amount + min(reserved * price, budget.amount / 2) < budget.amount
 
     def confirm(self) -> list[Run]:
-        """Return the runs of `best`; those that are new are written down."""
+        """Return the runs of `best`, and record the new ones."""
         runs = self.best()
         with self.results.changing(self.path):
             for run in runs:
@@ -159,9 +156,7 @@ class TrialLog:
         return runs
 
     def is_settled(self) -> bool:
-        """Tell whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed
-        has its numbers.
-        """
+        """Return whether the search is finished: the budget is spent, and every run has ended."""
         if self.has_room():
             return False
         if any(self.results.state(run_id) not in ("done", "stopped") for run_id in self.params):
@@ -170,7 +165,7 @@ class TrialLog:
 
 
 def runs_of(plan: Plan, results: Results) -> list[Run]:
-    """Return the runs of a study, or those that a search has made so far."""
+    """Return the runs of a study, or the runs of a search so far."""
     if not plan.is_search:
         return plan.runs
     log = TrialLog(plan, results)

@@ -1,10 +1,8 @@
-"""`--until decided`: further seeds for the open questions of a study, from look to look, until further seeds
-decide none.
+"""Run a study with `--until decided`: add seeds for open questions, from look to look, until none can be
+decided.
 
-A block brings the variants of open questions to the next look of the schedule. It follows from the records,
-so that a study that was stopped goes on with the same block. A question is given up only if the chance to
-decide it at the maximum is below one half even when the true effect is the estimate plus one standard error:
-a plan by the estimate alone gives up true effects.
+A block of runs brings the variants of open questions to the next look of the schedule. It depends only on the
+records, so a resumed study continues with the same block.
 """
 
 from collections import Counter
@@ -27,12 +25,14 @@ from recstudy.study.plan import Plan
 from recstudy.study.record import plan_record
 from recstudy.terminal import duration
 
-LEAST_CHANCE = 0.5  # of a decision at the maximum: below it a question is given up
-DEFAULT_MAXIMUM = 4  # times the seeds of a study that states no maximum
+# A question is given up if the chance to decide it at the maximum is below one half, even when the true
+# effect is the estimate plus one standard error. With the estimate alone, true effects would be given up.
+LEAST_CHANCE = 0.5
+DEFAULT_MAXIMUM = 4  # in multiples of the seeds, for a study that states no maximum
 
 
 class Ending(StrEnum):
-    """The state of a question once no more runs are made."""
+    """The state of a question if no more runs are made."""
 
     DECIDED = "decided"
     OUT_OF_REACH = "out of reach"
@@ -41,9 +41,7 @@ class Ending(StrEnum):
 
 
 def ending(question: OpenQuestion, seeds: Sequence[int], maximum: int, budget_spent: bool = False) -> Ending:
-    """Return the state of a question if its variants have so many seeds of `maximum`, and if the budget is
-    `spent`.
-    """
+    """Return the state of a question with these seeds, this maximum and this budget."""
     if question.is_decided:
         return Ending.DECIDED
     is_unlikely = question.chance < LEAST_CHANCE or seeds_left(question, seeds, maximum) == 0
@@ -53,7 +51,7 @@ def ending(question: OpenQuestion, seeds: Sequence[int], maximum: int, budget_sp
 
 
 def seeds_left(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> int:
-    """Return how many seeds each variant of a question may still get."""
+    """Return how many more seeds each variant of a question can get."""
     return max(0, maximum - min(seeds[variant] for variant in question.variants))
 
 
@@ -64,18 +62,19 @@ def next_block(
     prices: Sequence[float],
     budget: float = inf,
 ) -> dict[int, int]:
-    """Return the variants that get further seeds, each with its number of seeds at the next look; empty if
-    nothing is open.
+    """Return the variants that get further seeds.
 
-    The question that costs least to decide goes first. A question whose next look the budget does not pay
-    for, after those before it, waits.
+    The cheapest question comes first. A question waits if the remaining budget does not cover its next look.
 
     Args:
         questions: The questions.
-        seeds: The seeds of each variant so far.
+        seeds: The number of seeds of each variant so far.
         maximum: The maximum number of seeds of a variant.
-        prices: Of one run of each variant.
-        budget: What is left, in the unit of the prices.
+        prices: The cost of one run of each variant.
+        budget: The remaining budget, in the unit of the prices.
+
+    Returns:
+        Variant -> its number of seeds at the next look. It is empty if no question is open.
     """
 
     def cost(question: OpenQuestion) -> float:
@@ -107,10 +106,9 @@ def next_block(
 
 
 def with_maximum(plan: Plan, results: Results) -> Plan:
-    """Return the plan of a study that states no maximum with four times its seeds, if no verdict was read
-    yet.
+    """Return the plan with a maximum of four times its seeds, if it states none and no verdict was read yet.
 
-    If the command was stopped and typed again, the recorded maximum stays.
+    If the command was stopped and repeated, the recorded maximum is used.
     """
     if plan.max_seeds:
         return plan
@@ -129,12 +127,12 @@ def with_maximum(plan: Plan, results: Results) -> Plan:
 
 @dataclass
 class Until:
-    """How far a study that runs until its questions are decided may go, and how far it is.
+    """The limits and the progress of a study with `--until decided`.
 
     Args:
         maximum: The maximum number of seeds of a variant.
-        budget: What all its runs may cost, those of its first seeds included; None for no limit.
-        meter: Of a budget in hours, what has been spent.
+        budget: The maximum cost of all runs, with the first seeds; None for no limit.
+        meter: Measures the spent time, if the budget is in hours.
     """
 
     maximum: int
@@ -143,10 +141,10 @@ class Until:
 
     @classmethod
     def of(cls, plan: Plan, results: Results, budget: str = "") -> Self:
-        """Check what was asked for.
+        """Check the limits, and return them.
 
         Raises:
-            ConfigError: The budget does not pay for the first seeds.
+            ConfigError: The budget does not cover the first seeds.
         """
         name, maximum = plan.study.name, plan.max_seeds
         if not budget:
@@ -163,14 +161,14 @@ class Until:
         return cls(maximum, limit)
 
     def budget_left(self, plan: Plan) -> float:
-        """Tell what may still be spent, in the budget's unit: of one in runs, all that are planned count."""
+        """Return the remaining budget in its unit. With a budget in runs, all planned runs count."""
         if self.budget is None:
             return inf
         spent_amount = self.meter.spent_hours if self.meter else len({run.id for run in plan.runs})
         return self.budget.amount - spent_amount
 
     def next_plan(self, plan: Plan, results: Results) -> Plan | None:
-        """Read the study as it is recorded and give its plan with the next block; None where it ends here."""
+        """Read the recorded study, and return the plan with the next block, or None if there is none."""
         left = self.budget_left(plan)
         if left <= 0:
             return None
@@ -188,7 +186,9 @@ class Until:
         return replace(plan, extended={**plan.extended, **block}) if block else None
 
     def summary(self, plan: Plan, results: Results) -> Iterator[str]:
-        """Say how each question stands, and what the runs cost against as many seeds for every variant."""
+        """Yield lines about each question and the cost, compared with the same number of seeds for all
+        variants.
+        """
         records = load_study(results, plan.study.name, plan.folder)
         questions, budget_spent = open_questions(records), self.budget_left(plan) <= 0
         if not questions:
@@ -222,9 +222,7 @@ class Until:
 
 
 def _hours(rows: Sequence[Row], wall: bool) -> float | None:
-    """Average the hours of a variant's finished runs, on the wall with their evaluation, or of their devices
-    in training.
-    """
+    """Return the mean hours of a variant's finished runs: wall time, or device time of the training."""
     seconds = [
         row.wall_seconds if wall else float(row.value("device_seconds") or 0.0) for row in rows if row.result
     ]
@@ -241,4 +239,5 @@ def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:
         return f"{verdict}, and runs of it have not ended"
     if question.more_seeds is None:
         return f"{verdict}, {question.why}" if question.why else verdict
-    return f"{verdict}, would take about {question.more_seeds:,} more, {seeds_left(question, seeds, maximum)} are left"
+    left = seeds_left(question, seeds, maximum)
+    return f"{verdict}, would take about {question.more_seeds:,} more, {left} are left"

@@ -54,7 +54,7 @@ def test_15_a_clock_that_is_an_hour_behind_changes_no_cost(tmp_path, monkeypatch
     """The second attempt begins before the first one did."""
     config = tiny_run(epochs=2)
     run_trial(make_trial(tmp_path, config), lambda line: None, lambda: True)
-    monkeypatch.setattr("recstudy.programs.trial.now", lambda: "2020-01-01T00:00:00+00:00")
+    monkeypatch.setattr("recstudy.programs.trial.current_time", lambda: "2020-01-01T00:00:00+00:00")
     run_trial(make_trial(tmp_path, config), lambda line: None)
 
     folder = tmp_path / "runs" / config.run_id

@@ -132,7 +132,7 @@ def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch
     output = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--results", str(tmp_path / "r"))
 
     assert output.splitlines()[-1].endswith(
-        "about 16.7 min of runs, one after another, by what 1 finished run took."
+        "about 16.7 min of runs, one after another, based on 1 finished run."
     )
 
 

@@ -31,7 +31,7 @@ def planned(variants, **fields):
 def test_the_examples_in_the_docstrings_are_true():
     doctests = doctest.testmod(design)
 
-    assert (doctests.attempted, doctests.failed) == (8, 0)
+    assert (doctests.attempted, doctests.failed) == (9, 0)
 
 
 def test_leave_one_out_is_the_preset_and_a_variant_a_part():
@@ -110,7 +110,7 @@ def test_an_axis_of_two_families_sets_each_ones_own_field():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: grid({"depth": AlignedAxis([1], DEPTH)}), "give the grid an axis 'model' of model configs"),
+        (lambda: grid({"depth": AlignedAxis([1], DEPTH)}), "Add an axis 'model' with model configs"),
         (
             lambda: grid({"depth": AlignedAxis([1], {"vit": "model.layers"}), "model": MODELS}),
             "AlignedAxis levels have no field for the family 'vitrm', only for vit",

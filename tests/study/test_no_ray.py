@@ -133,7 +133,7 @@ def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
 
     output = capsys.readouterr().out
     assert f"{label}, seed 0: StorageError: cannot read" in output
-    assert "losses.jsonl: it is a folder, where a file should be. Remove it." in output
+    assert "losses.jsonl: it is a folder and not a file. Remove it." in output
     assert read_json(results.run(broken).failure)["class"] == "storage"
     assert "failed" in (results.study("tiny", "quick") / "report/tables/depths.md").read_text()
 

@@ -55,17 +55,17 @@ LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": 
         (
             {"model": [BASE.model, ResNet()]},
             {"model.family": "trm"},
-            "'model.family' would replace 'model', which is swept",
+            "'model.family' would replace 'model', which is varied",
         ),
         (
             LAYERS,
             {"model": {"family": "vitrm"}},
-            "'model' would replace 'model.layers', which is swept by this study",
+            "'model' would replace 'model.layers', which is varied by this study",
         ),
         (
             LAYERS,
             {"model.layers": 7},
-            "'model.layers' distinguishes 'layers=1' in this study, whose label would not be true",
+            "'model.layers' distinguishes 'layers=1' in this study, so its label would be wrong",
         ),
         (LAYERS, {"model.latent_tokens": 7}, "'model.latent_tokens' distinguishes 'layers=1'"),
     ],
@@ -121,9 +121,9 @@ def test_setting_shared_by_all_variants_can_be_changed():
 
 
 def test_no_variants_or_two_of_one_label_are_refused():
-    with pytest.raises(ConfigError, match="s, preset quick: there are no variants to run"):
+    with pytest.raises(ConfigError, match="s, preset quick has no variants"):
         make_plan(study([]))
-    with pytest.raises(ConfigError, match="s, preset quick: 2 variants are called 'wide'"):
+    with pytest.raises(ConfigError, match="s, preset quick: 2 variants have the label 'wide'"):
         make_plan(
             study(
                 [

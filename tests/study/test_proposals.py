@@ -133,7 +133,7 @@ def test_the_plan_says_beforehand_what_the_budget_is_for():
     assert plan(RATE, "1", seeds=3).split == "1 run in all, without fresh seeds"
     assert (
         plan(RATE, "2h", seeds=3).split
-        == "2 hours in all, at most half of it for 30 runs of the best 10 with fresh seeds"
+        == "2 hours in total, at most half of it for 30 runs of the best 10 with fresh seeds"
     )
 
 

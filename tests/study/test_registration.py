@@ -148,7 +148,7 @@ def test_a_maximum_that_is_changed_after_verdicts_were_read_does_not_count(resul
     finish(results, make_plan(first), EARLY_TIME)
     record_look(results, "tiny", "quick")
 
-    monkeypatch.setattr("recstudy.study.record.now", lambda: LATE_TIME)
+    monkeypatch.setattr("recstudy.study.record.current_time", lambda: LATE_TIME)
     changed = [
         register_study(results, replace(STUDY, max_seeds=max_seeds)).looks.maximum for max_seeds in (9, 3, 0)
     ]
@@ -278,7 +278,7 @@ def test_registration_stays_and_a_different_plan_is_refused(file):
 
     with pytest.raises(
         ConfigError,
-        match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, more than the maximum of 3\. Run the",
+        match=r"quick\.registered\.yaml was registered on .* and differs: 4 seeds, more than the maximum of 3\. Run the",
     ):
         register(plan_record(make_plan(STUDY, seeds=4)))
 

@@ -68,8 +68,8 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_fil
     old_records = records()
     user_files["mine.py"] = "edited"
     assert run_command(code=2) == (
-        "ConfigError: mine.py changed since 2 finished runs were made. Repeat them with --rerun changed, or answer from them as they "
-        "are with --keep\n"
+        "ConfigError: mine.py changed since 2 finished runs were made. Repeat them with --rerun changed, or use them "
+        "with --keep\n"
     )
     output = run_command("--keep")
     assert "mine.py changed since 2 finished runs were made. Repeat them with --rerun changed." in output
@@ -80,7 +80,7 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_fil
     assert records() == old_records
     assert [run["changed"] for run in json.loads(run_command("--dry-run", "--json"))] == [["code"], ["code"]]
 
-    assert "2 finished runs to run again" in run_command("--rerun", "changed")
+    assert "2 finished runs will be repeated" in run_command("--rerun", "changed")
 
     assert {
         run: read_json(tmp_path / f"r/runs/{run}/attempt-1/result.json") for run in old_records
@@ -185,8 +185,8 @@ def test_files_edited_since_they_were_read_are_reported_even_if_all_runs_are_fin
     Image.new("L", (8, 8), 200).save(tmp_path / "own/train/a/0.png")
 
     assert outdated([run], results, tmp_path).notices == [
-        "The files of own were not read here as they are now, so it is not known whether finished runs are of them. "
-        "--rerun changed reads them."
+        "The current files of own were not read yet, so finished runs may have used other data. "
+        "Check with --rerun changed."
     ]
     assert outdated([run], results, tmp_path, "changed").rerun_ids == {run.id}
 
@@ -273,7 +273,7 @@ def test_runs_of_earlier_definitions_are_counted_in_one_line(tmp_path):
 
     assert old_runs == {run.id for run in old_plan.runs}
     notices = outdated(new_plan.runs, results, tmp_path, earlier_ids=old_runs).notices
-    assert notices[-1] == "2 finished runs of earlier definitions: kept in runs/, and not used."
+    assert notices[-1] == "2 finished runs of earlier definitions: kept in runs/, but not used."
     assert read_plan(folder).definition == new_plan.definition
     (folder / f"plan-{old_plan.definition}.json").write_text("{torn")
     assert earlier_runs(results, folder, new_plan.definition, ids) == set()

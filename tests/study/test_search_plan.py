@@ -57,7 +57,7 @@ def test_range_contains_values_between_its_bounds(range, inside, outside):
 
 @pytest.mark.parametrize("values", [[], "adamw", 3])
 def test_a_range_without_a_list_of_values_is_refused(values):
-    with pytest.raises(ConfigError, match=r"a range is Range\(low, high\) or a list such as .*, but got"):
+    with pytest.raises(ConfigError, match=r"Range needs low and high, or a list such as .*, but got"):
         Range(values)
 
 
@@ -71,7 +71,7 @@ def test_levels_that_fit_only_beside_others_are_searched():
 def test_a_range_the_wrong_way_round_is_refused():
     with pytest.raises(ConfigError, match="low < high"):
         Range(6, 1)
-    with pytest.raises(ConfigError, match="low > 0 where it is logarithmic"):
+    with pytest.raises(ConfigError, match="low > 0 if it is logarithmic"):
         Range(0, 1, log=True)
 
 

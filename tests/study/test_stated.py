@@ -52,12 +52,12 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
             {"max_seeds": {"quik": 5}},
             "s has max_seeds for 'quik': its presets are .* Did you mean 'quick'",
         ),
-        ({"learned": {"exact": 50}}, "no metric 'exact'"),
+        ({"success_threshold": {"exact": 50}}, "no metric 'exact'"),
         (
-            {"learned": {"exact_accuracy": 500}},
+            {"success_threshold": {"exact_accuracy": 500}},
             "exact_accuracy must be a number between 0 and 100, but got 500",
         ),
-        ({"learned": [50]}, r"must be {METRIC: VALUE}, but got \[50\]"),
+        ({"success_threshold": [50]}, r"must be {METRIC: VALUE}, but got \[50\]"),
         ({"claims": [5]}, "the claims of s must be of Claim, but got 5"),
     ],
 )

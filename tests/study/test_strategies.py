@@ -123,7 +123,8 @@ def test_a_pruner_that_raises_is_named_with_its_line(tmp_path):
         scheduler = pruning(tmp_path, "broken")
 
         with pytest.raises(
-            ConfigError, match=r"pruner 'broken' cannot say .*test_strategies.py, line \d+: ZeroDivisionError"
+            ConfigError,
+            match=r"pruner 'broken' raised an error: .*test_strategies.py, line \d+: ZeroDivisionError",
         ):
             scheduler.stops("a", line(0, 60.0))
 
@@ -223,7 +224,7 @@ def test_condition_is_a_part_of_the_search_definition_and_in_the_plan():
         ),
         (
             {"when": {"train.batch_size": {"model.latent_steps": [9]}}},
-            r"latent_steps is 9, which is not in its range \(1 to 3\)",
+            r"latent_steps is 9, but this is not in its range \(1 to 3\)",
         ),
         (
             {"when": {"train.bath_size": {"model.latent_steps": [2]}}},
