@@ -1,8 +1,8 @@
-"""What every model family promises, as checks: of recstudy's own in `tests/contract`, of others by `recstudy
-contract FILE`.
+"""Check what every model family and task must do.
 
-A check is a function of a small run config, whose docstring says what holds; it raises `Broken` where it does
-not.
+`tests/contract` checks recstudy's own families and `recstudy check FILE` those of a user. A check is a
+function of a small run config. Its docstring names the property, and it raises `Broken` if the property is
+violated.
 """
 
 from recstudy.contract.checks import Broken, example, switches

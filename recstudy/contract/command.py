@@ -1,4 +1,4 @@
-"""`recstudy check FILE`: every check of what a file registers, a line a check."""
+"""Run `recstudy check FILE`: check everything that a file registers and print one line for each check."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -26,51 +26,56 @@ from recstudy.metrics import TASKS
 from recstudy.models.captioners import CaptionModel
 from recstudy.plugins import Registry, loaded, module_files
 
-# its words, and a function that returns a note or raises what is wrong
+# Description of a check, and a function that returns a note or raises an error
 Check = tuple[str, Callable[[], object]]
 
 
-def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
-    """Check what the file and the modules beside it register; return 0 if every check passes, else 1.
+def check_file(file: Path, data: Path, write: bool, console: Console) -> int:
+    """Check everything that a file and its imports from the same folder register.
 
     Args:
-        file: a study's file, or a module.
-        data: the folder with the data sets of the examples.
-        write: keep the first losses of each family as they are now.
+        file: A study's file, or a module.
+        data: Folder with the data sets of the examples.
+        write: Save the first losses of each family instead of comparing them.
+        console: Console for the results.
+
+    Returns:
+        The exit status: 0 if every check passes, else 1.
 
     Raises:
-        ConfigError: the file cannot be imported, or registers nothing that can be checked.
+        ConfigError: The file cannot be imported, or registers nothing that can be checked.
     """
-    # threads of small examples wait for each other: 457 s beside other work, for 17 s with one
+    # Threads of small examples wait for each other: on a busy machine 457 s, but 17 s with one thread.
     torch.set_num_threads(1)
     passes = []
     with loaded(module_files(file)):
         for title, checks in _parts(file.with_suffix(".golden.json"), data, write):
-            out.print(Text(title, style="bold"), soft_wrap=True)
-            passes += [_passes(words, work, out) for words, work in checks]
+            console.print(Text(title, style="bold"), soft_wrap=True)
+            passes += [_passes(words, work, console) for words, work in checks]
     if not passes:
         raise ConfigError(
-            f"{file} registers no task, model family, optimizer, loss, schedule or augmentation to be checked"
+            f"{file} registers nothing that can be checked. Register a task, model family, optimizer, loss,"
+            " schedule or augmentation"
         )
     failures = passes.count(False)
-    out.print(f"{len(passes)} checks: {f'{failures} failed' if failures else 'all hold'}")
+    console.print(f"{len(passes)} checks: {f'{failures} failed' if failures else 'all passed'}")
     return min(failures, 1)
 
 
-def _passes(words: str, work: Callable[[], object], out: Console) -> bool:
-    """Make one check, and print its words with what `work` returns or raises."""
+def _passes(words: str, work: Callable[[], object], console: Console) -> bool:
+    """Run one check, print its description with the note or error, and return whether it passes."""
     try:
         note, passes = work(), True
-    except Exception as error:  # of whatever kind: it may be a user's code
+    except Exception as error:  # a user's code may raise any error
         note, passes = error if isinstance(error, Broken) else raised_at(error), False
     mark, style = ("ok", "") if passes else ("FAILED", "bold red")
-    out.print(Text(f"  {mark:<8}{words}{f': {note}' if note else ''}", style=style), soft_wrap=True)
+    console.print(Text(f"  {mark:<8}{words}{f': {note}' if note else ''}", style=style), soft_wrap=True)
     return passes
 
 
 def _parts(golden: Path, data: Path, write: bool) -> Iterator[tuple[str, Sequence[Check]]]:
-    """Yield a title and the checks of each thing that is registered from outside of recstudy."""
-    for make, names, what in (
+    """Yield a title and the checks of everything that is registered from outside of recstudy."""
+    for make, names, context in (
         (example_of_task, _outside(TASKS), "task, with "),
         (example, _outside(FAMILIES), ""),
     ):
@@ -80,9 +85,11 @@ def _parts(golden: Path, data: Path, write: bool) -> Iterator[tuple[str, Sequenc
             except RecstudyError:
                 yield name, [("it has an example", partial(make, name))]
                 continue
-            title = f"{name}: {what}{config.model.title}{' on' if what else ', on'} {config.data.title}"
+            title = f"{name}: {context}{config.model.title}{' on' if context else ', on'} {config.data.title}"
             checks = _described((*promises.OF_TASKS, *promises.OF_RUNS), config, data)
-            yield title, checks if what else _of_family(config, data, golden, write)
+            yield title, checks if context else _of_family(config, data, golden, write)
+    # A function is checked in the training of the fastest family.
+    # A function is checked in the training of the fastest family.
     cnn = small_run({**JUDGE, "model": {"family": "cnn", "width": 8}})
     functions = (
         (OPTIMIZERS, "optimizer"),
@@ -102,7 +109,7 @@ def _outside(registry: Registry[Any]) -> list[str]:
 
 
 def _described(checks: Sequence[Callable[..., None]], *values: Any) -> list[Check]:
-    """Return checks with the first sentences of their docstrings."""
+    """Return checks with their docstrings as descriptions."""
     sentences = [" ".join((check.__doc__ or check.__name__).split()).rstrip(".") for check in checks]
     return [
         (words[0].lower() + words[1:], partial(check, *values))
@@ -114,10 +121,10 @@ def _of_family(config: RunConfig, data: Path, golden: Path, write: bool) -> list
     family = config.model.family
     switched: Sequence[Callable[..., None]]
     if isinstance(config.model, CaptionModel):
-        own, switched = _described(promises.OF_CAPTIONERS, config), promises.OF_CAPTIONERS
-        fixed, words = {"family", "backbone", "weights"}, "all of that holds with {}={}"
+        family_checks, switched = _described(promises.OF_CAPTIONERS, config), promises.OF_CAPTIONERS
+        fixed, words = {"family", "backbone", "weights"}, "the same checks pass with {}={}"
     else:
-        own, switched = (
+        family_checks, switched = (
             _described(promises.OF_RUNS, config, data),
             [partial(promises.trains_and_counts, folder=data)],
         )
@@ -126,8 +133,8 @@ def _of_family(config: RunConfig, data: Path, golden: Path, write: bool) -> list
     def switch(name: str, value: Any) -> str:
         try:
             config = example(family, **{name: value})
-        except ConfigError as error:  # a family may refuse a value beside others
-            return f"not with the example ({error})"
+        except ConfigError as error:  # a family may refuse a value in combination with others
+            return f"skipped: the example cannot have it ({error})"
         for check in switched:
             check(config)
         return ""
@@ -135,7 +142,7 @@ def _of_family(config: RunConfig, data: Path, golden: Path, write: bool) -> list
     def compare_losses() -> str:
         return compare(golden, family, first_losses(config, data), write)
 
-    checks = [*_described(promises.OF_NETWORKS, config), *own]
+    checks = [*_described(promises.OF_NETWORKS, config), *family_checks]
     checks += [(words.format(*pair), partial(switch, *pair)) for pair in switches(type(config.model), fixed)]
     captions = isinstance(config.model, CaptionModel)
-    return checks if captions else [*checks, ("the first twenty losses are as they were", compare_losses)]
+    return checks if captions else [*checks, ("the first twenty losses are unchanged", compare_losses)]

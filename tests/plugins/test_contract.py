@@ -66,10 +66,10 @@ def test_the_mixer_keeps_them_all(home, capsys):
 
     assert code == 0, lines
     assert lines[0].startswith("mixer: Mixer, on ")
-    assert "  ok      shapes are right, and every weight gets a gradient" in lines
+    assert "  ok      shapes are correct, and every weight gets a gradient" in lines
     assert "  ok      activation=relu trains" in lines
-    assert "  ok      the first twenty losses are as they were: kept in mixer_study.golden.json" in lines
-    assert lines[-1].endswith(" checks: all hold")
+    assert "  ok      the first twenty losses are unchanged: saved in mixer_study.golden.json" in lines
+    assert lines[-1].endswith(" checks: all passed")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,11 @@ def test_the_mixer_keeps_them_all(home, capsys):
     [
         ("unused", False, "no gradient reaches unused.weight, unused.bias"),
         ("batch", False, "logits depend on the others of the batch"),
-        ("drawn", False, "a second call gives other logits: something is drawn or kept in evaluation"),
+        (
+            "drawn",
+            False,
+            "a second call gives different logits: evaluation uses random numbers or changes the module",
+        ),
         ("shape", False, "logits of 5 images in 10 classes must be (5, 10), but are (5, 3)"),
         ("", True, "`recursive` is True, but the carry has 0 parts"),
     ],
@@ -99,7 +103,7 @@ def test_changed_losses_are_reported(tmp_path, capsys):
     code, lines = contract(capsys, file)
 
     assert code == 1
-    assert any("the first twenty losses are as they were: the loss of step 1 is " in line for line in lines)
+    assert any("the first twenty losses are unchanged: the loss of step 1 is " in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_changed_losses_are_reported(tmp_path, capsys):
     [
         (
             "",
-            "other.py registers no task, model family, optimizer, loss, schedule or augmentation to be checked",
+            "other.py registers nothing that can be checked. Register a task, model family, optimizer, loss, schedule",
         ),
         (
             "1 / 0",

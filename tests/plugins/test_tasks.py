@@ -78,7 +78,7 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
             ('Labels("float32")', 'Labels("float64")'),
             "train_labels must be float64 for the task 'regression'",
         ),
-        (("example: ClassVar", "examples: ClassVar"), "needs an `example` with its data and a model"),
+        (("example: ClassVar", "examples: ClassVar"), "has no complete `example`. Set it to"),
     ],
 )
 def test_a_promise_that_is_broken_is_named(home, change, words, capsys):
