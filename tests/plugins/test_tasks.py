@@ -47,7 +47,7 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
     code, output = contract(home / f"{name}.py", capsys)
 
     assert code == 0, output
-    assert "of each item all is kept that the task's score follows from" in output
+    assert "the saved answers contain everything that the task's score needs" in output
     assert "goes on ends with the same bits" in output
 
 
@@ -58,7 +58,7 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
             ("return (output.logits[:, 0].float() - batch.labels) ** 2", "return ((output.logits - 1) ** 2)"),
             "loss of the task",
         ),
-        ((".abs() < 0.1", ".abs() + 1"), "`right` is not from 0 to 1"),
+        ((".abs() < 0.1", ".abs() + 1"), "`right` must be from 0 to 1"),
         (
             ('{"value": output.logits[:, 0].float()}', '{"value": output.logits.sum()}'),
             "one per item, but has the shape ()",
@@ -72,7 +72,7 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
         ),
         (
             ('score: ClassVar = "rmse"', 'score: ClassVar = "top1_accuracy"'),
-            "its score 'top1_accuracy' does not follow",
+            "its score 'top1_accuracy' cannot be computed",
         ),
         (
             ('Labels("float32")', 'Labels("float64")'),
