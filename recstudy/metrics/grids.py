@@ -87,7 +87,7 @@ solved_share = partial(
 )
 METRICS.add_all(
     {
-        "halted_exact_accuracy": solved_share("Exact accuracy, halting by itself"),
+        "halted_exact_accuracy": solved_share("Exact accuracy, adaptive halting"),
         "noisy_exact_accuracy": solved_share("Exact accuracy, noisy trajectories"),
         "any_exact_accuracy": solved_share("Exact accuracy, any trajectory"),
         "pass_at": solved_share("Pass@k of noisy trajectories"),
@@ -99,6 +99,6 @@ METRICS.add_all(
             "AUROC of the halting head", "%", "higher", ".2f", bounds=PERCENT, tasks=("grid",)
         ),
         "residual": quantity("Fixed-point residual", form=".3g", tasks=("grid",)),
-        "halted_steps": quantity("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
+        "halted_steps": quantity("Segments, adaptive halting", better="lower", form=".2f", tasks=("grid",)),
     }
 )
