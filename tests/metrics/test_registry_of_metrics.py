@@ -84,7 +84,7 @@ def test_a_metric_that_fails_costs_the_run_nothing_else(registered, of, why):
 def test_a_metric_that_gives_no_number_fails_in_the_first_evaluation(registered, value, score):
     registered("odd")(metric("Odd")(lambda answers: value))
     with pytest.raises(
-        ConfigError, match=r"^the metric 'odd' returns .* must return a finite number. Raise NotAvailable"
+        ConfigError, match=r"^the metric 'odd' gives .* must give a finite number. Raise NotAvailable"
     ):
         selection_score(score, ANSWERS)
 

@@ -48,7 +48,7 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
 
     assert code == 0, output
     assert "the saved answers contain everything that the task's score needs" in output
-    assert "goes on ends with the same bits" in output
+    assert "resumed ends with the same bits" in output
 
 
 @pytest.mark.parametrize(
