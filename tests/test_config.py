@@ -106,17 +106,17 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
         ({"resources.trainer": "inline", "resources.workers": 2}, "trainer 'inline' runs one worker"),
         (
             {"resources.device": "mps", "resources.workers": 2},
-            "device 'mps' is for one worker in Tune's process, or with --no-ray",
+            "device 'mps' supports one worker in Tune's process or with --no-ray",
         ),
         (
             {"resources.device": "mps", "resources.compile": "on"},
-            r"networks that are not compiled\. Leave workers",
+            r"without compilation\. Remove workers",
         ),
         (
             {"resources.device": "cpu", "resources.compile_mode": "reduce-overhead"},
-            "compile_mode 'reduce-overhead' is CUDA graphs, which device 'cpu' does not have. Leave compile_mode out",
+            "compile_mode 'reduce-overhead' needs CUDA, but device is 'cpu'. Remove compile_mode",
         ),
-        ({"resources.device": "cuda", "resources.gpus": 0}, "device 'cuda' has a GPU, but gpus is 0"),
+        ({"resources.device": "cuda", "resources.gpus": 0}, "device 'cuda' needs a GPU, but gpus is 0"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
         (
             {"train.amsgrad": True, "train.optimizer": "adam_atan2"},

@@ -55,14 +55,14 @@ class BackboneNetwork(VisionEncoder):
     def forward(self, images: Tensor) -> Tensor:
         images = (images / 255 - self.mean) / self.deviation
         if self.grid is None:
-            return self.net(images)  # (1)
+            return self.net(images)  # Eq. 1
         if isinstance(self.net, nn.Sequential):
             map_ = self.net[:-POOLING](images)
         else:
             map_ = self.net.forward_features(images)
         if getattr(self.net, "output_fmt", "") == "NHWC":  # Swin has the channels last
             map_ = map_.permute(0, 3, 1, 2)
-        return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)  # (3)
+        return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)  # Eq. 3
 
 
 def frozen(config: CaptionModel) -> BackboneNetwork:
@@ -122,7 +122,7 @@ class VisionProjection(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         features = images if self.backbone is None else self.backbone(images)
         e = self.project(features)
-        return F.rms_norm(e, e.shape[-1:], eps=1e-5) if self.norm else e
+        return F.rms_norm(e, e.shape[-1:], eps=1e-5) if self.norm else e  # Eq. 4
 
 
 class Captioner(Network):

@@ -140,8 +140,8 @@ class ViTNetwork(Classifier):
         self.classify = nn.Linear(d_model, classes)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        t_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))  # (1)
-        # (2)
+        t_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))  # Eq. 1
+        # Eq. 2
         s_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.positions
-        s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))  # (3)
-        return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # (4)
+        s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))  # Eq. 3
+        return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # Eq. 4

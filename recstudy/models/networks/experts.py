@@ -52,7 +52,7 @@ class GatedFFN(nn.Module):
         self.activation, self.dropout = ACTIVATIONS[config.activation](), nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.dropout(self.down(self.activation(self.gate(x)) * self.up(x)))
+        return self.dropout(self.down(self.activation(self.gate(x)) * self.up(x)))  # Eq. 1
 
 
 class MixtureOfExperts(nn.Module):
@@ -83,7 +83,7 @@ class MixtureOfExperts(nn.Module):
         run_experts = self.run_grouped if has_grouped_product else self.run_in_turn
         rows_RD = run_experts(rows_RD, routing.sizes)
         experts_NkD = self.dropout(rows_RD)[routing.order.argsort()].unflatten(0, routing.weights.shape)
-        y_ND = (routing.weights[..., None] * experts_NkD).sum(1)  # (3)
+        y_ND = (routing.weights[..., None] * experts_NkD).sum(1)  # Eq. 3
         return y_ND.view_as(x_BTD), balance(routing.scores)
 
     def route(self, x_ND: Tensor) -> TokenRouting:
@@ -105,7 +105,7 @@ class MixtureOfExperts(nn.Module):
         if self.router is None:
             return x_ND.new_ones(len(x_ND), 1)
         with own_precision(x_ND):
-            return self.router(x_ND.to(self.router.weight.dtype)).softmax(-1)
+            return self.router(x_ND.to(self.router.weight.dtype)).softmax(-1)  # Eq. 2
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # reading the sizes would break the graph
     def run_in_turn(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:

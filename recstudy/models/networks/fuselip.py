@@ -63,7 +63,8 @@ class MaskHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def forward(self, h_XW: Tensor, embedding_VW: Tensor) -> Tensor:
-        return F.linear(self.norm(F.gelu(self.dense(h_XW))), embedding_VW, self.bias)
+        hidden_XW = self.norm(F.gelu(self.dense(h_XW)))
+        return F.linear(hidden_XW, embedding_VW, self.bias)  # Eq. 5, before the softmax
 
 
 class FuseLIPNetwork(VisionEncoder):
@@ -90,9 +91,9 @@ class FuseLIPNetwork(VisionEncoder):
     def states(self, ids_BS: Tensor, mask: Tensor | None = None, past: Past | None = None) -> Tensor:
         """Return the states h (B, S, W), Eqs. 2 and 3. With a past, the ids are those after it."""
         start = 0 if past is None else past.length
-        s_BSW = self.embed(ids_BS) + self.places[start : start + ids_BS.shape[1]]
+        s_BSW = self.embed(ids_BS) + self.places[start : start + ids_BS.shape[1]]  # Eq. 2
         for layer in self.layers:
-            s_BSW = layer(s_BSW, mask, past)
+            s_BSW = layer(s_BSW, mask, past)  # Eq. 3
         return s_BSW
 
     def padding_mask(self, ids_BS: Tensor) -> Tensor:
@@ -103,7 +104,7 @@ class FuseLIPNetwork(VisionEncoder):
         """Return the features (B, W) of sequences with the states h, Eq. 4."""
         ends_B = (ids_BS == self.config.eos).int().argmax(1)
         end_BW = h_BSW[torch.arange(len(h_BSW), device=h_BSW.device), ends_B]
-        return F.normalize(self.norm(end_BW), dim=-1)
+        return F.normalize(self.norm(end_BW), dim=-1)  # Eq. 4
 
 
 def image_only(config: FuseLIP, codes_BK: Tensor) -> Tensor:
@@ -154,7 +155,7 @@ class Injection(nn.Module):
         """
         if self.mode == "image_only":
             return image[:, None].expand(-1, tokens_BT.shape[1], -1)
-        if past is not None and past.cache:
+        if past is not None and past.cache:  # only the last token is new
             return self.encoder.norm(self.encoder.states(tokens_BT[:, -1:], past=past))
         codes = image.shape[1]
         ids_BS = torch.cat([image_ids(self.encoder.config, image), tokens_BT.long()], dim=1)
@@ -240,8 +241,8 @@ def fuselip_loss(network: FuseLIPNetwork, left: Hidden, right: Hidden) -> Losses
     left_BW, left_masked = _side(network, left)
     right_BW, right_masked = _side(network, right)
     contrastive = siglip_loss(left_BW, right_BW, network.log_scale.exp(), network.bias)
-    masked = left_masked + right_masked
-    return Losses(contrastive, masked, contrastive + network.config.mask_weight * masked)
+    masked = left_masked + right_masked  # Eq. A3
+    return Losses(contrastive, masked, contrastive + network.config.mask_weight * masked)  # Eq. A4
 
 
 def siglip_loss(left_BW: Tensor, right_BW: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
@@ -263,10 +264,11 @@ def hide(config: FuseLIP, ids_BS: Tensor, generator: torch.Generator) -> Hidden:
         ids_BS: The ids.
         generator: The random generator, on the device of the ids.
     """
-    drawn_BS = torch.rand(ids_BS.shape, generator=generator, device=ids_BS.device) < config.mask_rate
-    spared = torch.tensor([config.pad, config.eos, config.mask, config.first_code], device=ids_BS.device)
-    hidden_BS = drawn_BS & ~torch.isin(ids_BS, spared)
-    return Hidden(torch.where(hidden_BS, config.mask, ids_BS), torch.where(hidden_BS, ids_BS, IGNORED_TARGET))
+    is_selected_BS = torch.rand(ids_BS.shape, generator=generator, device=ids_BS.device) < config.mask_rate
+    never_masked = [config.pad, config.eos, config.mask, config.first_code]
+    is_masked_BS = is_selected_BS & ~torch.isin(ids_BS, torch.tensor(never_masked, device=ids_BS.device))
+    ids = torch.where(is_masked_BS, config.mask, ids_BS)
+    return Hidden(ids, torch.where(is_masked_BS, ids_BS, IGNORED_TARGET))
 
 
 def masked_capacity(rate: float, tokens: int) -> int:

@@ -38,6 +38,6 @@ class HRMCore(SequenceCore):
 
     def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
-        # (1)-(2): two levels with `chain` are HRM.
+        # Eqs. 1 and 2: two levels with `chain` are HRM.
         z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)
         return z_high_BSD, z_low_BSD

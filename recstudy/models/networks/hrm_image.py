@@ -59,11 +59,11 @@ class HRMImageNetwork(Network):
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_high_BSD, z_low_BSD = carry
         patches_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))
-        x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # (I1)
+        x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # Eq. I1
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
-        # (1)-(2) of `hrm.py`
+        # Eqs. 1 and 2 of `hrm.py`
         z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)
-        return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # (I3)
+        return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # Eq. I3
 
 
 def make_layer(config: HRMImage, rotary: Rotary) -> PostNorm:

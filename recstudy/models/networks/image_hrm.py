@@ -161,29 +161,28 @@ class RecursiveCaptioner(Captioner):
         states = self.core.start(x_BTD)
         for _ in range(steps):
             states = self.core(x_BTD, states, past)
-        return self.answer(states[-1][:, -1]), (image,) if self.config.leaks else (
-            image,
-            *encoder_past.new_cache,
-            *past.new_cache,
-        )
+        logits_BV = self.answer(states[-1][:, -1])  # Eq. C2
+        if self.config.leaks:  # later tokens change earlier ones, so only the image is cached
+            return logits_BV, (image,)
+        return logits_BV, (image, *encoder_past.new_cache, *past.new_cache)
 
     def inputs(self, image: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
         """Return x of the tokens from `first` on, Eq. C1 or C5; `past` is that of the encoder in (C5)."""
         words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(tokens[:, first:])
         if isinstance(self.eyes, FusedProjection):
-            return words + self.eyes.fused(image, tokens, first, past)
-        return words + image[:, None]
+            return words + self.eyes.fused(image, tokens, first, past)  # Eq. C5
+        return words + image[:, None]  # Eq. C1
 
     def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
         """Return the output, Eqs. C2 to C4."""
         valid_BT = tokens != PAD
+        counts_B = valid_BT.sum(1).clamp(min=1)
         if self.config.halt_read == "mean":
-            r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / valid_BT.sum(1, keepdim=True).clamp(min=1)
+            r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / counts_B[:, None]  # Eq. C4
         else:
-            r_BD = z_BTD[
-                torch.arange(len(tokens), device=tokens.device), valid_BT.sum(1).clamp(min=1) - 1
-            ].float()
-        q_B2 = (r_BD[:, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
+            r_BD = z_BTD[torch.arange(len(tokens), device=tokens.device), counts_B - 1].float()
+        # Eq. C3 as a product and a sum, because autocast would compute a linear layer in bfloat16.
+        q_B2 = (r_BD[:, None] * self.q_head.weight).sum(-1) + self.q_head.bias
         halt, proceed = q_B2.unbind(-1)
         return Output(self.answer(z_BTD), halt, proceed if self.config.bootstraps else None)
 

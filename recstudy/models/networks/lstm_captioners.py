@@ -73,8 +73,8 @@ class ImageLSTMNetwork(LSTMCaptioner):
         features = self.eyes(images)
         if not self.merges:
             h_BD, c_BD = features.chunk(2, dim=-1)
-            return features.new_zeros(h_BD.shape), h_BD, c_BD  # (L2)
-        return features, features.new_zeros(features.shape), features.new_zeros(features.shape)  # (L1)
+            return features.new_zeros(h_BD.shape), h_BD, c_BD  # Eq. L2
+        return features, features.new_zeros(features.shape), features.new_zeros(features.shape)  # Eq. L1
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return h of the tokens, Eq. L1 or L2, and the new cache."""
@@ -93,7 +93,7 @@ class ShowTellNetwork(LSTMCaptioner):
         return self._run(e_BD[:, None], zeros_BD, zeros_BD)[1]
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        return self._run(self.embed(tokens), *cache)  # (T2)-(T3)
+        return self._run(self.embed(tokens), *cache)  # Eqs. T2 and T3
 
     def _run(self, x_BTD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Tensor, Cache]:
         h_BTD, (h_1BD, c_1BD) = recur(self.lstm, x_BTD, h_BD[None], c_BD[None])
@@ -163,8 +163,8 @@ class ShowAttendTellNetwork(PlainCaptioner):
         states, maps = [], []
         for x_BD in self.embed(tokens).unbind(1):
             alpha_BP = self.attend(u_BPA, h_BD)
-            z_BF = self.gate(h_BD).sigmoid() * torch.einsum("bp,bpf->bf", alpha_BP, a_BPF)  # (A3)
-            h_BD, c_BD = self.cell(torch.cat([x_BD, z_BF], dim=-1), (h_BD, c_BD))  # (A4)
+            z_BF = self.gate(h_BD).sigmoid() * torch.einsum("bp,bpf->bf", alpha_BP, a_BPF)  # Eq. A3
+            h_BD, c_BD = self.cell(torch.cat([x_BD, z_BF], dim=-1), (h_BD, c_BD))  # Eq. A4
             states.append(h_BD)
             maps.append(alpha_BP)
         return torch.stack(states, 1), torch.stack(maps, 1), (a_BPF, u_BPA, h_BD, c_BD)

@@ -122,7 +122,7 @@ class MicarNetwork(Captioner):
         (tokens,) = carry
         x_BTD, balance = self.decode(tokens, self.see(images))
         has_balance = self.config.balance and self.config.experts > 1
-        extra = self.config.balance * balance if has_balance else None  # (7): alpha mean of L_b
+        extra = self.config.balance * balance if has_balance else None  # Eq. 7: alpha mean of L_b
         return Output(self.answer(x_BTD), extra=extra), carry
 
     def next(
@@ -163,14 +163,15 @@ class MicarNetwork(Captioner):
         # A single new token attends to all earlier ones and needs no mask.
         x_BTD, mask_BTT = self.inputs(tokens, start), None if start else causal_mask(tokens)
         for layer, image in zip(self._layers(), layer_images, strict=True):
-            x_BTD, loss = layer(x_BTD, image, mask_BTT, past)  # (4a)-(4c)
+            x_BTD, loss = layer(x_BTD, image, mask_BTT, past)  # Eqs. 4a to 4c
             losses.append(loss)
         return self.norm(x_BTD), torch.stack(losses).mean()
 
     def inputs(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Return the embedded tokens, Eq. III-E; the first token has the position `start`."""
         words_BTD = math.sqrt(self.config.width) * self.embed(tokens)
-        return self.dropout(words_BTD + self.sinusoids[start : start + tokens.shape[1]].to(words_BTD.dtype))
+        places_TD = self.sinusoids[start : start + tokens.shape[1]].to(words_BTD.dtype)
+        return self.dropout(words_BTD + places_TD)  # Eq. III-E
 
     @torch.no_grad()
     def trace(self, images: Tensor, tokens: Tensor) -> MicarTrace:
@@ -199,6 +200,7 @@ class LatentEncoderLayer(nn.Module):
         self.attention, self.ffn = MDLA(config, rotary, 3), GatedFFN(config)
 
     def forward(self, i_BPD: Tensor) -> Tensor:
+        # Eq. 1: attention, then the feed-forward network.
         i_BPD = i_BPD + self.attention(*self.attention.project(self.norm1(i_BPD)))
         return i_BPD + self.ffn(self.norm2(i_BPD))
 
@@ -219,10 +221,10 @@ class ExpertDecoderLayer(nn.Module):
         self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor | None, past: Past | None = None
     ) -> tuple[Tensor, Tensor]:
         start = 0 if past is None else past.length
-        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # (4a)
-        x_BTD = x_BTD + self.fusion(x_BTD, image, start)  # (4b)
+        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # Eq. 4a
+        x_BTD = x_BTD + self.fusion(x_BTD, image, start)  # Eq. 4b
         y_BTD, loss = self.moe(self.norm2(x_BTD))
-        return x_BTD + y_BTD, loss  # (4c)
+        return x_BTD + y_BTD, loss  # Eq. 4c
 
     def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past | None = None) -> Tensor:
         q, k, v = self.attention.project(self.norm1(x_BTD), 0 if past is None else past.length)
@@ -360,7 +362,7 @@ class Fusion(nn.Module):
         attended_BTD = self.attention(self.attention.project_queries(x_n, start), image.keys, image.values)
         if self.gate is None:
             return attended_BTD
-        return self.gate(attended_BTD + x_BTD, x_n, image.context)  # (5a)
+        return self.gate(attended_BTD + x_BTD, x_n, image.context)  # Eq. 5a
 
     def maps(self, x_BTD: Tensor, image: SeenImage) -> Tensor:
         """Return the attention of each token to the image's positions, (B, H, T, P)."""
@@ -383,15 +385,15 @@ class Gate(nn.Module):
         self.fuse = nn.Sequential(nn.Linear(3 * d, d), activation(), first, nn.Linear(d, d), last)
 
     def context(self, i_BPD: Tensor) -> Tensor:
-        return self.summary(torch.cat([i_BPD.mean(1), i_BPD.amax(1)], dim=-1))  # (5b)
+        return self.summary(torch.cat([i_BPD.mean(1), i_BPD.amax(1)], dim=-1))  # Eq. 5b
 
     def forward(self, a_BTD: Tensor, x_n: Tensor, context_BD: Tensor) -> Tensor:
         a_n = self.norm(a_BTD)
-        g_BTD = self.opening(torch.cat([a_n, x_n], dim=-1)).sigmoid()  # (5c)
-        f_BTD = g_BTD * a_n + (1 - g_BTD) * x_n  # (5d)
+        g_BTD = self.opening(torch.cat([a_n, x_n], dim=-1)).sigmoid()  # Eq. 5c
+        f_BTD = g_BTD * a_n + (1 - g_BTD) * x_n  # Eq. 5d
         context = context_BD[:, None].expand_as(f_BTD)
         fused = torch.cat([f_BTD, a_BTD if self.reads_plain else a_n, context], dim=-1)
-        return self.fuse(fused) + a_BTD  # (5e)
+        return self.fuse(fused) + a_BTD  # Eq. 5e
 
 
 class MultiscaleEncoder(VisionEncoder):
@@ -415,7 +417,7 @@ class MultiscaleEncoder(VisionEncoder):
         if self.pyramid is None:
             return self.backbone(images)
         fused = self.pyramid(stages(self.backbone, images))
-        return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)  # (V3)
+        return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)  # Eq. V3
 
     def feature_maps(self, images: Tensor) -> Tensor | None:
         """Return the maps of Figure 3: the levels that (V2) adds, the finest first, and F.

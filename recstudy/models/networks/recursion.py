@@ -75,5 +75,5 @@ def nested(
         with updating(mode, last_cycle=last_cycle, last_step=last_step):
             # The higher states are TD_k of (3); the last input is x of (1) or z_k-1 of (2).
             inputs = [*higher_states, z[level - 1] if level else x]
-            z[level] = updates[level](sum(inputs, start=z[level]))  # (1)-(2)
+            z[level] = updates[level](sum(inputs, start=z[level]))  # Eqs. 1 and 2
     return tuple(z)

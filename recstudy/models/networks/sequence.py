@@ -131,7 +131,7 @@ class SequenceNetwork(Network):
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
         states = self.core.z_high.expand(*size), self.core.z_low.expand(*size)
         if self.config.start == "random" and self.training:
-            states = torch.randn_like(states[0]), torch.randn_like(states[1])  # (9)
+            states = torch.randn_like(states[0]), torch.randn_like(states[1])  # Eq. 9
         return *states, steps, steps if groups is None else groups
 
     def deepen(self, share: float) -> None:
@@ -140,7 +140,7 @@ class SequenceNetwork(Network):
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_high_BQSD, z_low_BQSD, steps, groups = carry
         if self.config.noise and self.training and z_low_BQSD.numel():
-            z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)  # (10)
+            z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)  # Eq. 10
         elif self.config.noise and self.training:
             z_high_BQSD = z_high_BQSD + self.config.noise * torch.randn_like(z_high_BQSD)
         x_BQSD = self.inputs(images, z_high_BQSD, groups)
@@ -161,7 +161,7 @@ class SequenceNetwork(Network):
         empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
         front = torch.cat([prefix[:, :, None], empty], dim=2).expand(len(images), -1, -1, -1)
         x_BQSD = torch.cat([front, tokens_BND[:, None].expand(-1, self.queries, -1, -1)], dim=2)
-        return x_BQSD if self.places is None else (x_BQSD + scale * self.places) * math.sqrt(0.5)
+        return x_BQSD if self.places is None else (x_BQSD + scale * self.places) * math.sqrt(0.5)  # Eq. 3
 
     def prompt(self, groups: Tensor) -> Tensor:
         """Return the puzzle embedding of each pass (B, Q, D), or (1, Q, D) if all images share it."""
@@ -174,7 +174,7 @@ class SequenceNetwork(Network):
     def read(self, z_BQSD: Tensor) -> Output:
         """Return the answer and Eq. 6. The halting logits are means over the passes of an image."""
         first_BQD = z_BQSD[:, :, 0]
-        # A product and a sum, because autocast would compute a linear layer in bfloat16.
+        # Eq. 6 as a product and a sum, because autocast would compute a linear layer in bfloat16.
         q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias
         halt, proceed = q_BQ2.mean(1).unbind(-1)
         return Output(self.logits(z_BQSD), halt, proceed if self.config.bootstraps else None)
@@ -214,7 +214,7 @@ class ImageNetwork(SequenceNetwork):
                 nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2)
             )
         levels = images.long() * self.config.vocabulary // 256
-        return math.sqrt(self.config.width) * self.embed(levels.flatten(1))
+        return math.sqrt(self.config.width) * self.embed(levels.flatten(1))  # Eq. 1
 
     def logits(self, z_BQSD: Tensor) -> Tensor:
         """Return the logits, Eq. 4 (B, V) or Eq. 5 (B, K)."""
@@ -235,7 +235,7 @@ class CellNetwork(SequenceNetwork):
         p_BNV = self.logits(z_BQSD).softmax(-1)
         answer_BND = math.sqrt(self.config.width) * p_BNV @ self.embed.weight
         answer_BSD = nn.functional.pad(answer_BND, (0, 0, self.config.prefix, 0))
-        return x_BQSD + self.config.feedback * answer_BSD[:, None]  # (11)
+        return x_BQSD + self.config.feedback * answer_BSD[:, None]  # Eq. 11
 
     def tokens(self, images: Tensor) -> Tensor:
         """Return the tokens of the cells, Eq. 7, (B, N, D)."""
@@ -261,7 +261,7 @@ def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential
     for _ in range(count):
         attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
         ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-        layers.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))  # (L1)
+        layers.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))  # Eq. L1
     return nn.Sequential(*layers)
 
 
@@ -278,7 +278,7 @@ class MixLayer(nn.Module):
 
     def forward(self, s_BSD: Tensor) -> Tensor:
         s_BDS = s_BSD.transpose(1, 2)
-        s_BSD = self.norm1(s_BDS + self.mix(s_BDS)).transpose(1, 2)
+        s_BSD = self.norm1(s_BDS + self.mix(s_BDS)).transpose(1, 2)  # the norm is over the tokens
         return self.norm2(s_BSD + self.ffn(s_BSD))
 
 
@@ -293,4 +293,4 @@ class TransformerCore(SequenceCore):
         self.register_buffer("z_low", torch.empty(0))
 
     def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        return self.f(z_high_BSD + x_BSD), z_low_BSD
+        return self.f(z_high_BSD + x_BSD), z_low_BSD  # Eq. T1; z_low is empty

@@ -67,7 +67,7 @@ class WordEmbedding(nn.Module):
         """Embed tokens (B, T) as (B, T, D); the first token has the position `first`."""
         words_BTD = self.embed(tokens)
         places_TD = self.places[first : first + tokens.shape[1]].to(words_BTD.dtype)
-        return self.dropout(math.sqrt(words_BTD.shape[-1]) * words_BTD + places_TD)
+        return self.dropout(math.sqrt(words_BTD.shape[-1]) * words_BTD + places_TD)  # Eq. 1
 
 
 class See(nn.Module):
@@ -167,7 +167,7 @@ class CaptionTransformerNetwork(PlainCaptioner):
     def begin(self, images: Tensor) -> Cache:
         """Return the image's keys and values of every decoder layer."""
         e_BPD = self.eyes(images)
-        y_BPD = self.encoder(self.dropout(e_BPD + self.places.to(e_BPD.dtype)))  # (V1)-(V2)
+        y_BPD = self.encoder(self.dropout(e_BPD + self.places.to(e_BPD.dtype)))  # Eqs. V1 and V2
         return keys_values(self.decoder, y_BPD)
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
@@ -175,7 +175,7 @@ class CaptionTransformerNetwork(PlainCaptioner):
         image, past = cache[:size], Past(cache[size:])
         x_BTD = self.words(tokens, past.length)
         for index, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, image[2 * index : 2 * index + 2], past)  # (V3)
+            x_BTD = layer(x_BTD, image[2 * index : 2 * index + 2], past)  # Eq. V3
         return x_BTD, (*image, *past.new_cache)
 
 
@@ -208,10 +208,10 @@ class RelationalMemory(nn.Module):
     def update(self, x_BD: Tensor, m_BSD: Tensor) -> Tensor:
         """Return the memory after one word, Eqs. R3 to R5."""
         a_BSD = m_BSD + self.see(m_BSD, *self.see.keys_values(torch.cat([m_BSD, x_BD[:, None]], dim=1)))
-        a_BSD = a_BSD + self.mlp(a_BSD)  # (R3)
-        gates = self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())  # (R4)
+        a_BSD = a_BSD + self.mlp(a_BSD)  # Eq. R3
+        gates = self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())  # Eq. R4
         input_BSD, forget_BSD = gates.sigmoid().chunk(2, dim=-1)
-        return input_BSD * a_BSD.tanh() + forget_BSD * m_BSD  # (R5)
+        return input_BSD * a_BSD.tanh() + forget_BSD * m_BSD  # Eq. R5
 
 
 class MemoryNorm(nn.Module):
@@ -230,7 +230,7 @@ class MemoryNorm(nn.Module):
                 nn.init.constant_(layer.bias, 0.1)
 
     def forward(self, x_BTD: Tensor, m_BTM: Tensor) -> Tensor:
-        return (self.g + self.scale(m_BTM)) * self.norm(x_BTD) + self.b + self.shift(m_BTM)
+        return (self.g + self.scale(m_BTM)) * self.norm(x_BTD) + self.b + self.shift(m_BTM)  # Eq. R6
 
 
 class MemoryDecoderLayer(nn.Module):
@@ -267,7 +267,7 @@ class R2GenNetwork(PlainCaptioner):
 
     def begin(self, images: Tensor) -> Cache:
         """Return the initial memory, then the image's keys and values of every decoder layer."""
-        y_BPD = self.encoder(self.image_dropout(F.relu(self.eyes(images))))  # (R1)-(R2)
+        y_BPD = self.encoder(self.image_dropout(F.relu(self.eyes(images))))  # Eqs. R1 and R2
         return self.memory.start(y_BPD), *keys_values(self.decoder, y_BPD)
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
@@ -277,5 +277,5 @@ class R2GenNetwork(PlainCaptioner):
         x_BTD = self.words(tokens, past.length)
         m_BTM, m_BSD = self.memory(x_BTD, m_BSD)
         for index, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, m_BTM, (image[2 * index], image[2 * index + 1]), past)  # (R7)
+            x_BTD = layer(x_BTD, m_BTM, (image[2 * index], image[2 * index + 1]), past)  # Eq. R7
         return x_BTD, (m_BSD, *image, *past.new_cache)

@@ -74,18 +74,18 @@ class TRMCore(SequenceCore):
         (_, steps), mode = self.depth, self.config.gradient
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # (1), (5)
+                zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # Eqs. 1 and 5
         with updating(mode, last_cycle=last, last_step=True):
-            return (self.f_answer or self.f)(y_BSD + total(zs))  # (2)
+            return (self.f_answer or self.f)(y_BSD + total(zs))  # Eq. 2
 
     def single_cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
         """Return y after one cycle with a single state, Eq. 4."""
         (_, steps), mode = self.depth, self.config.gradient
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                y_BSD = self.f(y_BSD + x_BSD)  # (4), n times
+                y_BSD = self.f(y_BSD + x_BSD)  # Eq. 4, n times
         with updating(mode, last_cycle=last, last_step=True):
-            return (self.f_answer or self.f)(y_BSD)  # (4), without the image
+            return (self.f_answer or self.f)(y_BSD)  # Eq. 4, without the image
 
 
 def total(zs: list[Tensor]) -> Tensor:

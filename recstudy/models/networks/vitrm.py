@@ -62,12 +62,12 @@ class ViTRMNetwork(Network):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         y_B1D, z_BKD = carry
-        x_BND = self.embed(images) + self.positions  # (1)
+        x_BND = self.embed(images) + self.positions  # Eq. 1
         cycles = self.config.cycles if self.training else self.config.test_cycles
         for cycle in range(cycles):
             y_B1D, z_BKD = self.cycle(x_BND, y_B1D, z_BKD, last=cycle == cycles - 1)
         answer_BD = y_B1D[:, 0]
-        return Output(self.classify(answer_BD), self.halt(answer_BD)[:, 0]), (y_B1D, z_BKD)  # (4)
+        return Output(self.classify(answer_BD), self.halt(answer_BD)[:, 0]), (y_B1D, z_BKD)  # Eq. 4
 
     def cycle(self, x_BND: Tensor, y_B1D: Tensor, z_BKD: Tensor, last: bool) -> Carry:
         """Return y and z after one cycle, Eqs. 2 and 3; `last` marks the last cycle of the step."""
@@ -75,10 +75,10 @@ class ViTRMNetwork(Network):
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
                 tokens = torch.cat([x_BND, y_B1D, z_BKD], dim=1)
-                z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))  # (2)
+                z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))  # Eq. 2
         with updating(mode, last_cycle=last, last_step=True):
             answer_inputs = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
-            y_B1D = self.f[-1](torch.cat(answer_inputs, dim=1), read=slice(0, 1))  # (3)
+            y_B1D = self.f[-1](torch.cat(answer_inputs, dim=1), read=slice(0, 1))  # Eq. 3
         return y_B1D, z_BKD
 
 

@@ -84,13 +84,13 @@ class Encoder(nn.Module):
         t_BND = self.embed(images)
         image_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.places
         queries_BKD = (self.queries + self.query_places).expand(len(images), -1, -1)
-        s_BSD = self.norm_in(torch.cat([image_BSD, queries_BKD], dim=1))  # (1)
+        s_BSD = self.norm_in(torch.cat([image_BSD, queries_BKD], dim=1))  # Eq. 1
         latents_BKD = self.norm_out(self.layers(s_BSD)[:, -self.config.codes :])
         if self.config.legacy:  # TiTok-S-128 reshapes (K, D) to (D, K) without a transpose
             latents_BKD = latents_BKD.reshape(len(images), self.config.width, self.config.codes).transpose(
                 1, 2
             )
-        return self.project(latents_BKD)  # (2)
+        return self.project(latents_BKD)  # Eq. 2
 
 
 class Quantiser(nn.Module):
@@ -109,9 +109,9 @@ class Quantiser(nn.Module):
         z_BKE, codebook_VE = self._scaled(latents_BKE.float()), self._scaled(self.codebook)
         # |z - e|^2 without |z|^2, which is the same for all codes.
         distances_BKV = codebook_VE.square().sum(-1) - 2 * z_BKE @ codebook_VE.T
-        ids_BK = distances_BKV.argmin(-1)  # (3)
+        ids_BK = distances_BKV.argmin(-1)  # Eq. 3
         codes_BKE = codebook_VE[ids_BK]
-        return Codes(ids_BK, z_BKE + (codes_BKE - z_BKE).detach(), z_BKE, codes_BKE)  # (4)
+        return Codes(ids_BK, z_BKE + (codes_BKE - z_BKE).detach(), z_BKE, codes_BKE)  # Eq. 4
 
     def _scaled(self, x: Tensor) -> Tensor:
         return F.normalize(x, dim=-1) if self.config.normalised else x
@@ -131,8 +131,8 @@ class Quantiser(nn.Module):
         share = torch.bincount(ids, minlength=len(self.usage)) / len(ids)
         self.usage.lerp_(share, 1 - self.config.usage_decay)
         dead = (self.usage < DEAD / len(self.usage)).nonzero().flatten()
-        drawn_rows = torch.randint(len(latents_XE), (len(dead),), generator=generator).to(latents_XE.device)
-        self.codebook[dead] = latents_XE[drawn_rows]
+        rows = torch.randint(len(latents_XE), (len(dead),), generator=generator).to(latents_XE.device)
+        self.codebook[dead] = latents_XE[rows]  # (7)
         self.usage[dead] = NEW / len(self.usage)
         return len(dead)
 
@@ -169,10 +169,12 @@ class Decoder(nn.Module):
     def forward(self, codes_BKE: Tensor) -> Tensor:
         """Return images (B, 3, size, size) with values of about 0 to 1."""
         patches_BND = (self.mask_token + self.places).expand(len(codes_BKE), -1, -1)
-        s_BSD = self.norm_in(torch.cat([patches_BND, self.embed(codes_BKE) + self.code_places], dim=1))
-        read_BND = self.norm_out(self.layers(s_BSD)[:, : self.config.patches])
-        grid = self.pixels(read_BND).transpose(1, 2).unflatten(2, (self.config.size // self.config.patch, -1))
-        return F.pixel_shuffle(grid, self.config.patch)
+        codes_BKD = self.embed(codes_BKE) + self.code_places
+        s_BSD = self.norm_in(torch.cat([patches_BND, codes_BKD], dim=1))
+        patches_BND = self.norm_out(self.layers(s_BSD)[:, : self.config.patches])
+        side = self.config.size // self.config.patch  # in patches
+        grid = self.pixels(patches_BND).transpose(1, 2).unflatten(2, (side, -1))
+        return F.pixel_shuffle(grid, self.config.patch)  # Eq. 5
 
 
 class VQNetwork(nn.Module):
@@ -192,6 +194,7 @@ class VQNetwork(nn.Module):
 def vq_loss(reconstruction: Tensor, images: Tensor, codes: Codes, config: VQ) -> Tensor:
     """Return the loss, Eq. 6, a scalar, for images with values from 0 to 1."""
     error = reconstruction - images
+    # Eq. 6, term by term: neighbouring pixels, codes to latents, latents to codes.
     edges = error.diff(dim=-1).square().mean() + error.diff(dim=-2).square().mean()
     pull = F.mse_loss(codes.nearest, codes.latents.detach())
     commitment = F.mse_loss(codes.latents, codes.nearest.detach())
