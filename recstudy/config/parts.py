@@ -172,6 +172,7 @@ class DataConfig(Config):
         if self.resample == "fixed":
             return self
         changes: dict[str, Any] = {"resample": "fixed"}
+        # A digest of the name, the stated value and the run's seed: independent of other runs and fields.
         for name in ("split_seed", "drawing_seed") if self.is_regenerated else ("split_seed",):
             changes[name] = int(digest([name, getattr(self, name), seed], 8), 16)
         return self.model_copy(update=changes)

@@ -168,7 +168,9 @@ class RunConfig(RunSettings):
         If the size is known only after the files are read, the limit counts as the size. Without a limit the
         number is None.
         """
+        # The limit applies to the official training images, before the validation split is held out.
         sizes = [size for size in (self.data.train_size, self.data.limit) if size is not None]
+
         if not sizes:
             return None
         size = min(sizes)

@@ -134,6 +134,7 @@ class AtTest(Config):
         Args:
             puzzles: The number of test puzzles, of which every second, third, ... one is scored.
         """
+        # ceil(puzzles / stride): the first puzzle is always scored.
         return -(-puzzles // self.stride(puzzles))
 
     def stride(self, puzzles: int) -> int:

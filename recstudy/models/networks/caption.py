@@ -62,7 +62,8 @@ class BackboneNetwork(VisionEncoder):
             map_ = self.net.forward_features(images)
         if getattr(self.net, "output_fmt", "") == "NHWC":  # Swin has the channels last
             map_ = map_.permute(0, 3, 1, 2)
-        return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)  # Eq. 3
+        # Eq. 3: pooling to the grid.
+        return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)
 
 
 def frozen(config: CaptionModel) -> BackboneNetwork:

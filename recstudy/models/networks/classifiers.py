@@ -143,5 +143,6 @@ class ViTNetwork(Classifier):
         t_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))  # Eq. 1
         # Eq. 2
         s_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.positions
-        s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))  # Eq. 3
+        # Eq. 3: the last layer computes only the class token.
+        s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))
         return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # Eq. 4

@@ -83,7 +83,8 @@ class MixtureOfExperts(nn.Module):
         run_experts = self.run_grouped if has_grouped_product else self.run_in_turn
         rows_RD = run_experts(rows_RD, routing.sizes)
         experts_NkD = self.dropout(rows_RD)[routing.order.argsort()].unflatten(0, routing.weights.shape)
-        y_ND = (routing.weights[..., None] * experts_NkD).sum(1)  # Eq. 3
+        # Eq. 3: the sum of the k experts' outputs, weighted by their scores.
+        y_ND = (routing.weights[..., None] * experts_NkD).sum(1)
         return y_ND.view_as(x_BTD), balance(routing.scores)
 
     def route(self, x_ND: Tensor) -> TokenRouting:

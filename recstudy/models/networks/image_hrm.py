@@ -170,7 +170,8 @@ class RecursiveCaptioner(Captioner):
         """Return x of the tokens from `first` on, Eq. C1 or C5; `past` is that of the encoder in (C5)."""
         words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(tokens[:, first:])
         if isinstance(self.eyes, FusedProjection):
-            return words + self.eyes.fused(image, tokens, first, past)  # Eq. C5
+            # Eq. C5: FuseLIP's feature has read the image and the tokens.
+            return words + self.eyes.fused(image, tokens, first, past)
         return words + image[:, None]  # Eq. C1
 
     def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
@@ -178,7 +179,8 @@ class RecursiveCaptioner(Captioner):
         valid_BT = tokens != PAD
         counts_B = valid_BT.sum(1).clamp(min=1)
         if self.config.halt_read == "mean":
-            r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / counts_B[:, None]  # Eq. C4
+            # Eq. C4: the mean over the tokens, without PAD.
+            r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / counts_B[:, None]
         else:
             r_BD = z_BTD[torch.arange(len(tokens), device=tokens.device), counts_B - 1].float()
         # Eq. C3 as a product and a sum, because autocast would compute a linear layer in bfloat16.

@@ -163,8 +163,10 @@ class ShowAttendTellNetwork(PlainCaptioner):
         states, maps = [], []
         for x_BD in self.embed(tokens).unbind(1):
             alpha_BP = self.attend(u_BPA, h_BD)
-            z_BF = self.gate(h_BD).sigmoid() * torch.einsum("bp,bpf->bf", alpha_BP, a_BPF)  # Eq. A3
-            h_BD, c_BD = self.cell(torch.cat([x_BD, z_BF], dim=-1), (h_BD, c_BD))  # Eq. A4
+            # Eq. A3: the attended features, scaled by a gate.
+            z_BF = self.gate(h_BD).sigmoid() * torch.einsum("bp,bpf->bf", alpha_BP, a_BPF)
+            # Eq. A4: the LSTM reads the word and the attended features.
+            h_BD, c_BD = self.cell(torch.cat([x_BD, z_BF], dim=-1), (h_BD, c_BD))
             states.append(h_BD)
             maps.append(alpha_BP)
         return torch.stack(states, 1), torch.stack(maps, 1), (a_BPF, u_BPA, h_BD, c_BD)

@@ -221,10 +221,13 @@ class ExpertDecoderLayer(nn.Module):
         self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor | None, past: Past | None = None
     ) -> tuple[Tensor, Tensor]:
         start = 0 if past is None else past.length
-        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # Eq. 4a
-        x_BTD = x_BTD + self.fusion(x_BTD, image, start)  # Eq. 4b
+        # Eq. 4a: causal self-attention.
+        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)
+        # Eq. 4b: the fusion of text and image.
+        x_BTD = x_BTD + self.fusion(x_BTD, image, start)
         y_BTD, loss = self.moe(self.norm2(x_BTD))
-        return x_BTD + y_BTD, loss  # Eq. 4c
+        # Eq. 4c: the mixture of experts replaces the feed-forward network.
+        return x_BTD + y_BTD, loss
 
     def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past | None = None) -> Tensor:
         q, k, v = self.attention.project(self.norm1(x_BTD), 0 if past is None else past.length)
@@ -385,15 +388,19 @@ class Gate(nn.Module):
         self.fuse = nn.Sequential(nn.Linear(3 * d, d), activation(), first, nn.Linear(d, d), last)
 
     def context(self, i_BPD: Tensor) -> Tensor:
-        return self.summary(torch.cat([i_BPD.mean(1), i_BPD.amax(1)], dim=-1))  # Eq. 5b
+        # Eq. 5b: G summarises the image by the mean and the maximum over its positions.
+        return self.summary(torch.cat([i_BPD.mean(1), i_BPD.amax(1)], dim=-1))
 
     def forward(self, a_BTD: Tensor, x_n: Tensor, context_BD: Tensor) -> Tensor:
         a_n = self.norm(a_BTD)
-        g_BTD = self.opening(torch.cat([a_n, x_n], dim=-1)).sigmoid()  # Eq. 5c
-        f_BTD = g_BTD * a_n + (1 - g_BTD) * x_n  # Eq. 5d
+        # Eq. 5c: the gate g, from the attended image and the text.
+        g_BTD = self.opening(torch.cat([a_n, x_n], dim=-1)).sigmoid()
+        # Eq. 5d: F blends image and text by g.
+        f_BTD = g_BTD * a_n + (1 - g_BTD) * x_n
         context = context_BD[:, None].expand_as(f_BTD)
         fused = torch.cat([f_BTD, a_BTD if self.reads_plain else a_n, context], dim=-1)
-        return self.fuse(fused) + a_BTD  # Eq. 5e
+        # Eq. 5e: the fused update, with A as the residual.
+        return self.fuse(fused) + a_BTD
 
 
 class MultiscaleEncoder(VisionEncoder):
@@ -417,7 +424,8 @@ class MultiscaleEncoder(VisionEncoder):
         if self.pyramid is None:
             return self.backbone(images)
         fused = self.pyramid(stages(self.backbone, images))
-        return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)  # Eq. V3
+        # Eq. V3: 7x7 positions.
+        return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)
 
     def feature_maps(self, images: Tensor) -> Tensor | None:
         """Return the maps of Figure 3: the levels that (V2) adds, the finest first, and F.

@@ -131,7 +131,8 @@ class SequenceNetwork(Network):
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
         states = self.core.z_high.expand(*size), self.core.z_low.expand(*size)
         if self.config.start == "random" and self.training:
-            states = torch.randn_like(states[0]), torch.randn_like(states[1])  # Eq. 9
+            # Eq. 9: random initial states in training (EqR).
+            states = torch.randn_like(states[0]), torch.randn_like(states[1])
         return *states, steps, steps if groups is None else groups
 
     def deepen(self, share: float) -> None:
@@ -140,7 +141,8 @@ class SequenceNetwork(Network):
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_high_BQSD, z_low_BQSD, steps, groups = carry
         if self.config.noise and self.training and z_low_BQSD.numel():
-            z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)  # Eq. 10
+            # Eq. 10: noise on the lower state in training (EqR).
+            z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)
         elif self.config.noise and self.training:
             z_high_BQSD = z_high_BQSD + self.config.noise * torch.randn_like(z_high_BQSD)
         x_BQSD = self.inputs(images, z_high_BQSD, groups)
@@ -235,7 +237,8 @@ class CellNetwork(SequenceNetwork):
         p_BNV = self.logits(z_BQSD).softmax(-1)
         answer_BND = math.sqrt(self.config.width) * p_BNV @ self.embed.weight
         answer_BSD = nn.functional.pad(answer_BND, (0, 0, self.config.prefix, 0))
-        return x_BQSD + self.config.feedback * answer_BSD[:, None]  # Eq. 11
+        # Eq. 11: the current answer is fed back to the input.
+        return x_BQSD + self.config.feedback * answer_BSD[:, None]
 
     def tokens(self, images: Tensor) -> Tensor:
         """Return the tokens of the cells, Eq. 7, (B, N, D)."""

@@ -209,9 +209,11 @@ class RelationalMemory(nn.Module):
         """Return the memory after one word, Eqs. R3 to R5."""
         a_BSD = m_BSD + self.see(m_BSD, *self.see.keys_values(torch.cat([m_BSD, x_BD[:, None]], dim=1)))
         a_BSD = a_BSD + self.mlp(a_BSD)  # Eq. R3
-        gates = self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())  # Eq. R4
+        # Eq. R4: input and forget gates from the word and the memory.
+        gates = self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())
         input_BSD, forget_BSD = gates.sigmoid().chunk(2, dim=-1)
-        return input_BSD * a_BSD.tanh() + forget_BSD * m_BSD  # Eq. R5
+        # Eq. R5: the new memory.
+        return input_BSD * a_BSD.tanh() + forget_BSD * m_BSD
 
 
 class MemoryNorm(nn.Module):

@@ -74,9 +74,11 @@ class TRMCore(SequenceCore):
         (_, steps), mode = self.depth, self.config.gradient
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # Eqs. 1 and 5
+                # Eq. 1, or Eq. 5 with several latents.
+                zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)
         with updating(mode, last_cycle=last, last_step=True):
-            return (self.f_answer or self.f)(y_BSD + total(zs))  # Eq. 2
+            # Eq. 2: y reads the latents, and no image.
+            return (self.f_answer or self.f)(y_BSD + total(zs))
 
     def single_cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
         """Return y after one cycle with a single state, Eq. 4."""

@@ -62,7 +62,8 @@ class ViTRMNetwork(Network):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         y_B1D, z_BKD = carry
-        x_BND = self.embed(images) + self.positions  # Eq. 1
+        # Eq. 1: x is computed at every supervision step, so that the embedding is trained.
+        x_BND = self.embed(images) + self.positions
         cycles = self.config.cycles if self.training else self.config.test_cycles
         for cycle in range(cycles):
             y_B1D, z_BKD = self.cycle(x_BND, y_B1D, z_BKD, last=cycle == cycles - 1)
@@ -75,10 +76,12 @@ class ViTRMNetwork(Network):
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
                 tokens = torch.cat([x_BND, y_B1D, z_BKD], dim=1)
-                z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))  # Eq. 2
+                # Eq. 2: z reads image, answer and itself. The last layer computes only its K tokens.
+                z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))
         with updating(mode, last_cycle=last, last_step=True):
             answer_inputs = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
-            y_B1D = self.f[-1](torch.cat(answer_inputs, dim=1), read=slice(0, 1))  # Eq. 3
+            # Eq. 3: y reads itself and z, and the image with `image_in_answer`.
+            y_B1D = self.f[-1](torch.cat(answer_inputs, dim=1), read=slice(0, 1))
         return y_B1D, z_BKD
 
 

@@ -84,7 +84,8 @@ class Encoder(nn.Module):
         t_BND = self.embed(images)
         image_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.places
         queries_BKD = (self.queries + self.query_places).expand(len(images), -1, -1)
-        s_BSD = self.norm_in(torch.cat([image_BSD, queries_BKD], dim=1))  # Eq. 1
+        # Eq. 1: class token, patches and latent queries.
+        s_BSD = self.norm_in(torch.cat([image_BSD, queries_BKD], dim=1))
         latents_BKD = self.norm_out(self.layers(s_BSD)[:, -self.config.codes :])
         if self.config.legacy:  # TiTok-S-128 reshapes (K, D) to (D, K) without a transpose
             latents_BKD = latents_BKD.reshape(len(images), self.config.width, self.config.codes).transpose(
@@ -111,7 +112,8 @@ class Quantiser(nn.Module):
         distances_BKV = codebook_VE.square().sum(-1) - 2 * z_BKE @ codebook_VE.T
         ids_BK = distances_BKV.argmin(-1)  # Eq. 3
         codes_BKE = codebook_VE[ids_BK]
-        return Codes(ids_BK, z_BKE + (codes_BKE - z_BKE).detach(), z_BKE, codes_BKE)  # Eq. 4
+        # Eq. 4: straight-through, the codes with the gradient of the latents.
+        return Codes(ids_BK, z_BKE + (codes_BKE - z_BKE).detach(), z_BKE, codes_BKE)
 
     def _scaled(self, x: Tensor) -> Tensor:
         return F.normalize(x, dim=-1) if self.config.normalised else x
