@@ -243,7 +243,7 @@ class Plan:
     def split(self) -> str:
         """The split of the budget in words."""
         if not self.reserved_runs:
-            return f"{self.budget} in all, without fresh seeds"
+            return f"{self.budget} in total, without fresh seeds"
         confirmed_settings = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
         if self.budget.unit != "runs":
             return (

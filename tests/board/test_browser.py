@@ -119,7 +119,7 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
     focused = page.evaluate("document.activeElement.textContent")
     results.run(run_id(3, 2)).finish(as_result(result(97.77, "ViT-Small")))
 
-    tab.has("4 runs to do")
+    tab.has("4 runs of")
     tab.has("97.8 [")
     assert page.evaluate(top) == pytest.approx(top_before, abs=2)
     assert page.evaluate("window.loaded") == "once"

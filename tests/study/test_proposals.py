@@ -130,7 +130,7 @@ def test_the_plan_says_beforehand_what_the_budget_is_for():
         == "44 runs in total: 24 to search, 20 for the best 10 with fresh seeds"
     )
     assert plan(RATE, "4", seeds=3).split == "4 runs in total: 2 to search, 2 for the best with fresh seeds"
-    assert plan(RATE, "1", seeds=3).split == "1 run in all, without fresh seeds"
+    assert plan(RATE, "1", seeds=3).split == "1 run in total, without fresh seeds"
     assert (
         plan(RATE, "2h", seeds=3).split
         == "2 hours in total, at most half of it for 30 runs of the best 10 with fresh seeds"
