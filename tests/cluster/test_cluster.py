@@ -45,7 +45,7 @@ def test_client_without_a_token_is_refused(head, shell, tmp_path, monkeypatch):
     assert line.startswith(
         f"ClusterError: No Ray cluster answers at 127.0.0.1:{head} (it requires a token, and yours is "
     )
-    assert "give it the token of `ray get-auth-token`" in line
+    assert "set the token (`ray get-auth-token`)" in line
     assert shell.records() == {}
 
 
