@@ -83,7 +83,7 @@ def missing_package(error: BaseException | None) -> str:
     """Return how to install a missing package of the extra `train`; empty for any other error."""
     if not isinstance(error, ModuleNotFoundError) or error.name not in TRAIN:
         return ""
-    return f'{error.name} is not installed. Install it with: pip install "recstudy[train]"'
+    return f'{error.name} is not installed. In the clone of recstudy: pip install ".[train]"'
 
 
 # Words, with spaces between, by which other libraries and papers call a field. A hint names it without its

@@ -136,7 +136,14 @@ def _list(words: str) -> list[str]:
 
 
 def _words(words: Sequence[str]) -> dict[str, Any] | None:
-    """Return the fields of a metric that the command line states."""
+    """Return the fields of a metric that the command line states.
+
+    Raises:
+        ConfigError: A unit is probably a misspelt `higher` or `lower`.
+    """
+    for word in words:
+        if word not in ("higher", "lower") and (hint := nearest(word, ("higher", "lower"))):
+            raise ConfigError(f"--metrics: {word!r} would be a unit.{hint}")
     kinds = [
         "better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words
     ]
