@@ -106,7 +106,7 @@ def starts(monkeypatch, tmp_path):
     return connect_after
 
 
-@pytest.mark.parametrize(("mode", "token"), [("disabled", ""), ("token", " (its token: ray get-auth-token)")])
+@pytest.mark.parametrize(("mode", "token"), [("disabled", ""), ("token", " (token: ray get-auth-token)")])
 def test_ray_is_started_once_more_and_a_token_named_where_there_is_one(starts, monkeypatch, mode, token):
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     tries = starts(1)

@@ -220,7 +220,7 @@ def test_condition_is_a_part_of_the_search_definition_and_in_the_plan():
         ),
         (
             {"when": {"train.batch_size": {"model.latent_step": [2]}}},
-            "where 'model.latent_step' .* Did you mean",
+            "depending on 'model.latent_step', .* Did you mean",
         ),
         (
             {"when": {"train.batch_size": {"model.latent_steps": [9]}}},
@@ -228,7 +228,7 @@ def test_condition_is_a_part_of_the_search_definition_and_in_the_plan():
         ),
         (
             {"when": {"train.bath_size": {"model.latent_steps": [2]}}},
-            "'train.bath_size' where .* Did you mean 'train.batch_size'",
+            "'train.bath_size' depending on .* Did you mean 'train.batch_size'",
         ),
         (
             {"when": WHEN, "first": [{"model.latent_steps": 1, "train.batch_size": 16}]},
