@@ -22,7 +22,8 @@ from recstudy.report.study_records import StudyRecords, records_of
 # Between the end of a run and the start of the next, fewer runs are running than there are workers. So the
 # number of workers is the maximum over this time.
 RECENT_S = 30.0
-SETTLED = ("done", "diverged", "stopped")  # statuses that cannot change
+# Runs with these statuses are only read again if their folder changes.
+SETTLED = ("done", "diverged", "stopped")
 StudyKey = tuple[str, str]  # name, preset
 
 
@@ -129,7 +130,8 @@ class ResultsFolder:
         if key not in self._plans or self._plans[key][0] != stamp:
             plan = read_plan(folder)
             if plan and plan.imported:
-                read_imported(folder)  # if it is damaged, only this study has a problem
+                # If the imported runs are damaged, only this study has a problem.
+                read_imported(folder)
             self._plans[key] = stamp, plan
         return self._plans[key][1]
 

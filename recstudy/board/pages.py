@@ -24,7 +24,8 @@ PROGRAMS = {
     "TensorBoard": "curves of runs with --log tensorboard: tensorboard --logdir RESULTS/logs/tensorboard",
     "Optuna dashboard": "trials of a search with --optuna-storage FILE: optuna-dashboard FILE",
 }
-VARIANTS = 50  # at most so many variants are listed in an address
+# At most so many variants are listed in an address, so that it does not get too long.
+VARIANTS = 50
 
 
 def index_page(folder: ResultsFolder, place: str, links: Mapping[str, str], problems: Sequence[str]) -> str:
@@ -87,7 +88,8 @@ def first_finding(study: BoardStudy) -> str:
         with study.records.study_modules():
             study.records.record_look()
             return str(findings(study.records)[0])
-    except (Exception, SystemExit) as error:  # a module of the study may raise any exception
+    # Code of a study's modules may raise any exception, and the other studies must be shown.
+    except (Exception, SystemExit) as error:
         return f"The finding cannot be computed: {type(error).__name__}: {error}"
 
 

@@ -8,7 +8,8 @@ from recstudy.report.remaining import Job, remaining_seconds, wall_time
 from recstudy.terminal import duration
 
 EPOCHS = ("train.epochs", f"{PREFIX}epochs", f"{PREFIX}steps")  # settings that state the number of epochs
-TO_DO = ("not run", "unfinished", "failed")  # statuses of runs that the study's command runs
+# Statuses of runs that the study's command would run, and so count for the remaining time.
+TO_DO = ("not run", "unfinished", "failed")
 
 
 def planned_epochs(study: BoardStudy, row: Row) -> int:
@@ -61,6 +62,7 @@ def time_left(study: BoardStudy) -> str:
         return f"{plural(len(todo), 'run')} remaining; no estimate until a run finishes"
     if not study.logs:
         return f"{plural(len(todo), 'run')} remaining, about {duration(sum(seconds))}"
+    # More workers than remaining runs do not make the study faster.
     workers = min(len(todo), study.workers)
     training = "" if finished else " of training"
     return f"about {duration(wall_time(seconds, workers))}{training}, {plural(workers, 'run')} at a time"

@@ -33,8 +33,10 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import failures, named_settings, provenance
 from recstudy.report.writing import section
 
-LINES = 12  # at most so many last lines of a log are shown
-TAIL = 2**16  # bytes read from the end of a file for its last lines
+# At most so many last lines of a log are shown.
+LINES = 12
+# Bytes read from the end of a file for its last lines, so that a log of any size is shown at once.
+TAIL = 2**16
 # file of a run -> the parts of the report that draw it
 PARTS_OF_FILES: dict[str, tuple[Part, ...]] = {
     "losses.jsonl": (LossTrace(),),

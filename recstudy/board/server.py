@@ -43,7 +43,9 @@ from recstudy.report.page import (
 )
 
 POLL_S = 1.0  # least time between two polls of the folder
-REST = 3.0  # least time in durations of the last poll, so that the board leaves the cores to the runs
+# Least time between two polls in multiples of the last poll's duration, so that the board leaves the cores to
+# the runs.
+REST = 3.0
 FETCH_S = 5.0  # least time between two fetches from an object store
 PAGES = 32  # at most so many pages are cached
 LINKS = {
@@ -148,6 +150,7 @@ class FolderWatch:
         start = time.monotonic()
         if start - self._polled < max(POLL_S, REST * self._seconds):
             return
+        # A store answers slowly, so it is fetched less often than the local copy is polled.
         if self._results.store and start - self._fetched > max(FETCH_S, REST * self._seconds):
             self.problems = []
             try:
@@ -175,7 +178,8 @@ def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bo
             watch.refresh()
             try:
                 html, status = current_page(names), 200
-            except (Exception, SystemExit) as error:  # a module of a study may raise any exception
+            # Code of a study's modules may raise any exception, and one page must not end the board.
+            except (Exception, SystemExit) as error:
                 html, status = problem_page(error), 404
         return _cacheable(Response(html, status, mimetype="text/html"))
 
@@ -192,7 +196,8 @@ def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bo
             html = make_page(study, names)
         pages[request.full_path] = state, html
         if len(pages) > PAGES:
-            del pages[next(iter(pages))]  # the least recently used page
+            # The least recently used page is first, because each request moves its page to the end.
+            del pages[next(iter(pages))]
         return html
 
     def make_page(study: BoardStudy | None, names: Mapping[str, str]) -> str:
@@ -236,6 +241,7 @@ def problem_page(error: BaseException) -> str:
 
 def _cacheable(answer: Response) -> Answer:
     """Let a browser ask for changes with an ETag."""
+    # The browser may keep the page, but must ask each time whether its ETag is still valid.
     answer.headers["Cache-Control"] = "no-cache"
     answer.add_etag()
     return answer.make_conditional(request)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 LOG = "output.log"
 STEPS = ("epoch", "step")  # groups of a progress pattern that number the steps
 TAIL = 20  # last lines of the output in the record of a failure
-KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # a shell reports the second code for its child
+# A shell reports the second code if its child was killed.
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +175,8 @@ class CommandProgram(TrainingProgram):
     """A command with its settings and metrics."""
 
     has_paths = True
-    packages = ("ray",)  # the command may run in another environment
+    # Other packages are not recorded, because the command may run in another environment.
+    packages = ("ray",)
 
     def __init__(self, command: Command, settings: Any, metrics: Mapping[str, Metric]) -> None:
         self.spec = self.command = command

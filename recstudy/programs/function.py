@@ -87,6 +87,7 @@ class RunContext:
         numbers = {key: number(name, key, value) for key, value in values.items()}
         if wrong := not_finite(numbers):
             raise Diverged(f"step {step}: {wrong}")
+        # A resumed run may repeat steps after its checkpoint. Their earlier lines are dropped.
         if step < self.next_step:
             records.keep_epochs(end_epoch=step)
         self.next_step = step + 1
@@ -233,7 +234,8 @@ class FunctionProgram(TrainingProgram):
             return self.function(context)
         except SearchStopped:
             raise
-        except SystemExit as error:  # sys.exit() in user code ends this run, not the study
+        # sys.exit() in user code must end this run and not the study.
+        except SystemExit as error:
             raise ConfigError(f"{self.name} ended its process: {raised_at(error)}") from error
         finally:
             context.memory_mb = peak_memory_mb()

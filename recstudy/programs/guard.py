@@ -38,7 +38,8 @@ def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> N
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        reset = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and a command would inherit it
+        # Python ignores these signals, and a command would inherit that.
+        reset = (signal.SIGPIPE, signal.SIGXFSZ)
         command = os.posix_spawnp(words[0], words, os.environ, setsid=True, setsigdef=reset)
     except OSError as error:
         os.write(status, json.dumps({"error": str(error)}).encode())
@@ -78,7 +79,8 @@ def _watch_signals() -> int:
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(caught, lambda *_: None)  # SIG_IGN would be inherited by the command
+        # SIG_IGN would be inherited by the command.
+        signal.signal(caught, lambda *_: None)
     return child_ended
 
 

@@ -206,8 +206,8 @@ class OwnProgram(Program):
             raise ConfigError(f"Two programs are named {self.name!r}. Rename one of them")
         elif (previous.defaults, previous.metrics) != (self.defaults, self.metrics):
             raise ConfigError(
-                f"Two studies give {self.name} different settings or metrics. Give one of the programs another"
-                f" name, such as {type(self.spec).__name__}(..., name={self.title + '2'!r})"
+                f"Two studies give {self.name} different settings or metrics. Give one of the programs"
+                f" another name, such as {type(self.spec).__name__}(..., name={self.title + '2'!r})"
             )
 
     def same_as(self, program: Program) -> bool:

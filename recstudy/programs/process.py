@@ -16,9 +16,11 @@ from typing import Any, Self
 
 from recstudy.programs import guard
 
-TICK_S = 0.2  # longest time between two lines, so that the caller can check its limits
+# Longest time between two lines, so that the caller can check its limits.
+TICK_S = 0.2
 LINE_BYTES = 2**14  # longer lines are cut
-LOG_BYTES = 2**20  # the log is cut to this size when it is twice as large
+# The log is cut to this size when it is twice as large.
+LOG_BYTES = 2**20
 LINES = re.compile(rb"[\r\n]+")  # progress bars end their lines with \r
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colors and cursor movements of a terminal
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from recstudy.train.initial import Weights
 
 
-MIN_ITEMS = 2  # per split: one item has no variance, and batch norm cannot train on it
+# Per split: one item has no variance, and batch normalization cannot train on it.
+MIN_ITEMS = 2
 
 
 class RecursiveModels(Program):
@@ -221,7 +222,8 @@ def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:
     for config in {(config.model, config.train.augment): config for config in configs}.values():
         config.model.check_groups(data.group_count, title)
         if is_users(type(config.model)):
-            cost(config)  # counting FLOPs runs the model and checks its outputs
+            # Counting FLOPs runs the model and checks its outputs.
+            cost(config)
         if config.model.reads_pixels and not is_8_bit:
             raise ConfigError(
                 f"{config.model.title} needs 8-bit images, but the images of {title} are float32 or uint16"

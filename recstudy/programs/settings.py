@@ -334,7 +334,8 @@ class Resources(Config):
             raise ValueError(f"device {device!r} needs {needs}, but gpus is {gpus:g}. Remove one of them")
         if device in ("cpu", "mps") and self.compile_mode != "default":
             raise ValueError(
-                f"compile_mode {self.compile_mode!r} needs CUDA, but device is {device!r}. Remove compile_mode"
+                f"compile_mode {self.compile_mode!r} needs CUDA, but device is {device!r}."
+                " Remove compile_mode"
             )
         if device == "mps" and (self.workers > 1 or self.uses_train or self.compile == "on"):
             raise ValueError(

@@ -398,7 +398,8 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
     """
     runs: dict[str, ImportedRun] = {}
     left_out: Counter[str] = Counter()
-    repeats: Counter[str] = Counter()  # settings -> runs so far; the count replaces a missing seed
+    # Settings -> runs so far. The count replaces a missing seed.
+    repeats: Counter[str] = Counter()
     columns, seeds = table.with_role(SETTING), table.with_role(SEED)
     states = table.with_role(STATE)[0].cells if table.with_role(STATE) else [""] * len(table.lines)
     statuses = [STATUS[state.lower()] for state in states]
@@ -434,8 +435,8 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
             repeated = ", ".join(f"{name}={value}" for name, value in settings.items())
             raise ConfigError(
                 f"{table.file.name}, lines {earlier_run.line} and {line}: the same settings and seed"
-                f" ({repeated}, seed {run.seed}). Remove one of them, such as all but the last epoch of a run."
-                " If another column distinguishes them, add it:"
+                f" ({repeated}, seed {run.seed}). Remove one of them, such as all but the last epoch of a"
+                " run. If another column distinguishes them, add it:"
                 f" --settings {','.join(column.name for column in columns)},COLUMN"
             )
         left_out["failed, and repeated"] += earlier_run is not None

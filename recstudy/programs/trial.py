@@ -84,7 +84,8 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
         The outcome: `status` is `done`, `diverged`, `failed`, `drained` or `held` (another process has locked
         the run; this function does not wait for it).
     """
-    group = worker_group(trial)  # early, because Ray Train dissolves the group when a worker is lost
+    # Ask for the group first, because Ray Train dissolves it when a worker is lost.
+    group = worker_group(trial)
     minutes = trial.config["resources"]["hang_timeout_minutes"]
     # Training, and a user's program after its first step, start their own watchdogs.
     silence = 0 if trial.config.get("program") else LOADING * 60 * minutes
@@ -117,7 +118,8 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
                     replace(attempt, commit=trial.commit, dirty=trial.dirty, recstudy=trial.recstudy)
                 )
                 write_json(folder.config, trial.config)
-                folder.send()  # so that the attempt counts even if the worker is killed early
+                # Send the attempt now, so that it counts even if the worker is killed early.
+                folder.send()
                 return _execute(trial, folder, report, leave, group)
             except Exception as error:
                 return _record_failure(error, trial, group, folder)
@@ -198,7 +200,8 @@ def _record_failure(error: Exception, trial: Trial, group: Group, folder: RunFol
         if folder is not None and folder.path.exists():
             folder.fail(failure)
     if group.world > 1:
-        raise error  # the other workers wait for a collective operation: let Ray Train end the group
+        # The other workers wait for a collective operation, and Ray Train ends them when this one fails.
+        raise error
     return failed_outcome(failure)
 
 

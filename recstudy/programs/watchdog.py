@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-RENEWAL_S = 1.0  # least time between two renewals, because each ends a thread and starts another
+# Least time between two renewals, because each ends a thread and starts another.
+RENEWAL_S = 1.0
 
 _silence = 0.0  # longest time without a heartbeat in seconds; 0: the watchdog is off
 _stack: IO[str] | None = None  # the file for the stacks

@@ -26,7 +26,8 @@ def write_report(records: StudyRecords, folder: Path) -> Path:
     study = folder / records.plan.study / records.plan.folder  # the page prints these names
     with records.study_modules():
         write_files(records, study, (), ARTICLE)
-    (study / REPORT / REPORT_MANIFEST).unlink()  # it is only used by the next report in the same folder
+    # Only the next report in the same folder would use this file.
+    (study / REPORT / REPORT_MANIFEST).unlink()
     return study / REPORT
 
 

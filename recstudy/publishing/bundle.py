@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 MANIFEST, README, CITATION = "manifest-sha256.txt", "README.md", "CITATION.cff"
 REPORT, CODE, ABOUT, RESULTS, PLAN = "report", "code", "bundle.json", "results", "plan.json"
-MOST_FILES, MOST_BYTES = 500_000, 16 * 2**30  # limits of an unpacked zip
+# Limits of an unpacked zip, so that a small zip cannot fill the disk.
+MOST_FILES, MOST_BYTES = 500_000, 16 * 2**30
 NO_BUNDLE = "is no bundle. Give a folder or a zip from `recstudy publish`."
 
 
@@ -138,6 +139,7 @@ class Bundle:
         from recstudy.report.study_records import load_study
 
         records = load_study(self.results, self.about.study, self.about.preset)
+        # Without plug-ins, no code of the bundle is imported.
         return in_bundle(replace(records, plan=replace(records.plan, plugins=())))
 
     @property

@@ -122,6 +122,7 @@ def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> bool:
     common = published_rows.keys() & local_rows.keys()
     equal_count = sum(_untimed(published_rows[run]) == _untimed(local_rows[run]) for run in common)
     machines = f"theirs on {_machines(published_rows.values())}, here on {_machines(local_rows.values())}"
+    # Equal runs need no statistics.
     if common and equal_count == len(common):
         say(
             f"Bit-equal: every metric of {plural(equal_count, 'run')} is the same to the last digit;"

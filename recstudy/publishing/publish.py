@@ -100,6 +100,7 @@ def publish(
     records = load_study(results, name, preset)
     plan, rows = records.plan, records.rows
     logs = (read_log(results.run(row.id).attempts, Attempt) for row in rows)
+    # Hosts are in the results and in the logs of attempts, which may name other nodes.
     hosts = {row.provenance.hardware.host for row in rows} | {line.host for log in logs for line in log}
     machine = private(results.root, hosts, allowed)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -136,10 +137,12 @@ def publish(
         digests |= {file: bundle.sha256_of(root / file) for file in (ABOUT, README, CITATION)}
         (root / MANIFEST).write_text(bundle.checksum_lines(digests), encoding="utf-8")
         refuse_private(root, machine)
+        # A bundle that does not verify is never shown to the user; the temporary folder is removed.
         if differences := verify(Bundle(root)).differences:
             count = plural(len(differences), "difference")
             raise StorageError(f"the bundle does not verify ({count}): {differences[0]}")
         write_zip(root, root.with_name(packed.name))
+        # Rename at the end, so that an interrupted command leaves no partial bundle.
         root.with_name(packed.name).replace(packed)
         root.replace(folder)
     return [*about.left_out]
@@ -220,7 +223,8 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
         folder, target = results.run(run_id), copies.run(run_id).path
         results.fetched(folder.answers)
         may_copy = data or variant in records.synthetic
-        if variant not in captions:  # one seed suffices, because all seeds use the same data
+        # One seed per variant suffices, because all seeds use the same data.
+        if variant not in captions:
             saved_answers = None if may_copy else records.program.answers(folder.answers)
             captions[variant] = bool(saved_answers and saved_answers.answers.references)
         for file in _regular_files(folder.path):
@@ -232,7 +236,9 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
                 left_out[ITEMS] += 1
         for file in sorted(folder.path.glob(f"{ARCHIVE_PREFIX}-*/result.json")):
             copy(file, target / file.parent.name)
-    record_look(copies, plan.study, plan.folder)  # the results folder itself may be read-only
+    # The results folder may be read-only, and publishing is a look at the verdicts, so record it in the copy,
+    # too.
+    record_look(copies, plan.study, plan.folder)
     return left_out
 
 
@@ -281,6 +287,7 @@ def write_zip(folder: Path, file: Path) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo((Path(folder.name) / path.relative_to(folder)).as_posix(), ZIP_DATE)
+            # Unix with mode 644, so that the zip does not depend on the system or the umask.
             entry.external_attr, entry.create_system = (stat.S_IFREG | 0o644) << 16, 3
             archive.writestr(
                 entry,

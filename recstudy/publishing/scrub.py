@@ -40,7 +40,8 @@ GENERIC = re.compile(  # names that are common words
     r"root|users?|admin|ubuntu|debian|runner|jovyan|nobody|(local)?host|docker|node|worker|test|data|home",
     re.I,
 )
-MIN_LENGTH = 4  # shortest name that is removed; shorter ones would also match parts of words
+# Shorter names are not removed, because they would also match common words.
+MIN_LENGTH = 4
 
 PATH = (
     r"(?<![\w.:/\\<~-])(?:file://)?(?:~[\w.-]*)?(?:(?:/[\w.@+=,~%-]+){2,}|/(?:home|root|tmp|data|mnt|media|opt|srv|usr|var|etc"
@@ -81,6 +82,7 @@ class Private:
                 author
                 the same word can mean something else.
         """
+        # Secrets first: one may contain a path or a name.
         for secret in self.secrets:
             text = text.replace(secret, "(secret)")
         text = SECRET.sub(
@@ -146,6 +148,7 @@ def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Pr
     with suppress(Exception):  # the account may have no home or no name
         places.add(str(Path.home()))
         names.add(getpass.getuser())
+    # A host may be recorded with or without its domain.
     names |= {name.partition(".")[0] for name in names}
     names = {name for name in names if len(name) >= MIN_LENGTH and not GENERIC.fullmatch(name)} - set(allowed)
     secrets = {
@@ -153,6 +156,7 @@ def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Pr
         for name, value in os.environ.items()
         if NAMING.search(name) and len(value) >= 8 and value[0] != "/"
     }
+    # A folder such as /root or /data is too general; `PATH` handles paths below it.
     deep_places = {place for place in places if place.count("/") > 1}
     return Private(
         *(

@@ -69,10 +69,12 @@ OWN_CODE = "the study's own code is not imported"
 MAX_DIFFERENCES = 20  # at most so many differences are printed
 CELLS = 3  # at most so many differences of a CSV file are printed
 WIDTH = 80  # characters of each text in a difference
-CLOSE = 1e-9  # relative tolerance: another processor may sum in another order
+# Relative tolerance for computed numbers, because another processor may sum in another order.
+CLOSE = 1e-9
 ONE_DEPTH = "answers are only kept after the last step"
 COST = "it can only be measured during the run"
-CLOCKS = timedelta(minutes=1)  # tolerance for different clocks
+# Tolerance for different clocks of two machines.
+CLOCKS = timedelta(minutes=1)
 DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE]-\d+)")
 # An array of numbers in Plotly's format.
 ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')
@@ -134,12 +136,14 @@ def verify(bundle: Bundle) -> Verified:
     Raises:
         StorageError: It is no bundle, or it contains links.
     """
+    # `files` also refuses links, before anything else is read.
     if not bundle.files or not bundle.about.records:
         raise StorageError(f"{bundle.root} {NO_BUNDLE}")
     verified = Verified(digest_of_records(bundle.digests), [], [], [])
     differences: list[str] = []
     old_level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # parts that cannot be drawn are listed as unchecked instead
+    # Parts that cannot be drawn are listed as unchecked instead of logged.
+    logging.disable(logging.CRITICAL)
     try:
         for check in (check_files, check_settings, check_answers, check_records, check_dates, check_report):
             try:
@@ -205,7 +209,8 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
                 if f"'{PATH_PREFIX}" in repr((settings, changes)):
                     raise ConfigError("a path was removed from them")
                 decided = bundle.records.program.deciding(settings, changes)
-            except RecstudyError as error:  # usually because the study defines a part of the settings itself
+            # Usually the study defines a part of the settings itself, and its code is not imported.
+            except RecstudyError as error:
                 reasons[re.split(r"[.:] [Tt]here are", str(error))[0]] += 1
                 continue
             (actual,) = run_ids(decided, [settings.get("seed", 0)])
@@ -343,6 +348,7 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
     Tables must have the same numbers. If the version of recstudy is the same, pages must have the same text.
     """
     reasons = []  # why pages written here may differ from the published ones
+    # Another version may format texts differently, so only numbers can be compared.
     if bundle.about.drawn_by != drawing_code():
         reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
     has_own_parts = any(isinstance(part, Undrawable) for part in bundle.records.parts)

@@ -13,7 +13,8 @@ from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import Clock, ClockLine
 from recstudy.study.design import MOST_RUNS
 
-WRITTEN_S = 60.0  # least time between two totals in the log
+# Least time between two totals in the log, so that a killed process loses at most one minute.
+WRITTEN_S = 60.0
 UNITS = {"runs": "runs", "h": "hours", "gpuh": "GPU hours"}
 BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(runs?|min|h|gpuh)?\s*")
 

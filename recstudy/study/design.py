@@ -12,7 +12,8 @@ from recstudy.explained import explained
 from recstudy.programs.settings import Config, python_value
 from recstudy.records.plans import short_names
 
-MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
+# The maximum number of runs of a study, because all of them are listed before the first one starts.
+MOST_RUNS = 100_000
 Changes = Mapping[str, Any]  # field -> value
 
 
@@ -240,8 +241,10 @@ def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
     Raises:
         ConfigError: An axis has the same short name as another field that the variants vary.
     """
-    reduced: dict[str, Variant] = {}  # label -> the variant without these fields
-    distinct: dict[str, Variant] = {}  # changes -> the first of these variants that makes them
+    # Label -> the variant without these fields.
+    reduced: dict[str, Variant] = {}
+    # Changes -> the first variant with them.
+    distinct: dict[str, Variant] = {}
     for variant in variants:
         changes = {field: value for field, value in variant.changes.items() if field not in axes}
         other_axes = {name: field for name, field in variant.axes.items() if field not in axes}

@@ -23,10 +23,13 @@ from recstudy.terminal import console, duration, flops
 if TYPE_CHECKING:
     from recstudy.study.until import Until
 
-CORE_FLOPS = 50e9  # for a first estimate of the time: dense float32 on a core of 2024, well below its peak
-GPU_FLOPS = 250e12  # the same: bfloat16 on an H200, well below its peak
+# FLOPs per second for a first estimate: dense float32 on a core of 2024, well below its peak.
+CORE_FLOPS = 50e9
+# The same for bfloat16 on an H200, well below its peak.
+GPU_FLOPS = 250e12
 GUESS = "a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished"
-START_S = 20.0  # from the command to the first update: a cluster of one's own, torch
+# Seconds from the command to the first update: the start of a local cluster, and imports of torch.
+START_S = 20.0
 COSTS = ("parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB")
 
 
@@ -140,7 +143,8 @@ def price_lines(
     """
     program, todo = plan.base.program, [run for run in runs if run.id not in finished]
     count = len(todo)
-    if plan.is_search:  # like those that come first; hours are a price themselves
+    # Later trials are assumed to cost the same as the first ones. A budget in hours is the cost itself.
+    if plan.is_search:
         todo = [plan.run(0, params) for params in plan.first]
         count = int(plan.budget.amount) - len(runs) if plan.budget.unit == "runs" else 0
     if not todo or count <= 0:

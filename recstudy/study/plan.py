@@ -329,7 +329,8 @@ def make_plan(
         if isinstance(study, Study):
             plan = _with_variants(plan, study, **options)
         else:
-            for axis, values in axes.items():  # which the search must be able to try, in some family at least
+            # A search must be able to try these values in at least one family.
+            for axis, values in axes.items():
                 with_field = [base for base in bases.values() if axis in flatten(base.values)]
                 for base in with_field or bases.values():
                     base.with_each({axis: value} for value in values)
@@ -371,8 +372,7 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
     for path in plan.changes:
         if any(path in ranges for ranges in space.ranges.values()):
             raise ConfigError(
-                f"{setting_name(path)!r} is searched by {search.name}: give it no value, or take it out of"
-                " `vary`"
+                f"{setting_name(path)!r} is varied by {search.name}. Do not set it, or remove it from `vary`"
             )
     for family, ranges in space.ranges.items():
         for path, range in ranges.items():
@@ -380,10 +380,11 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
                 try:
                     space.bases[family].with_changes({path: value})
                 except ConfigError as error:
-                    if error.is_combination:  # it may fit with other values of other settings
+                    # The value may be valid together with other values of other settings.
+                    if error.is_combination:
                         continue
                     raise ConfigError(
-                        f"{search.name} searches {setting_name(path)} over {range}: {error}"
+                        f"{search.name} varies {setting_name(path)} over {range}: {error}"
                     ) from None
     check_objectives(search, space.bases, stopping)
     return replace(

@@ -39,7 +39,8 @@ from recstudy.study.plan import Plan, variant_record
 from recstudy.study.repository import code_version, is_user_study, program, user_files
 from recstudy.study.study import PAPER
 
-PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
+# Only so many variants get their FLOPs looked up, because each takes some milliseconds.
+PRICED = 300
 
 
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
@@ -184,7 +185,8 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
     pflop_by_label = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
-    if last:  # as first recorded: a plan of the same is the same
+    # Keep the first recorded values, so that an equal plan has equal bytes.
+    if last:
         pflop_by_label |= {variant.label: variant.pflop for variant in last.variants}
     record = replace(
         record,
@@ -201,7 +203,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         variants=tuple(
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
         ),
-        # which finishes those runs too
+        # The earlier command also finishes the runs of the additional seeds.
         command=last.command if last and full_plan.extended != plan.extended else record.command,
     )
     with results.changing(*files):

@@ -12,7 +12,8 @@ from recstudy.plugins.files import StudyFile
 from recstudy.programs.base import Program
 
 PACKAGE = Path(__file__).parents[1]
-INSIDE = PACKAGE / "studies"  # where a wheel brings the studies that lie beside the package in a checkout
+# A wheel has the shipped studies here; in a checkout they are next to the package.
+INSIDE = PACKAGE / "studies"
 SHIPPED = (INSIDE, PACKAGE.parent / "studies")
 
 

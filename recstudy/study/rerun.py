@@ -20,8 +20,10 @@ class Outdated:
     finished: Set[str]
     changes: Sequence[Change]
     rerun_ids: frozenset[str]
-    unread: Sequence[str] = ()  # data sets whose current files were not decoded yet
-    earlier_runs: int = 0  # finished runs that only earlier definitions of the study name
+    # Data sets whose current files were not decoded yet, so that changes of them are unknown.
+    unread: Sequence[str] = ()
+    # Finished runs that only earlier definitions of the study planned.
+    earlier_runs: int = 0
 
     @property
     def notices(self) -> list[str]:

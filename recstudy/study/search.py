@@ -19,12 +19,15 @@ from recstudy.study.budget import Budget
 from recstudy.study.study import ByPreset, StudyBase
 
 Direction = Literal["max", "min"]
-Params = Mapping[str, Any]  # field -> value, and `family` where there are several
+# Field -> value. With several model families, also `family`.
+Params = Mapping[str, Any]
 Ranges = Mapping[str, Mapping[str, Range]]  # family -> path of a field -> its range
 # field -> other field -> the values of that at which it is searched
 Conditions = Mapping[str, Mapping[str, Sequence[Any]]]
-COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the settings
-MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisecond each
+# Objectives other than the score. All of them follow from the settings.
+COSTS = ("params", "gflops", "train_gflops")
+# At most so many combinations are enumerated, which takes half a millisecond each.
+MOST_COMBINATIONS = 100_000
 
 
 @explained

@@ -34,7 +34,8 @@ from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import State, Tried
 
 STATES = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
-HALVES = 12  # of the trials, drawn for the intervals of importances: some seconds for 200 trials
+# Random halves of the trials for the intervals of importances: some seconds for 200 trials.
+HALVES = 12
 RUN_ID = "run id"  # the attribute by which a trial is known in a storage
 Shares = dict[str, float]  # field -> its share in the variance of an objective
 EVALUATORS: dict[str, Callable[[], Any]] = {
@@ -59,20 +60,21 @@ class Optimizer:
         self._open: dict[str, Trial] = {}  # by run id
         self._reported: dict[str, int] = {}  # the last epoch of each
         with warnings.catch_warnings():
-            # TPE in groups, GP and QMC are called so since Optuna 3
+            # Optuna calls TPE in groups, GP and QMC experimental since version 3.
             warnings.simplefilter("ignore", ExperimentalWarning)
-            # by another seed once it goes on: it then draws something else
+            # The number of past trials is the seed, so that a resumed search does not repeat its proposals.
             sampler = SAMPLERS[plan.sampler](plan, len(tried))
         if not isinstance(sampler, BaseSampler):
             raise ConfigError(
-                f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}"
+                f"the sampler {plan.sampler!r} must return an Optuna sampler, but returned {sampler!r}"
             )
         try:
             self.study = optuna.create_study(
                 storage=JournalStorage(JournalFileBackend(storage))
                 if storage and "://" not in storage
                 else storage or None,
-                sampler=RandomSampler(),  # until all trials so far are in the study
+                # A cheap sampler until all past trials are in the study.
+                sampler=RandomSampler(),
                 study_name=f"{plan.study.name} {plan.folder} {plan.definition}",
                 directions=["maximize" if way == "max" else "minimize" for way in plan.objectives.values()],
                 load_if_exists=True,
@@ -85,11 +87,12 @@ class Optimizer:
             why = first_line(error).replace(storage, location)
             raise StorageError(f"--optuna-storage {location} cannot be used: {why}") from None
         self.study.sampler = sampler
-        self.study.stop = lambda: None  # type: ignore[method-assign]  # by a sampler with nothing left: it may draw again
+        # A sampler stops the study if it has nothing left to propose; here it may propose again.
+        self.study.stop = lambda: None  # type: ignore[method-assign]
 
     def _add(self, tried: Sequence[Tried]) -> None:
         """Update the Optuna study from the records, and mark open trials of a killed driver FAIL."""
-        # killed before it was asked for
+        # These trials were enqueued, and the driver was killed before it asked for them.
         for _ in self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             self.study.ask()
         for ghost in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -130,7 +133,8 @@ class Optimizer:
         is_new = run_id in self._open and epoch > self._reported.get(run_id, -1)
         if is_new and score is not None and len(self.plan.objectives) == 1:
             self._open[run_id].report(score, epoch)
-            self._reported[run_id] = epoch  # a run that was killed reports some epochs again
+            # A resumed run reports some epochs again.
+            self._reported[run_id] = epoch
 
     def end_trial(self, run_id: str, state: State, values: Sequence[float | None]) -> None:
         """Tell the outcome of an open trial."""
@@ -201,7 +205,8 @@ def intervals(
     generator, halves = np.random.default_rng(0), list[Shares]()
     for _ in range(HALVES):
         half = [trials[index] for index in sorted(generator.permutation(len(trials))[: len(trials) // 2])]
-        with suppress(ValueError, RuntimeError):  # of a half whose values are all the same
+        # A half can have equal values only, which have no importances.
+        with suppress(ValueError, RuntimeError):
             halves.append(compute(half))
     if len(halves) < 2:
         return {}

@@ -16,13 +16,17 @@ from typing import Any
 from recstudy.errors import ConfigError
 from recstudy.plugins import Registry
 
-Scores = Mapping[int, float]  # epochs done -> the first objective on the selection split, larger is better
+# Finished epochs -> the first objective on the selection split, with the sign that makes larger values
+# better.
+Scores = Mapping[int, float]
 Pruner = Callable[[Scores, Sequence[Scores], int], bool]
 
 SAMPLERS: Registry[Callable[..., Any]] = Registry("sampler")  # functions of a plan and a seed
 PRUNERS: Registry[Pruner] = Registry("pruner")
-ETA = 4  # of ASHA: one run of so many goes on beyond each rung
-SAMPLES = 3  # runs that have come as far, below which the median says nothing
+# ASHA: one in so many runs continues beyond each rung.
+ETA = 4
+# With fewer other runs at this epoch, the median means little.
+SAMPLES = 3
 
 
 def _add(name: str, kind: str, **options: Any) -> None:
@@ -30,13 +34,15 @@ def _add(name: str, kind: str, **options: Any) -> None:
 
     @SAMPLERS.add(name)
     def make(plan: Any, seed: int) -> Any:
-        import optuna.samplers  # half a second, which only a search that runs is to wait for
+        # The import takes half a second, so only a running search imports it.
+        import optuna.samplers
 
         if name == "cmaes" and len(plan.objectives) > 1:
             raise ConfigError(
                 f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}"
             )
-        if name == "tpe":  # settings differ in which fields they have
+        # With conditions or families, trials have different fields, and TPE must group them.
+        if name == "tpe":
             options["group"] = len(plan.space.bases) > 1 or bool(plan.space.when)
         return getattr(optuna.samplers, kind)(seed=seed, **options)
 
@@ -44,7 +50,7 @@ def _add(name: str, kind: str, **options: Any) -> None:
 _add("tpe", "TPESampler", multivariate=True)
 _add("gp", "GPSampler")
 _add("cmaes", "CmaEsSampler", warn_independent_sampling=False)
-# its own 50 would be most of a budget of tens to hundreds of runs
+# Optuna's default of 50 would use most of a budget of tens to hundreds of runs.
 _add("nsgaii", "NSGAIISampler", population_size=16)
 _add("qmc", "QMCSampler", scramble=True, warn_independent_sampling=False, warn_asynchronous_seeding=False)
 _add("random", "RandomSampler")

@@ -264,7 +264,8 @@ class Study(StudyBase):
                 variants[preset] = [
                     with_paths(variant, path) for variant in self.by_preset(self.variants, preset)
                 ]
-            names = flatten(self.program.defaults)  # what a deviation is about may also stand in words
+            # A deviation may also be described in words, so only fields of the program are renamed.
+            names = flatten(self.program.defaults)
             deviations = []
             for deviation in self.deviations:
                 deviations.append(

@@ -27,7 +27,8 @@ class Tried:
     params: Params
     run_id: str
     state: State
-    values: Sequence[float | None] = ()  # one an objective where it is done, else none
+    # One value per objective if the trial is done, otherwise none.
+    values: Sequence[float | None] = ()
     scores: Mapping[int, float | None] = field(default_factory=dict)  # on the selection split, by epoch
 
 

@@ -98,6 +98,7 @@ def next_block(
             if seeds[variant] < look
         }
         paid = {variant: block.get(variant, seeds[variant]) for variant in target_seeds}
+        # A question only pays for the seeds that earlier questions of this block do not already add.
         price = sum(prices[variant] * (target_seeds[variant] - paid[variant]) for variant in target_seeds)
         if price <= budget:
             budget -= price

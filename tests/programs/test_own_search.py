@@ -72,7 +72,7 @@ def test_fields_are_set_and_varied_by_their_own_names(tmp_path, capsys):
             "Unknown setting 'dpeth': climb has lr, depth, epochs, pause. Did you mean 'depth'",
         ),
         ({"vary": {"depth": ["deep"]}}, "depth"),
-        ({"changes": {"depth": 3}}, "'depth' is searched by climbing: give it no value"),
+        ({"changes": {"depth": 3}}, "'depth' is varied by climbing. Do not set it"),
     ],
 )
 def test_search_of_a_function_refuses_options_that_do_not_fit(options, words):

@@ -161,7 +161,7 @@ def test_budget_is_parsed_into_amount_and_unit(text, amount, unit):
         ({"stopping": "hyperband"}, "--stopping must be one of none, asha, median"),
         ({"families": ("hrm",)}, "--family must be one of vitrm, trm, but got 'hrm'"),
         ({"preset": "quik"}, "Unknown preset 'quik'. Did you mean 'quick'. s has quick"),
-        ({"changes": {"model.latent_steps": 2}}, "'model.latent_steps' is searched by s"),
+        ({"changes": {"model.latent_steps": 2}}, "'model.latent_steps' is varied by s"),
         ({"changes": {"train.selection": "last"}}, "train.selection must be 'validation'"),
     ],
 )
@@ -200,11 +200,11 @@ def test_command_line_of_a_search_refuses_bad_values(changes, words):
         ),
         (
             {"ranges": {"train.batch_size": Range([16, None])}},
-            "s searches train.batch_size over 16, None: .* an integer, but got",
+            "s varies train.batch_size over 16, None: .* an integer, but got",
         ),
         (
             {"ranges": {"train.batch_size": Range(0, 64)}},
-            "s searches train.batch_size over 0 to 64: .* or equal to 1, but got 0",
+            "s varies train.batch_size over 0 to 64: .* or equal to 1, but got 0",
         ),
         (
             {"ranges": {"train.batch_size": Range(1.0, 64.0)}},

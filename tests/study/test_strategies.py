@@ -141,7 +141,7 @@ def test_user_sampler_proposes():
             optimizer.start_trial(trial, str(number), "")
             optimizer.end_trial(str(number), "done", [1.0])
         with pytest.raises(
-            ConfigError, match="the sampler 'none' must give one of Optuna's samplers, but gave None"
+            ConfigError, match="the sampler 'none' must return an Optuna sampler, but returned None"
         ):
             Optimizer(make_plan(search(), sampler="none"), [])
 
