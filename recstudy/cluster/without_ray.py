@@ -1,8 +1,8 @@
 """Execute runs without Ray, one after another in this process (`--no-ray`).
 
 Use it on a machine without Ray or with a debugger. Records, ids, checkpoints and the effects of SIGTERM and
-Ctrl-C are the same as on Ray. Runs have no process of their own: a run that hangs, is killed or runs out of memory ends
-the command. The same command then resumes from the checkpoint.
+Ctrl-C are the same as on Ray. Runs have no process of their own: a run that hangs, is killed or runs out of
+memory ends the command. The same command then resumes from the checkpoint.
 
 Several processes, such as the tasks of an array job, can share the runs of a study. Each process takes the
 next run that is neither locked nor finished. It ends when no such run is left, so no node waits for the last
