@@ -187,7 +187,8 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
                 (our_variants[0], source), ()
             )
         )
-        no_match = f"no published {metric(source).title} has the settings of {records.variants[our_variants[0]].label}"
+        our_label = records.variants[our_variants[0]].label
+        no_match = f"no published {metric(source).title} has the settings of {our_label}"
         doubts = [reason for value in values for reason in value.reasons] if values else [no_match]
     # a published delta is comparable only if both published scores are
     doubtful_matches = [
