@@ -69,7 +69,8 @@ def check_address(address: str | None) -> None:
 def no_cluster(address: str | None, reason: str) -> str:
     return (
         f"No Ray cluster answers at {address or 'this machine'} ({reason}). Start one with `ray start"
-        " --head`, set the token (`ray get-auth-token`) if required, or remove --address to run on this machine."
+        " --head`, set the token (`ray get-auth-token`) if required, or remove --address to run on this"
+        " machine."
     )
 
 
