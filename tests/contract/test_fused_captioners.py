@@ -47,7 +47,7 @@ def test_every_promise_is_kept(codes, loop, mode, check):
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_the_leak_is_caught_by_the_same_test(codes, loop):
-    with pytest.raises(Broken, match="a logit before token 1 depends on it: it leaks"):
+    with pytest.raises(Broken, match="a logit before token 1 depends on it, so the attention is not causal"):
         promises.no_later_token_is_seen(fused(loop, "leaky"))
     promises.padding_changes_nothing(fused(loop, "leaky"))
     promises.cached_decoding_is_exact(fused(loop, "leaky"))
@@ -83,15 +83,15 @@ ENCODER_FIELD = "model.fuselip.aligner.encoder"
     [
         (
             {f"{ENCODER_FIELD}.bos": 2, f"{ENCODER_FIELD}.eos": 1},
-            "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 0, 2, 1",
+            "pad, bos and eos must be 0, 1 and 2, as in data.tokenizer, but got 0, 2, 1",
         ),
         (
             {f"{ENCODER_FIELD}.pad": 3},
-            "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 3, 1, 2",
+            "pad, bos and eos must be 0, 1 and 2, as in data.tokenizer, but got 3, 1, 2",
         ),
         (
             {f"{ENCODER_FIELD}.eos": 63},
-            "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 0, 1, 63",
+            "pad, bos and eos must be 0, 1 and 2, as in data.tokenizer, but got 0, 1, 63",
         ),
         (
             {"data.length": 4096, f"{ENCODER_FIELD}.context": 4200},
