@@ -33,14 +33,14 @@ def test_epoch_is_printed_after_half_a_minute_of_silence_and_not_before(clock):
     with quiet_view:
         quiet_view.planned(RUNS[:2], RUNS[:2])
         quiet_view.on_start(FIRST)
-        quiet_view.epoch(FIRST, line(0, 2.5))
+        quiet_view.on_epoch(FIRST, line(0, 2.5))
         clock[0] += QUIET_S
-        quiet_view.epoch(FIRST, line(1, 1.25))
+        quiet_view.on_epoch(FIRST, line(1, 1.25))
         clock[0] += QUIET_S - 1
-        quiet_view.epoch(FIRST, line(2, 1.0))
+        quiet_view.on_epoch(FIRST, line(2, 1.0))
         clock[0] += 1
         quiet_view.on_start(SECOND)
-        quiet_view.epoch(SECOND, line(0, 3.0))
+        quiet_view.on_epoch(SECOND, line(0, 3.0))
 
     first, *progress_lines = quiet_view.console.file.getvalue().splitlines()
     assert first.endswith("2 to run")
