@@ -215,6 +215,11 @@ def test_a_metric_is_described_by_words(judge, capsys):
     )
 
 
+def test_a_misspelt_direction_of_a_metric_is_refused_and_is_no_unit(judge):
+    with pytest.raises(ConfigError, match="'lowr' would be a unit. Did you mean 'lower'"):
+        judge(ROWS, metrics="accuracy:%:1000,val/loss:lowr")
+
+
 def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):
     judge(ROWS)
     code = (
