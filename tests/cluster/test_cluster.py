@@ -67,7 +67,7 @@ def test_runs_use_all_nodes_if_all_see_the_results(head, shell, tmp_path):
 
     assert line.startswith("StorageError: node ")
     assert f"cannot write to the results folder {hidden.results} (No such file or directory)" in line
-    assert line.endswith("Give a folder that every node shares with --results.")
+    assert line.endswith("Set --results to a folder that all nodes share.")
     assert not list(hidden.results.glob(".probe*"))
     assert hidden.records() == {}
     assert shell.attempts() == [1] * 3
