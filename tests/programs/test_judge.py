@@ -216,7 +216,7 @@ def test_a_metric_is_described_by_words(judge, capsys):
 
 
 def test_a_misspelt_direction_of_a_metric_is_refused_and_is_no_unit(judge):
-    with pytest.raises(ConfigError, match="'lowr' would be a unit. Did you mean 'lower'"):
+    with pytest.raises(ConfigError, match=r"'lowr' would be a unit. Did you mean 'lower'"):
         judge(ROWS, metrics="accuracy:%:1000,val/loss:lowr")
 
 
