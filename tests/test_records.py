@@ -283,7 +283,7 @@ def test_a_folder_of_another_user_is_one_line(tmp_path, place):
     try:
         with pytest.raises(
             StorageError,
-            match=r"cannot read .*recstudy.json: Permission denied. Its folder is another user's",
+            match=r"cannot read .*recstudy.json: Permission denied. Its folder belongs to another user",
         ):
             Results(folder)
     finally:

@@ -99,7 +99,7 @@ def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
     assert not any(cell.best for cell in (sat, r2gen, ours))
     assert sat.prediction.value == sat.value
     assert sat.prediction.error == pytest.approx(2 * sat.estimate.error)  # sqrt(1 + 1/3) for sqrt(1/3)
-    assert [list(ids) for ids in (sat.run_ids, sat.base.run_ids)] == [
+    assert [list(ids) for ids in (sat.run_ids, sat.ours.run_ids)] == [
         [run_id(variant_index, seed) for seed in range(3)] for variant_index in (0, 2)
     ]
     # NLL 1.16 beside 1.252: ours is worse
