@@ -96,7 +96,7 @@ class Reproduce:
             )
             complete(plan, runs, results, options)
             if why := reasons(runs, results):
-                say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
+                say(f"Some runs have no result: {choices(sorted(why))}. Run the same command again to resume")
                 return exit_code(why)
             labels = [variant.label for variant in theirs.records.variants]
             planned = tuple(PlannedRun(labels.index(run.label), run.seed, run.id) for run in runs)

@@ -275,7 +275,7 @@ def tell_uncaught() -> None:
 
     def report_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         line = str(error) if isinstance(error, RecstudyError) else missing_package(error)
-        if not line or hasattr(sys, "ps1"):  # at a prompt one goes on
+        if not line or hasattr(sys, "ps1"):  # an interactive prompt continues
             return old_hook(kind, error, trace)
         place = "" if LINE.match(line) else user_line(trace)  # the message may name the line already
         print(f"{kind.__name__}: {place}{printable(line)}", file=sys.stderr)

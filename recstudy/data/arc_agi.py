@@ -309,7 +309,7 @@ def augmented_rows(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[L
         The pair's row (N,) and the puzzle's id (N,) of each augmented pair. All pairs without augmentation
         come first, then all pairs under the first augmentation of their task, and so on.
     """
-    # A puzzle is a task under one augmentation. The id 0 stands for "no puzzle".
+    # A puzzle is a task under one augmentation. The id 0 means "no puzzle".
     first = np.cumsum([1, *counts])
     rows = np.flatnonzero(chosen)
     times = np.array(counts)[pairs.tasks[rows]]

@@ -195,7 +195,7 @@ def _array(
     axes: str,
     task: str = "",
 ) -> None:
-    """Check type and shape of an array. None in `shape` stands for any length."""
+    """Check type and shape of an array. None in `shape` allows any length."""
     expected_shape = (
         f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
     )

@@ -87,7 +87,7 @@ class Execution:
 class Program:
     """A program that runs execute.
 
-    The base class stands for a program that is not imported in this process: its records can be read, but it
+    The base class represents a program that is not imported in this process: its records can be read, but it
     cannot run.
 
     Attributes:

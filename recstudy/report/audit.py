@@ -34,7 +34,7 @@ from recstudy.report.targets import PAPER
 from recstudy.terminal import flops
 
 TITLE = "What a careful reviewer would ask"
-UNEQUAL = 1.5  # ratio of training FLOPs from which on a reader is told
+UNEQUAL = 1.5  # ratio of training FLOPs above which the audit lists the variants
 COSTS = ("train_pflop", "train_gflops", "gflops")
 SHORT = 12  # characters of a checksum that are printed
 MACHINES = "kinds of machine"

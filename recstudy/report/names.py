@@ -237,7 +237,7 @@ def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
 def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
     """Return a variant's level of an axis, or its value of a config field; None if it has neither.
 
-    The name `variant` stands for the label, `model` and `data` for their titles.
+    `variant` means the label; `model` and `data` mean their titles.
     """
     if name in variant.levels:
         level = variant.levels[name]
@@ -255,7 +255,7 @@ def is_selected(selector: Mapping[str, Any], level: Callable[[str], Any]) -> boo
     """Return whether a selector names a variant.
 
     Args:
-        selector: Axis or setting -> its level. A list stands for any of its values.
+        selector: Axis or setting -> its level. A list matches any of its values.
         level: Returns the variant's level of an axis or setting.
     """
     for name, value in selector.items():

@@ -108,7 +108,7 @@ class Optimizer:
             self.end_trial(trial.run_id, trial.state, trial.values)
 
     def ask(self, fixed: Params | None = None) -> tuple[Trial, Params]:
-        """Return new settings from the sampler, or `fixed` settings. The outcome must be told later."""
+        """Return new settings from the sampler, or `fixed` settings. Report its outcome later."""
         if fixed is not None:
             self.study.enqueue_trial(dict(fixed))
         trial, families = self.study.ask(), tuple(self.plan.space.bases)

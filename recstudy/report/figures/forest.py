@@ -64,7 +64,7 @@ class Forest(FigurePart):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         from plotly.subplots import make_subplots
 
-        # a label stands above its interval and not left of it, where a phone has no room
+        # labels are above the intervals, because a phone has no room to the left of them
         labels = data["label"].map(lambda label: clipped(label, WIDTH, self.lines))
         groups = [rows for _, rows in data.assign(text=labels).groupby("group", sort=False)]
         height = (ROW + LINE * (1 + labels.str.count("<br>").max())) * len(data) + AXIS * len(groups)

@@ -68,7 +68,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     titles |= {"score": next(iter(metrics.values()), "")}
     filled_columns = {head for line in lines for head, entry in line.items() if not entry.is_empty}
     columns = [head for head in HEADS if head == "label" or head in filled_columns]
-    # a single metric stands in the caption or in the head of the scores
+    # a single metric is named in the caption or in the head of the scores
     columns = [head for head in columns if head != "metric" or len(metrics) > 1]
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(range(len(records.variants)))

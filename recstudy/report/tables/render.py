@@ -204,7 +204,7 @@ def seeds_text(runs: Sequence[Row]) -> str:
 def settings_title(fields: tuple[str, ...]) -> str:
     """Return the head of a column of settings: `high/middle/low cycles`, or `weights/tuned`.
 
-    If the names of several fields end in the same word, it stands once at the end.
+    If the names of several fields end in the same word, it is written once, at the end.
     """
     titles = [axis_title(path).split() for path in fields]
     share_last_word = len({title[-1] for title in titles}) == 1 and len(fields) > 1
