@@ -290,6 +290,7 @@ class PlanRecord:
     # digest of a question -> its words and the number of questions
     dropped: dict[str, tuple[str, Integer]] = Field(default_factory=dict)
     paired: bool = False  # whether differences are taken per seed
+    blocks: tuple[str, ...] = ()  # settings such as a data set, within whose levels variants are compared
 
     @property
     def folder(self) -> str:

@@ -335,6 +335,9 @@ def make_plan(
                 for base in with_field or bases.values():
                     base.with_each({axis: value} for value in values)
             plan = _with_search(plan, study, **options)
+        if isinstance(study, Study):
+            for name in study.blocks:
+                _check_name(f"a block of {study.name}", name, plan.names)
         check_report(plan.report, plan.names, bool(plan.base.metrics))
         if claims := [claim for part in plan.claims for claim in part.claims]:
             records = list(map(variant_record, plan.variants, plan.configs))

@@ -94,6 +94,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             max_seeds=plan.max_seeds,
             success_threshold=dict(study.success_threshold),
             paired=getattr(study, "paired", False),
+            blocks=tuple(getattr(study, "blocks", ())),
             runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
             report=tuple(dump_report(plan.report)),
             search=search_record(plan) if plan.is_search else None,

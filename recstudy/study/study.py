@@ -199,6 +199,9 @@ class Study(StudyBase):
             task and others do not (`2 of 3 learned`). By default a wide gap between the seeds decides.
         paired: Whether variants with the same seed share data order and initialization, so that differences
             are taken per seed.
+        blocks: The settings that are blocks, such as a data set, a task or an environment. Variants are
+            compared within each block, and the differences are averaged over the blocks. The data sets of
+            the recursive models are blocks without this.
         report: The tables and figures in their order. By default a table of results and the learning curves.
         claims: The statements that the study tests. They come before the report.
         question: The question of the study and the cost of an answer. By default the docstring of the study
@@ -219,6 +222,7 @@ class Study(StudyBase):
     max_seeds: ByPreset[int] = 0
     success_threshold: Mapping[str, float] = field(default_factory=dict)
     paired: bool = False
+    blocks: Sequence[str] = ()
     report: ByPreset[Sequence[Part]] = ()
     claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
@@ -254,6 +258,7 @@ class Study(StudyBase):
                         f"`success_threshold` of {self.name}: {name} must be a number between {low:g} and"
                         f" {high:g}, but got {value!r}"
                     )
+        check_list(f"the blocks of {self.name}", self.blocks, str, "setting names")
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, required=False)
         self.check_lists("deviations", Deviation)
