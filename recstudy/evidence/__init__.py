@@ -27,6 +27,7 @@ from recstudy.evidence.questions import (
     contrast,
     estimable,
     holm,
+    interaction_p,
     judge,
     ratio,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "estimable",
     "holm",
     "independent_share",
+    "interaction_p",
     "judge",
     "mcnemar",
     "mean_of",

@@ -34,6 +34,8 @@ class Why(StrEnum):
 
     CEILING = "ceiling"  # every seed is at the upper bound, so the seeds show no variance
     FLOOR = "floor"  # every seed is at the lower bound
+    EQUAL = "equal seeds"  # every seed has the same value, which is no share of a few items
+    ONE_AT_BOUND = "one side at its bound"  # one side of a contrast is at a bound, or its seeds are equal
     SPLIT = "split"  # some seeds learned and others did not
     MAY_SPLIT = "may split"  # seeds of another variant split, and a few seeds may all be of one kind
     # The denominator of the ratio does not differ significantly from 0: no bounded interval (Fieller 1954).
@@ -42,12 +44,15 @@ class Why(StrEnum):
     NO_RUN = "no run"
 
 
+AT_BOUND = (Why.CEILING, Why.FLOOR, Why.EQUAL, Why.ONE_AT_BOUND)  # seeds that show no variance
+
+
 @dataclass(frozen=True, slots=True)
 class SplitSeeds:
     """Seeds of two kinds, such as successful and failed training.
 
     Args:
-        learned: The number of seeds above the gap or the threshold.
+        learned: The number of seeds on the better side of the gap or the threshold.
         total: The number of all seeds.
         low: Lower end of the exact (Clopper-Pearson) interval of the share of seeds that learn, from 0 to 1.
         high: Its upper end.
@@ -108,12 +113,18 @@ class Scale:
         high: The metric's upper bound.
         kind: `linear`, `share` (a share of correct answers) or `log`.
         items: For a share, the number of distinct test items.
+        sign: +1 if higher is better, -1 if lower.
     """
 
     low: float = -inf
     high: float = inf
     kind: Literal["linear", "share", "log"] = "linear"
     items: int = 0
+    sign: int = 1
+
+    def is_better(self, value: float, threshold: float) -> bool:
+        """Return whether a value is better than a threshold."""
+        return self.sign * value > self.sign * threshold
 
     def share(self, value: float) -> float:
         """Map a value between the bounds to a number from 0 to 1."""

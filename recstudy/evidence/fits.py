@@ -10,7 +10,8 @@ rest on two degrees of freedom:
     s~^2  = (d0 s0^2 + d s^2) / (d0 + d), with d0 + d degrees of freedom                         (4)
 
 In (2), d0 is infinite if the logs vary no more than by chance. In (4), d0 is at most 2, and at most the
-degrees of freedom of the other variants.
+degrees of freedom of the other variants. A variant whose own s^2 is larger than (4) uses s^2 with its own d,
+because (4) would make the interval of the widest variant too short.
 
 Two runs on the same test items differ at least by the noise of independent answers. The saved answers of the
 runs give this noise: the mean over items of s_i^2 / N, where s_i^2 is the variance of an item's result
@@ -19,8 +20,8 @@ Without saved answers there is no floor.
 
 A variant whose seeds all are within two items of a bound does not inform the variance of the others. Its
 weight in (1) to (3) grows from 0 there to 1 at 22 items, so that no single item moves another variant's
-interval by much. If all seeds of a variant are at a bound, or split into two kinds, the variant has no
-interval. `tests/benchmarks/evidence.py` prints the coverage of these intervals.
+interval by much. If all seeds of a variant are equal or at a bound, or split into two kinds, the variant has
+no interval. `tests/benchmarks/evidence.py` prints the coverage of these intervals.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from functools import cached_property
 from math import exp, inf, log, sqrt
 from typing import Generic, NamedTuple, TypeVar
 
-from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why
+from recstudy.evidence.estimates import AT_BOUND, LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why
 from recstudy.lazy import np, special
 
 Key = TypeVar("Key")
@@ -42,9 +43,15 @@ MAX_BORROWED_DF, INFINITE_DF = 2.0, 1e6
 NEAR_BOUND, FULL_WEIGHT = 2.0, 22.0
 # Smallest s^2 in (1) as a share of the floor, because seeds can agree by chance.
 LEAST_FLOOR_SHARE = 0.1
-# Seeds split at a gap above a fifth of the metric's range and above three times the range on either side.
-# False alarms at three normal seeds: 0.01 % at a standard deviation of 4 points, 0.6 % at 6.
-GAP, RATIO = 0.2, 3.0
+# Seeds of a bounded metric split at a gap above a fifth of the metric's range and above three times the range
+# on either side. Three seeds also need a gap of 19 standard deviations within the sides. False alarms then:
+# 0.3 % at a standard deviation of 6 points, 1.2 % at 8.
+GAP, RATIO, THREE_SEEDS_GAP = 0.2, 3.0, 19.0
+# Seeds of an unbounded metric split at a gap of 24 standard deviations within the sides. Three seeds cannot
+# show a split: any such rule has false alarms of 5 to 90 %. From five on: 0 % (normal), 0.7 % (t5).
+UNBOUNDED_GAP, MIN_SEEDS_UNBOUNDED = 24.0, 5
+# Larger variances, such as those of losses of 1e200, are unknown, because their squares are not finite.
+MAX_VARIANCE = 1e150
 # Standard deviations of the other variants: above it, intervals of differences have lower coverage.
 WIDE = 4.0
 
@@ -75,7 +82,7 @@ class Fit(Generic[Key]):
     Args:
         scores: Variant -> one value per seed. All values share one data set and protocol.
         scale: The metric's scale.
-        success_threshold: The value above which a seed has learned. None if the study states no threshold.
+        success_threshold: The value that a successful seed is better than. None if the study states none.
         floor: The smallest variance of one run on the scale, from the saved answers. 0 without saved answers.
     """
 
@@ -93,8 +100,10 @@ class Fit(Generic[Key]):
                 continue
             deviations = np.array([self.scale.transform(value) for value in values])
             deviations -= deviations[0]  # equal values must give a variance of exactly 0
-            squares = float(((deviations - deviations.mean()) ** 2).sum())
-            variances[key] = Variance(squares / (len(values) - 1), len(values) - 1.0)
+            with np.errstate(over="ignore"):
+                squares = float(((deviations - deviations.mean()) ** 2).sum())
+            if squares < MAX_VARIANCE:
+                variances[key] = Variance(squares / (len(values) - 1), len(values) - 1.0)
         return variances
 
     @cached_property
@@ -161,15 +170,21 @@ class Fit(Generic[Key]):
             else:
                 # Without saved answers the floor is 0. The bound 1/(4N), which holds for new random items in
                 # each run, would make intervals twice too wide.
-                value = (d0 * self.prior.value + own_variance.df * own_variance.value) / (
-                    d0 + own_variance.df
-                )
-                variances[key] = Variance(max(value, self.floor), d0 + own_variance.df)
+                total = d0 + own_variance.df
+                value = (d0 * self.prior.value + own_variance.df * own_variance.value) / total  # (4)
+                if own_variance.value > value:
+                    value, total = own_variance
+                variances[key] = Variance(max(value, self.floor), total)
         return variances
 
     def variance(self, key: Key) -> Variance | None:
         """Return s~^2 (4), or None if the variance is unknown or the seeds split."""
         return self._variances.get(key)
+
+    @cached_property
+    def widest_range(self) -> float:
+        """The largest difference between two seeds of one variant."""
+        return max((max(values) - min(values) for values in self.scores.values() if values), default=0.0)
 
     def has_wide_spread(self, key: Key) -> bool:
         """Return whether a variant's standard deviation is more than `WIDE` times the others' median.
@@ -214,8 +229,9 @@ class Fit(Generic[Key]):
             # An equivalence test is at the edge of its region. There the mean is half a margin further from
             # its bound, and the same variance of angles is a larger variance of shares.
             tested_mean += margin / 2 if self.scale.share(mean) < 0.5 else -margin / 2
-        variance = self.scale.slope(tested_mean) ** 2 * spread.value / len(values) if spread else None
-        df = spread.df if spread else 0.0
+        slope, variance, df = self.scale.slope(tested_mean), None, 0.0
+        if spread and slope * slope * spread.value < MAX_VARIANCE:
+            variance, df = slope * slope * spread.value / len(values), spread.df
         return Weighted(mean, variance, df, len(values), self.scale.low, self.scale.high, self.why(key))
 
     def why(self, key: Key) -> Why | None:
@@ -225,10 +241,12 @@ class Fit(Generic[Key]):
             return Why.NO_RUN
         if key in self.splits:
             return Why.SPLIT
-        if self.scale.kind == "share" and all(self.scale.items_from_bound(value) == 0 for value in values):
-            shares = {self.scale.share(value) for value in values}
-            if len(shares) == 1:
-                return Why.CEILING if shares == {1.0} else Why.FLOOR
+        if len(set(values)) == 1 and self.scale.items_from_bound(values[0]) == 0:
+            return Why.CEILING if self.scale.share(values[0]) == 1.0 else Why.FLOOR
+        # Equal shares of a few items can be a coincidence, and other equal values are none.
+        is_known_share = self.scale.kind == "share" and self.variance(key) is not None
+        if len(values) > 1 and len(set(values)) == 1 and not is_known_share:
+            return Why.EQUAL
         if not self.variance(key):
             return Why.NO_SPREAD
         return Why.MAY_SPLIT if self.splits else None
@@ -238,7 +256,7 @@ class Fit(Generic[Key]):
         if not values:
             return Estimate(None, level=level, why=why)
         mean, n, scale, spread = mean_of(values), len(values), self.scale, self.variance(key)
-        if why in (Why.CEILING, Why.FLOOR):
+        if why in AT_BOUND:
             return Estimate(mean, level=level, n=n, why=why, split=self._successes(values))
         if spread is None:
             return Estimate(mean, level=level, n=n, why=why, split=self.splits.get(key))
@@ -253,7 +271,7 @@ class Fit(Generic[Key]):
         """Count the successful seeds of a variant at a bound: all or none. None without a threshold."""
         if self.success_threshold is None:
             return None
-        count = len(values) * (values[0] > self.success_threshold)
+        count = len(values) * self.scale.is_better(values[0], self.success_threshold)
         return SplitSeeds(count, len(values), *share_interval(count, len(values)), success_mean=values[0])
 
 
@@ -263,28 +281,35 @@ def split(values: Sequence[float], scale: Scale, success_threshold: float | None
     Args:
         values: One value per seed.
         scale: The metric's scale.
-        success_threshold: The value above which a seed has learned. None to look for a gap, which needs three
-            seeds and a bounded metric.
+        success_threshold: The value that a successful seed is better than. None to look for a gap, which
+            needs three seeds of a bounded metric or five of an unbounded one.
 
     Returns:
         Both kinds of seeds, or None if all seeds are of one kind.
     """
-    ordered = sorted(values)
-    if success_threshold is None:
-        if len(ordered) < 3 or not (scale.high - scale.low) < inf:
+    ordered, threshold = sorted(values), success_threshold
+    if threshold is None:
+        is_bounded = scale.high - scale.low < inf
+        if len(ordered) < (3 if is_bounded else MIN_SEEDS_UNBOUNDED):
             return None
-        gaps = np.diff(ordered)
-        gap_index = int(gaps.argmax())
-        widest_range = max(ordered[gap_index] - ordered[0], ordered[-1] - ordered[gap_index + 1])
-        if gaps[gap_index] <= GAP * (scale.high - scale.low) or gaps[gap_index] <= RATIO * widest_range:
+        # An unbounded metric is judged on its scale, such as the logarithms of a loss.
+        points = np.array(ordered if is_bounded else list(map(scale.transform, ordered)))
+        index = int(np.diff(points).argmax()) + 1
+        sides = points[:index], points[index:]
+        gap = points[index] - points[index - 1]
+        deviation = sqrt(sum(float(((side - side.mean()) ** 2).sum()) for side in sides) / (len(points) - 2))
+        least_gap = UNBOUNDED_GAP * deviation
+        if is_bounded:
+            least_gap = max(GAP * (scale.high - scale.low), RATIO * max(map(np.ptp, sides)))
+            least_gap = max(least_gap, (len(points) == 3) * THREE_SEEDS_GAP * deviation)
+        if gap <= least_gap:
             return None
-        upper_values = ordered[gap_index + 1 :]
-    else:
-        upper_values = [value for value in ordered if value > success_threshold]
-        if len(upper_values) in (0, len(ordered)):
-            return None
-    low, high = share_interval(len(upper_values), len(ordered))
-    return SplitSeeds(len(upper_values), len(ordered), low, high, mean_of(upper_values))
+        threshold = (ordered[index - 1] + ordered[index]) / 2
+    successes = [value for value in ordered if scale.is_better(value, threshold)]
+    if len(successes) in (0, len(ordered)):
+        return None
+    low, high = share_interval(len(successes), len(ordered))
+    return SplitSeeds(len(successes), len(ordered), low, high, mean_of(successes))
 
 
 def share_interval(count: int, total: int, level: float = LEVEL) -> tuple[float, float]:

@@ -17,14 +17,14 @@ the j-th smallest p at a / (m - j + 1), where `a` is the level of the question's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
 from math import inf, prod, sqrt
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from recstudy.evidence.estimates import LEVEL, Estimate, Why
+from recstudy.evidence.estimates import AT_BOUND, LEVEL, Estimate, Why
 from recstudy.evidence.fits import Weighted
 from recstudy.evidence.seeds import ALPHA, Looks, PowerAnalysis
 from recstudy.lazy import np, special
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key")
 MIN_SEEDS = 3  # of a prediction interval: with two seeds it covers most of the range of any metric
-MIN_SEEDS_IF_SPLIT = 5  # of a test, if the seeds of another variant split: fewer may all be of one kind
+# Fewest seeds of a test if the seeds of a variant split or show no variance: fewer may all be of one kind.
+MIN_SEEDS_IF_SPLIT = 5
+UNSEEN = 0.05  # chance that none of n seeds fails, at the largest share of failing seeds that goes unseen
 
 
 class Kind(StrEnum):
@@ -89,6 +91,10 @@ class Reason(StrEnum):
     SPLIT = "some seeds learned and others did not"
     MAY_SPLIT = "seeds of this study split, and fewer than five may all be of one kind"
     CEILING = "ceiling"
+    ONE_AT_BOUND = "all seeds of one side have the same value, so their spread is unknown"
+    EQUAL_SEEDS = "all seeds of each variant gave the same value: does the seed reach the program?"
+    IN_RANGE = "the published value is close to the range of our seeds"
+    BEFORE_MAXIMUM = "a published value differs only at the maximum number of seeds"
     NO_MARGIN = "no margin is stated"
     WIDE = "one side's spread is several times that of the others"
     POST_HOC = "post hoc"
@@ -178,6 +184,12 @@ class Answer(Generic[Key]):
         return None if self.estimate.error is None else at_level(self.estimate, 1 - self.alpha).interval
 
     @property
+    def unseen_failures(self) -> float | None:
+        """The largest share of seeds that may fail unseen if no seed of one side shows a variance."""
+        is_at_bound = self.estimate.why in AT_BOUND and self.p is not None
+        return 1 - UNSEEN ** (1 / self.estimate.n) if is_at_bound else None
+
+    @property
     def shown_difference(self) -> float | None:
         """For a published value, the smallest distance from our mean that has the verdict `differs`."""
         prediction = self.prediction
@@ -208,13 +220,33 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVE
     ]
     total = sum(variance for variance, _ in parts)
     if len(parts) < len(known_terms) or not total:
-        return Estimate(value, level=level, n=n, why=Why.NO_SPREAD)
+        return Estimate(value, level=level, n=n, why=Why.EQUAL if whys == {Why.EQUAL} else Why.NO_SPREAD)
     df = total**2 / sum(variance**2 / df for variance, df in parts)  # Satterthwaite (1946)
     term_bounds = [sorted((weight * term.low, weight * term.high)) for weight, term in known_terms]
     reach = sum(low for low, _ in term_bounds), sum(high for _, high in term_bounds)
-    why = whys.pop() if whys in ({Why.CEILING}, {Why.FLOOR}) else doubt
-    estimate = Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=why)
+    if len(whys) == 1:
+        doubt = whys.pop()
+    elif not whys.isdisjoint(AT_BOUND):
+        doubt = Why.ONE_AT_BOUND
+    estimate = Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=doubt)
     return at_level(estimate, level)
+
+
+def interaction_p(estimates: Sequence[Estimate]) -> float | None:
+    """Return the p value of Welch's test (1951) that all estimates have the same true value.
+
+    Args:
+        estimates: The same contrast in several blocks. None is returned if the variance of one is unknown.
+    """
+    known = [(estimate.value, estimate.error, estimate.df) for estimate in estimates]
+    if len(known) < 2 or not all(value is not None and error and df for value, error, df in known):
+        return None
+    values, errors, dfs = np.array(known, dtype=float).T
+    k, weights = len(values), 1 / errors**2
+    shares = weights / weights.sum()
+    between = float(weights @ (values - shares @ values) ** 2) / (k - 1)
+    correction = float(((1 - shares) ** 2 / dfs).sum()) / (k**2 - 1)
+    return float(special.fdtrc(k - 1, 1 / (3 * correction), between / (1 + 2 * (k - 2) * correction)))
 
 
 def at_level(estimate: Estimate, level: float) -> Estimate:
@@ -274,20 +306,23 @@ def answer(
     """
     has_few_seeds = estimate.n < MIN_SEEDS_IF_SPLIT
     both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
+    is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
     conditions = {
         Reason.RUNS_LEFT: runs_left,
         Reason.RUNS_LOST: lost_runs,
         Reason.SPLIT: estimate.why is Why.SPLIT,
         Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and has_few_seeds,
         Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD,
+        Reason.EQUAL_SEEDS: estimate.why is Why.EQUAL and estimate.error is None,
         Reason.CEILING: both_at_bound,
+        Reason.ONE_AT_BOUND: is_at_bound and has_few_seeds,
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
     untested = Answer(question, estimate, reasons=reasons, runs=tuple(runs))
-    if estimate.value is None:
+    if estimate.value is None and not (lost_runs and not runs_left):
         return replace(untested, verdict=Verdict.NOT_RUN)
     tested = edge or estimate
-    if reasons or tested.error is None or tested.df is None:
+    if estimate.value is None or reasons or tested.error is None or tested.df is None:
         return untested
     room = abs(question.room(estimate.value))
     return replace(untested, p=_two_sided_p(room, tested.error, tested.df))
@@ -302,12 +337,15 @@ def answer_published(
     lost_runs: int = 0,
     runs: Sequence[str] = (),
     edge: Estimate | None = None,
+    seed_range: tuple[float, float] | None = None,
 ) -> Answer[str]:
     """Test a published value against a variant's seeds. `judge` adds the verdict.
 
     The verdict is `agrees` if our mean is significantly within the margin (an equivalence test). It is
     `differs` if our mean is outside of the margin and the value is outside of the prediction interval of one
-    more run. Otherwise it is `undecided`.
+    more run. Heavy-tailed seeds would differ from exact replications in 15 % of studies, so the value must
+    also lie outside of the range of our seeds, extended on both sides by half of the widest range among the
+    variants, and all seeds of the maximum must have run. Otherwise the verdict is `undecided`.
 
     Args:
         value: The published value, in the metric's own unit.
@@ -318,6 +356,7 @@ def answer_published(
         lost_runs: The number of runs that failed or diverged.
         runs: Ids of the runs behind the estimate.
         edge: Our mean with its standard error at the edge of the margin, if it differs from `estimate`.
+        seed_range: The extended range of our seeds. None if only the prediction interval counts.
     """
     question = Question({"ours": 1.0}, center=value, half_width=margin or 0.0, kind=Kind.PUBLISHED)
     tested = replace(answer(question, estimate, runs_left, lost_runs, runs, edge), prediction=prediction)
@@ -329,15 +368,21 @@ def answer_published(
         return replace(tested, p=None)
     # The published value is one run: it differs from a mean of n runs by a standard error of s sqrt(1 + 1/n).
     p = _two_sided_p(abs(estimate.value - value), prediction.error, prediction.df)
-    reasons = (*tested.reasons, Reason.NO_MARGIN) if margin is None else tested.reasons
-    return replace(tested, p=p, reasons=reasons)
+    is_in_range = seed_range is not None and seed_range[0] <= value <= seed_range[1]
+    reasons = [Reason.NO_MARGIN] * (margin is None) + [Reason.IN_RANGE] * is_in_range
+    return replace(tested, p=1.0 if is_in_range else p, reasons=(*tested.reasons, *reasons))
 
 
 def _two_sided_p(distance: float, error: float, df: float) -> float:
     return 2 * float(special.stdtr(df, -distance / error)) if error else 0.0
 
 
-def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: int = 0) -> list[Answer[Key]]:
+def judge(
+    answers: Sequence[Answer[Key]],
+    looks: Sequence[Looks] = (),
+    dropped: int = 0,
+    contrasts: Sequence[Hashable] = (),
+) -> list[Answer[Key]]:
     """Add the verdicts to a study's answers, by Holm's method over all of them.
 
     Args:
@@ -345,6 +390,8 @@ def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: 
         looks: The looks of each question; by default one look.
         dropped: The number of questions that the study has dropped since its first run finished. They still
             count as tests.
+        contrasts: A key for each question. Questions with the same key are one test. By default each question
+            is a test.
     """
     looks = looks or [Looks()] * len(answers)
     levels = [
@@ -356,23 +403,31 @@ def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: 
         min(1.0, answer.p * ALPHA / level) if answer.p is not None and level else 1.0
         for answer, level in zip(answers, levels, strict=True)
     ]
-    tests = [index for index, answer in enumerate(answers) if answer.verdict not in NO_TESTS]
-    adjusted = dict(zip(tests, holm([*(p_values[index] for index in tests), *[1.0] * dropped]), strict=False))
+    keys = contrasts or range(len(answers))
+    tested_answers = {
+        index: keys[index] for index, answer in enumerate(answers) if answer.verdict not in NO_TESTS
+    }
+    tests = {key: p_values[index] for index, key in tested_answers.items()}
+    adjusted = dict(zip(tests, holm([*tests.values(), *[1.0] * dropped]), strict=False))
     count = len(tests) + dropped
     decided = sum(p < ALPHA for p in adjusted.values())
-    ranks = {index: rank for rank, index in enumerate(sorted(tests, key=p_values.__getitem__))}
+    ranks = {key: rank for rank, key in enumerate(sorted(tests, key=tests.__getitem__))}
     judged = list(answers)
-    for index in tests:
+    for index, key in tested_answers.items():
         # Holm's share of the level: 1 / (m - j + 1) for the j-th smallest p, and for open questions the share
         # of the smallest open p.
-        share = 1 / (count - min(ranks[index], decided))
+        share = 1 / (count - min(ranks[key], decided))
         tested = replace(
             answers[index],
             alpha=levels[index] * share,
             maximum=looks[index].maximum or answers[index].estimate.n,
         )
-        tested = tested if tested.p is None else replace(tested, adjusted=adjusted[index])
-        tested = replace(tested, verdict=_verdict(tested))
+        tested = tested if tested.p is None else replace(tested, adjusted=adjusted[key])
+        verdict = _verdict(tested)
+        if verdict is Verdict.DIFFERS and tested.estimate.n < tested.maximum:
+            tested = replace(tested, reasons=(*tested.reasons, Reason.BEFORE_MAXIMUM))
+            verdict = Verdict.UNDECIDED
+        tested = replace(tested, verdict=verdict)
         if tested.p is not None and not tested.verdict.is_decided:
             tested = _with_power(tested, looks[index], share)
         judged[index] = tested

@@ -8,6 +8,8 @@ This claim says that accuracy at 16 supervision steps is at least half a point b
 - `lower` and `higher` select variants like the `where` of a table. A list means any of its levels.
 - A selector that matches several variants means their mean. With `each`, the claim must hold for each variant
   by itself ("the largest decline").
+- Variants are compared within blocks, such as data sets. A claim over several blocks is about the average
+  over these blocks; with `over="blocks"`, it is about other blocks of this kind.
 - `eval.depth` in a selector means the metric after so many supervision steps at test, from the same weights.
 - `metric` in a selector replaces the claim's metric.
 - `tuned` names a setting. The selector then means the level that is best on the selection split.
@@ -24,7 +26,7 @@ The claims are the first part of a plan's report. report/registration.py records
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -34,6 +36,7 @@ from recstudy.explained import explained
 from recstudy.programs.settings import canonical
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
+from recstudy.report.blocks import Block, block_words
 from recstudy.report.names import at_depth, axis_title, is_selected, level_of, metric, value_text
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
 
@@ -85,6 +88,7 @@ class Claim:
     within: float | None = Field(default=None, gt=0)
     metric: str = ""
     each: bool = False
+    over: Literal["seeds", "blocks"] = "seeds"
 
     def __post_init__(self) -> None:
         metric_names = [selector.get(METRIC) for _, selector in self.selectors]
@@ -222,64 +226,119 @@ class Effects(QuestionPart, OfVariants):
         return self.title or f"{metric(self.metric).title}: main effects and interactions"
 
 
-def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> Weights:
-    """Return the weights of the claim's contrast.
+def weights(
+    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], blocks: Sequence[Block] = ()
+) -> Weights:
+    """Return the weights of the claim's contrast, on average over its blocks.
 
-    All variants that a selector matches have the same weight. Runs that are planned under two labels count
-    once.
-
-    Args:
-        claim: A claim with its metric.
-        variants: The variants of the plan.
-        configs: The config fields of each variant by dotted path.
-
-    Raises:
-        ConfigError: A selector matches no variant or one that leaks, both sides are the same, or the metric
-            needs no test.
+    The arguments and errors are those of `weights_each`. `each` is ignored.
     """
-    return _weights(claim, _select(claim, variants, configs))
+    contrasts = weights_each(replace(claim, each=False), variants, configs, blocks)
+    return average([contrast_weights for _, contrast_weights in contrasts])
+
+
+def average(contrasts: Sequence[Weights]) -> Weights:
+    """Return the mean of several contrasts."""
+    result: Weights = {}
+    for contrast_weights in contrasts:
+        for index, terms in contrast_weights.items():
+            total = result.setdefault(index, {})
+            for name, weight in terms.items():
+                total[name] = total.get(name, 0.0) + weight / len(contrasts)
+    return result
 
 
 def weights_each(
-    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
-) -> list[Weights]:
-    """Return the weights of every contrast in which a claim must hold.
+    claim: Claim,
+    variants: Sequence[VariantRecord],
+    configs: Sequence[Json],
+    blocks: Sequence[Block] = (),
+    tune: Tune | None = None,
+) -> list[tuple[Block, Weights]]:
+    """Return every contrast of a claim with its block: one for each block, or for each pair with `each`.
 
-    This is one contrast, or with `each` one contrast per pair of variants.
+    All variants that a selector matches in a block have the same weight. Runs that are planned under two
+    labels count once.
 
     Args:
         claim: A claim with its metric.
         variants: The variants of the plan.
         configs: The config fields of each variant by dotted path.
+        blocks: The block of each variant. By default all variants are in one block.
         tune: Chooses the variant that a tuned selector means. Without results, all matching variants count.
 
     Raises:
-        ConfigError: As `weights`; or the claim has `each`, and each of its selectors matches one variant.
+        ConfigError: A selector matches no variant or one that leaks, both sides are the same, the sides share
+            no block, or the metric needs no test; or the claim has `each`, and there is one contrast.
     """
-    selected = _select(claim, variants, configs, tune)
-    if not claim.each:
-        return [_weights(claim, selected)]
-    pairs: list[list[Selected]] = [[]]
-    for side in (claim.higher, claim.lower):
-        if isinstance(side, dict):
-            (sign, name, matches), *selected = selected
-            options = [[(sign, name, [index])] for index in matches]
-        else:  # an interaction stays a difference of means
-            options, selected = [selected[:2]], selected[2:]
-        pairs = [[*pair, *option] for pair in pairs for option in options]
-    if len(pairs) < 2:
+    contrasts: list[tuple[Block, Weights]] = []
+    for block, selected in _in_blocks(claim, _select(claim, variants, configs), blocks):
+        if tune:
+            selected = _tuned(claim, selected, tune)
+        pairs = _pairs(claim, selected) if claim.each else [selected]
+        contrasts += [(block, _weights(claim, pair)) for pair in pairs]
+    if claim.each and len(contrasts) < 2:
         raise ConfigError(
             f"{_claim_name(claim)} has each=True, but each side matches one variant: leave out each"
         )
-    return [_weights(claim, pair) for pair in pairs]
+    return contrasts
 
 
 Selected = tuple[float, str, list[int]]  # sign, metric and variants of a selector
 
 
-def _select(
-    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
-) -> list[Selected]:
+def _in_blocks(
+    claim: Claim, selected: list[Selected], blocks: Sequence[Block]
+) -> list[tuple[Block, list[Selected]]]:
+    """Return the selected variants of each block that all selectors match.
+
+    Raises:
+        ConfigError: Two selectors that are compared match no common block.
+    """
+    if not any(blocks):
+        return [((), selected)]
+    matches = [{blocks[index] for index in indices} for _, _, indices in selected]
+    in_blocks = []
+    for block in dict.fromkeys(blocks):
+        if all(block in names for names in matches):
+            parts = []
+            for sign, name, indices in selected:
+                parts.append((sign, name, [index for index in indices if blocks[index] == block]))
+            in_blocks.append((block, parts))
+    if in_blocks:
+        return in_blocks
+    # Two interactions may be of different blocks, because each is a difference within its own.
+    if len(matches) == 4 and matches[0] & matches[1] and matches[2] & matches[3]:
+        return [((), selected)]
+    words = " with ".join(" and ".join(sorted(map(block_words, names))) for names in matches)
+    raise ConfigError(
+        f"{_claim_name(claim)} compares {words}: a comparison never crosses blocks. Name the same block on"
+        " both sides"
+    )
+
+
+def _tuned(claim: Claim, selected: Sequence[Selected], tune: Tune) -> list[Selected]:
+    """Return the selected variants, with the best variant alone where a setting is tuned."""
+    result = []
+    for (sign, name, indices), (_, selector) in zip(selected, claim.selectors, strict=True):
+        result.append((sign, name, [tune(indices)] if TUNED in selector else indices))
+    return result
+
+
+def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
+    """Return each variant of `higher` with each of `lower`."""
+    pairs: list[list[Selected]] = [[]]
+    for side in (claim.higher, claim.lower):
+        if isinstance(side, dict):
+            (sign, name, indices), *selected = selected
+            options = [[(sign, name, [index])] for index in indices]
+        else:  # an interaction stays a difference of means
+            options, selected = [selected[:2]], selected[2:]
+        pairs = [[*pair, *option] for pair in pairs for option in options]
+    return pairs
+
+
+def _select(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[Selected]:
     """Return the variants of each selector of `higher`, then of `lower`."""
     selected: list[Selected] = []
     first: dict[str, int] = {}  # settings -> the first variant that has them
@@ -293,8 +352,6 @@ def _select(
         # Runs that are planned under two labels have equal settings and count once.
         keys = (first.setdefault(canonical(configs[index]), index) for index in matches)
         distinct_variants = list(dict.fromkeys(keys))
-        if tune and TUNED in selector:
-            distinct_variants = [tune(distinct_variants)]
         measured = at_depth(name, selector[DEPTH]) if DEPTH in selector else name
         selected.append((sign, measured, distinct_variants))
     return selected

@@ -16,7 +16,7 @@ from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published,
 from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
-from recstudy.report.fits import weighted_mean
+from recstudy.report.fits import fits_of, weighted_mean
 from recstudy.report.names import improved_metric, metric
 from recstudy.report.parts import BesidePublished, OfVariants
 from recstudy.report.questions import Family, QuestionRow, ask
@@ -111,12 +111,16 @@ def _study_family(records: StudyRecords) -> StudyFamily:
         except Exception:  # the part's own section states the problem
             continue
     published = dict(_published(records))
-    questions: list[QuestionRow | PublishedValue] = [row for part in parts.values() for row in part.rows]
-    questions += published.values()
+    rows = [row for part in parts.values() for row in part.rows]
+    questions: list[QuestionRow | PublishedValue] = [*rows, *published.values()]
     answers: list[Answer[Any]] = [question.answer for question in questions]
+    # A difference that repeats a claim is the same test.
+    contrasts = [*(row.contrast_key for row in rows), *published]
     dropped = sum(count for _, count in records.plan.dropped.values())
-    judged = iter(judge(answers, [records.looks_at(question.variants) for question in questions], dropped))
-    tests = sum(answer.verdict not in NO_TESTS for answer in answers) + dropped
+    looks = [records.looks_at(question.variants) for question in questions]
+    judged = iter(judge(answers, looks, dropped, contrasts))
+    pairs = zip(contrasts, answers, strict=True)
+    tests = len({key for key, answer in pairs if answer.verdict not in NO_TESTS}) + dropped
     judged_parts = {}
     for name, part_family in parts.items():
         judged_rows = tuple(replace(row, answer=next(judged)) for row in part_family.rows)
@@ -155,6 +159,11 @@ def _published_answer(cell: Cell, match: MatchedTarget) -> Answer[str]:
         distance = max(abs(value - match.value) for value in cell.values)
         return replace(untested, verdict=Verdict.AGREES if distance <= match.margin else Verdict.DIFFERS)
     lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
+    seed_range = None
+    if len(cell.variants) == 1 and not cell.ours and cell.values:
+        fit, _ = fits_of(cell.records, cell.source)[cell.variants[0]]
+        half = fit.widest_range / 2
+        seed_range = min(cell.values) - half, max(cell.values) + half
     edge = None  # the estimate at the edge of the margin (docs/statistics.md)
     if len(cell.variants) == 1 and not cell.ours:
         mean = weighted_mean(cell.records, cell.variants[0], cell.source, match.margin)
@@ -168,4 +177,5 @@ def _published_answer(cell: Cell, match: MatchedTarget) -> Answer[str]:
         lost_runs,
         cell.run_ids,
         edge,
+        seed_range,
     )

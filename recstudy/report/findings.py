@@ -20,11 +20,11 @@ from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
 from recstudy.report.family import family, published_values
 from recstudy.report.kinds import make_table
-from recstudy.report.names import DASH, inline, metric, number, plural, points, quantity
+from recstudy.report.names import DASH, difference_form, inline, metric, number, plural, points, quantity
 from recstudy.report.parts import TablePart
 from recstudy.report.questions import QuestionRow
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.question_table import difference_form, needed_words, verdict_words
+from recstudy.report.tables.question_table import needed_words, verdict_words
 from recstudy.report.tables.render import cell_text, outcome_words
 from recstudy.report.trials import Best
 
@@ -45,7 +45,13 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
     Verdict.NOT_RUN,
 )  # fmt: skip
 UNLIKELY = "unlikely to be decided"
-NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT)  # reasons that more seeds remove
+# reasons that more seeds remove
+NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
+UNKNOWN_SPREAD = {  # reason -> words about differences
+    Reason.NO_SPREAD: "between single runs, whose variance is unknown",
+    Reason.EQUAL_SEEDS: f"of equal seeds: {Reason.EQUAL_SEEDS}",
+    Reason.ONE_AT_BOUND: f"with a constant side: {Reason.ONE_AT_BOUND}",
+}
 
 
 class Sentence(NamedTuple):
@@ -196,9 +202,9 @@ def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
                 decided.append(Sentence(f"{side.capitalize()} than {base}", _sizes(significant)))
         if ties := [row for row in base_rows if row.verdict is Verdict.NO_DIFFERENCE]:
             undecided.append(Sentence(f"{NO_DIFFERENCE} from {base}", _sizes(ties) + _seeds_needed(ties)))
-    if single := sum(Reason.NO_SPREAD in row.answer.reasons for row in rows):
-        text = f"{plural(single, 'difference')} between single runs, whose variance is unknown"
-        undecided.append(Sentence("Undecided", text))
+    for reason, words in UNKNOWN_SPREAD.items():
+        if count := sum(reason in row.answer.reasons for row in rows):
+            undecided.append(Sentence("Undecided", f"{plural(count, 'difference')} {words}"))
     return PartFindings(decided, undecided)
 
 

@@ -117,10 +117,10 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
         items = (
             definition.items or max((_questions(run, repeated) for run in runs), default=0) or DEFAULT_ITEMS
         )
-        return Scale(low, high, "share", items)
+        return Scale(low, high, "share", items, definition.sign)
     smaller = (definition.better == "lower" or definition.timed) and not definition.bounds
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)
-    return Scale(low, high, "log" if smaller and positive else "linear")
+    return Scale(low, high, "log" if smaller and positive else "linear", sign=definition.sign)
 
 
 def _questions(run: Row, repeated: bool) -> int:
@@ -200,9 +200,9 @@ def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequ
 
 
 def protocol(records: StudyRecords, index: int) -> object:
-    """Return what variants must have in common to share a fit: data, leaks, selection and data settings."""
+    """Return what variants must have in common to share a fit: block, leaks, selection and data settings."""
     selection = repr(records.configs[index].get("train.selection"))
-    return records.variants[index].data, records.leaks(index), selection, records.data_settings[index]
+    return records.blocks[index], records.leaks(index), selection, records.data_settings[index]
 
 
 def weighted_mean(records: StudyRecords, index: int, name: str, margin: float = 0.0) -> Weighted | None:

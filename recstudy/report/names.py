@@ -178,6 +178,13 @@ def page_title(plan: PlanRecord) -> str:
     return f"{study_title(plan.study)} ({plan.preset} preset{smoke})"
 
 
+def difference_form(name: str) -> str:
+    """Return the number format of differences of a metric, such as `+.2f` for a metric printed as `.1f`."""
+    form = metric(name).form
+    # differences are smaller than the numbers themselves, so they get one more digit
+    return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
+
+
 def axis_title(name: str | None) -> str:
     """Return what a table or figure calls an axis: `train.batch_size` is `batch size`."""
     return (name or "").rpartition(".")[2].replace("_", " ")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -26,12 +26,14 @@ from recstudy.evidence import (
     contrast,
     detectable,
     estimable,
+    holm,
     mcnemar,
     over_items,
 )
 from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.records.runs import Row
+from recstudy.report.blocks import Block, block_words, differ, other_blocks, scope
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import missing_reason
 from recstudy.report.claims import (
@@ -43,11 +45,12 @@ from recstudy.report.claims import (
     Interaction,
     QuestionPart,
     Weights,
+    average,
     weights,
     weights_each,
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
-from recstudy.report.names import axis_title, level_of, level_words, metric, value_text
+from recstudy.report.names import axis_title, difference_form, level_of, level_words, metric, value_text
 from recstudy.report.registration import PAIRED, post_hoc
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
@@ -122,6 +125,7 @@ class QuestionRow:
         side_words: The metric and the settings of each side of a claim, in words.
         margin: The claimed margin in words.
         has_difference_terms: Whether a side of the contrast is a difference itself and thus not a mean.
+        in_blocks: The answer in each block, adjusted for the blocks (Holm), if there are several.
     """
 
     label: str
@@ -140,6 +144,16 @@ class QuestionRow:
     side_words: tuple[tuple[str, str], ...] = ()
     margin: str = ""
     has_difference_terms: bool = False
+    in_blocks: tuple[tuple[str, Answer[int]], ...] = ()
+
+    @property
+    def contrast_key(self) -> Hashable:
+        """Equal for questions that are the same test, such as a claim and the difference that repeats it."""
+        terms, question = sorted(self.terms, key=lambda term: term.variant), self.answer.question
+        sign = -1 if terms and terms[0].weight < 0 else 1
+        edge = question.region if question.half_width is not None else sign * question.region[0]
+        contrast_terms = [(term.variant, term.direction, round(sign * term.weight, 9)) for term in terms]
+        return self.metric, tuple(contrast_terms), edge, self.answer.p, self.left
 
     @property
     def verdict(self) -> Verdict:
@@ -248,49 +262,27 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
 
 
 def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
-    """Ask a claim. If it has several contrasts, return the contrast with the most evidence against it.
-
-    A claim on each of several variants is supported only if all of its contrasts are (intersection-union
-    test, Berger 1982).
-    """
+    """Ask a claim: one contrast, its average over blocks, or with `each` all of its contrasts."""
 
     def tuned(matching_variants: Sequence[int]) -> int:
         best = best_by(records, f"selection_{claim.metric}", matching_variants)
         return matching_variants[0] if best is None else best
 
-    def room(row: QuestionRow) -> float:
-        """Return the distance to the edge of the claimed range, in standard errors."""
-        if row.answer.room is None or not row.estimate.error:
-            return -inf
-        return row.answer.room / row.estimate.error
-
     # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
-    waiting_variants = list(weights(claim, records.variants, records.configs))
-    rows = []
+    waiting_variants = list(weights(claim, records.variants, records.configs, records.blocks))
     question = (
         partial(Question, lower_bound=claim.margin)
         if claim.within is None
         else partial(Question, half_width=claim.within)
     )
-    for term_weights in weights_each(claim, records.variants, records.configs, tuned):
-        rows.append(
-            _ask(
-                records,
-                by_name(claim.text),
-                claim.contrast,
-                claim.metric,
-                question,
-                term_weights,
-                waiting_variants,
-            )
-        )
-    weakest_row = min(rows, key=room)
-    # A supporting p value is the largest of the contrasts and needs no correction. The smallest p value
-    # against the claim is selected among all contrasts, hence the Bonferroni factor.
-    if weakest_row.answer.p is not None and room(weakest_row) < 0:
-        weakest_row = replace(
-            weakest_row, answer=replace(weakest_row.answer, p=min(1.0, weakest_row.answer.p * len(rows)))
-        )
+    make_row = partial(
+        _ask, records, by_name(claim.text), claim.contrast, claim.metric, question, waiting=waiting_variants
+    )
+    contrasts = weights_each(claim, records.variants, records.configs, records.blocks, tuned)
+    if claim.each:
+        row = _weakest([make_row(contrast_weights) for _, contrast_weights in contrasts])
+    else:
+        row = _ask_in_blocks(make_row, contrasts, claim.over)
     has_difference_terms = not isinstance(claim.lower, dict) or isinstance(claim.higher, Interaction)
     thresholds = [
         threshold for threshold in records.plan.success_threshold.items() if threshold[0] == claim.metric
@@ -298,15 +290,82 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     late = post_hoc(records, claim, waiting_variants) or any(
         post_hoc(records, threshold, waiting_variants) for threshold in thresholds
     )
-    marks = (*weakest_row.marks, *([str(Reason.POST_HOC)] if late else []))
+    marks = (*row.marks, *([str(Reason.POST_HOC)] if late else []))
     return replace(
-        weakest_row,
+        row,
         words=claim.words(partial(_setting_words, records)),
-        side_words=_side_words(records, claim, weakest_row),
+        side_words=_side_words(records, claim, row),
         margin=claim.margin_words,
         has_difference_terms=has_difference_terms,
         marks=marks,
     )
+
+
+def _ask_in_blocks(
+    make_row: Callable[[Weights], QuestionRow],
+    contrasts: Sequence[tuple[Block, Weights]],
+    over: str = "seeds",
+) -> QuestionRow:
+    """Ask one question in several blocks: of their average, or in each block if the blocks differ.
+
+    Args:
+        make_row: Asks the question of one contrast.
+        contrasts: Each block with the contrast in it.
+        over: `blocks` for a t test over the differences of the blocks.
+    """
+    rows = [make_row(block_weights) for _, block_weights in contrasts]
+    if len(rows) == 1:
+        return rows[0]
+    blocks = [block for block, _ in contrasts]
+    estimates = [row.estimate for row in rows]
+    row = make_row(average([block_weights for _, block_weights in contrasts]))
+    mark = scope(blocks)
+    if over == "blocks":
+        tested = answer(
+            row.answer.question, other_blocks(estimates), row.left, len(row.lost_runs), row.run_ids
+        )
+        row, mark = replace(row, answer=tested), f"other blocks like {mark}"
+    elif differ(estimates):
+        row, form = _weakest(rows), difference_form(row.metric)
+        known = [
+            (estimate.value, block)
+            for estimate, block in zip(estimates, blocks, strict=True)
+            if estimate.value is not None
+        ]
+        ends = [f"{value:{form}} ({block_words(block)})" for value, block in (min(known), max(known))]
+        mark = f"differs between {mark}, from {' to '.join(ends)}"
+    adjusted = holm([1.0 if block_row.answer.p is None else block_row.answer.p for block_row in rows])
+    in_blocks = []
+    for block, block_row, p in zip(blocks, rows, adjusted, strict=True):
+        in_blocks.append((block_words(block), replace(block_row.answer, adjusted=p)))
+    return replace(row, marks=(*row.marks, mark), in_blocks=tuple(in_blocks))
+
+
+def _weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
+    """Return the contrast that decides a question about all contrasts (intersection-union, Berger 1982).
+
+    A contrast that cannot be tested leaves the question open. The p value in favour is the largest one. The
+    smallest p value against is selected among all contrasts, hence the Bonferroni factor.
+    """
+
+    def distance(row: QuestionRow) -> float:
+        """Return the distance to the edge of the claimed range, in standard errors."""
+        return (row.answer.room or 0.0) / (row.estimate.error or inf)
+
+    for row in rows:
+        if row.answer.p is None:
+            return row
+    weakest_row = min(rows, key=distance)
+    if distance(weakest_row) < 0:
+        return _with_p(weakest_row, len(rows) * (weakest_row.answer.p or 0.0))
+    weakest_row = max(rows, key=lambda row: row.answer.p or 0.0)
+    is_two_sided = weakest_row.answer.question.other_than is not None
+    signs = {(row.estimate.value or 0.0) > 0 for row in rows}
+    return _with_p(weakest_row, 1.0) if is_two_sided and len(signs) > 1 else weakest_row
+
+
+def _with_p(row: QuestionRow, p: float) -> QuestionRow:
+    return replace(row, answer=replace(row.answer, p=min(1.0, p)))
 
 
 def _side_words(records: StudyRecords, claim: Claim, row: QuestionRow) -> tuple[tuple[str, str], ...]:
@@ -341,7 +400,8 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
         )
     bases = _bases(records, part)
     placement = match_targets(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
-    rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
+    rows = _average_differences(records, name, bases)
+    rows += [_difference(records, name, index, base, placement) for index, base in bases.items()]
     # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
     if len({run_id for row in rows for run_id in row.run_ids}) <= MAX_RUNS:
         rows = [_with_items(records, row) for row in rows]
@@ -358,8 +418,13 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
             raise ConfigError(
                 f"no variant {part.base!r}: there are {choices(labels, limit=6)}.{nearest(part.base, labels)}"
             )
-        base = labels.index(label)
-        return {index: base for index in chosen if index != base}
+        method = records.methods[labels.index(label)]
+        in_blocks = {
+            records.blocks[index]: index for index, name in enumerate(records.methods) if name == method
+        }
+        # A variant whose block lacks the base is shown as not comparable.
+        bases = {index: in_blocks.get(records.blocks[index], labels.index(label)) for index in chosen}
+        return {index: base for index, base in bases.items() if index != base}
     variants = ((index, records.variants[index].base) for index in chosen)
     bases = {index: reference for index, reference in variants if reference is not None}
     if not bases:
@@ -368,6 +433,24 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
             " leave_one_out."
         )
     return bases
+
+
+def _average_differences(records: StudyRecords, name: str, bases: Mapping[int, int]) -> list[QuestionRow]:
+    """Ask for each method how much it differs from its base on average over the blocks."""
+    contrasts: dict[tuple[str, str], list[tuple[Block, Weights]]] = {}
+    for index, base in bases.items():
+        if not _refused(records, index, base):
+            pair = records.methods[base], records.methods[index]
+            contrast_weights = {index: {name: 1.0}, base: {name: -1.0}}
+            contrasts.setdefault(pair, []).append((records.blocks[index], contrast_weights))
+    question = partial(Question, other_than=0.0, kind=Kind.DIFFERENCE)
+    rows = []
+    for (theirs, ours), in_blocks in contrasts.items():
+        if len(in_blocks) > 1:
+            make_row = partial(_ask, records, ours, f"{ours} minus {theirs}", name, question)
+            group = f"{theirs}, on average over {scope([block for block, _ in in_blocks])}"
+            rows.append(replace(_ask_in_blocks(make_row, in_blocks), group=group))
+    return rows
 
 
 def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> QuestionRow:
@@ -398,14 +481,16 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     """Return why the two variants are not compared; empty if they are."""
     if records.leaks(index) or records.leaks(base):
         return f"not compared: {'' if records.leaks(index) else 'the base '}{LEAK}"
-    if records.variants[index].data != records.variants[base].data:
-        return "not compared: the data sets differ"
+    if records.blocks[index] != records.blocks[base]:
+        return f"not compared: the base is in {block_words(records.blocks[base])}"
     shared_runs = {run.id for run in records.by_variant[index]} & {run.id for run in records.by_variant[base]}
     return "the base itself: it changes nothing" if shared_runs else ""
 
 
 def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
     """Add the tests over test items, if all runs have the same items."""
+    if row.in_blocks:
+        return row
     runs = [run for term in row.terms for run in term.runs]
     items, _ = item_scores(records, runs, row.metric) if row.estimate.error is not None else (None, ())
     if items is None:
@@ -426,7 +511,8 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
             f"effects {part.name!r}: {', '.join(leaky)} leaks the answer, so that effects are meaningless"
         )
     levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary between these cells
-    for axis in records.plan.axes:
+    block_axes = {name for index in cells for name, _ in records.blocks[index]}
+    for axis in (axis for axis in records.plan.axes if axis not in block_axes):
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
         if len(axis_levels) > 2:
             have = f"{axis!r} has {', '.join(map(value_text, axis_levels))}"
@@ -437,29 +523,27 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
             levels[axis] = (axis_levels[0], axis_levels[1])
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
-    columns = {
-        axis: np.array([1 if records.level(index, axis) == high else -1 for index in cells])
-        for axis, (_, high) in levels.items()
-    }
-    effects = estimable(columns)
-    if effects is None:
-        raise ConfigError(f"effects {part.name!r}: the variants are not a complete two-level factorial")
-    rows = []
-    for effect in effects:
-        label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, effect.axes))
-        term_weights = {
-            index: {part.metric: weight} for index, weight in zip(cells, effect.weights, strict=True)
+    contrasts: dict[tuple[str, ...], list[tuple[Block, Weights]]] = {}
+    for block in dict.fromkeys(records.blocks[index] for index in cells):
+        block_cells = [index for index in cells if records.blocks[index] == block]
+        columns = {
+            axis: np.array([1 if records.level(index, axis) == high else -1 for index in block_cells])
+            for axis, (_, high) in levels.items()
         }
-        rows.append(
-            _ask(
-                records,
-                label,
-                "",
-                part.metric,
-                partial(Question, other_than=0.0, kind=Kind.EFFECT),
-                term_weights,
+        effects = estimable(columns)
+        if effects is None:
+            raise ConfigError(
+                f"effects {part.name!r}: the variants are not a complete two-level factorial"
+                f"{f' in {block_words(block)}' if block else ''}"
             )
-        )
+        for effect in effects:
+            cell_weights = zip(block_cells, effect.weights, strict=True)
+            effect_weights = {index: {part.metric: weight} for index, weight in cell_weights}
+            contrasts.setdefault(effect.axes, []).append((block, effect_weights))
+    question, rows = partial(Question, other_than=0.0, kind=Kind.EFFECT), []
+    for axes, in_blocks in contrasts.items():
+        label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))
+        rows.append(_ask_in_blocks(partial(_ask, records, label, "", part.metric, question), in_blocks))
     return Family(tuple(rows), levels=levels)
 
 
@@ -473,7 +557,7 @@ def _ask(
     name: str,
     make_question: Callable[[dict[int, float]], Question[int]],
     term_weights: Weights,
-    waiting_variants: Sequence[int] = (),
+    waiting: Sequence[int] = (),
 ) -> QuestionRow:
     """Answer a question alone, with all runs of its variants that have a value.
 
@@ -484,13 +568,13 @@ def _ask(
         name: The metric.
         make_question: Returns the question from variant -> weight.
         term_weights: Variant -> metric -> weight.
-        waiting_variants: The variants for whose runs the answer waits; by default those of the contrast.
+        waiting: The variants for whose runs the answer waits; by default those of the contrast.
     """
     terms = tuple(_term(records, index, weights) for index, weights in term_weights.items())
     planned = [row for term in terms for row in records.by_variant[term.variant]]
     runs = [run.id for term in terms for run in term.runs]
     lost_rows = tuple(row for row in planned if row.status in SETTLED and row.id not in runs)
-    waits = [row for index in waiting_variants for row in records.by_variant[index]] or planned
+    waits = [row for index in waiting for row in records.by_variant[index]] or planned
     left = sum(row.status not in SETTLED for row in waits)
     question = make_question({term.variant: term.weight for term in terms})
     # A question about equivalence is tested at the edge of its margin (docs/statistics.md).
@@ -502,8 +586,10 @@ def _ask(
     tested = answer(question, estimate, left, len(lost_rows), runs, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
-    marks = (f"{PAIRED}, {Reason.POST_HOC}",) if is_paired and post_hoc(records, PAIRED) else ()
-    return QuestionRow(label, contrast_words, name, tested, terms, left, lost_rows, marks=marks)
+    marks = [f"{PAIRED}, {Reason.POST_HOC}"] if is_paired and post_hoc(records, PAIRED) else []
+    if tested.unseen_failures:
+        marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
+    return QuestionRow(label, contrast_words, name, tested, terms, left, lost_rows, marks=tuple(marks))
 
 
 def _contrast(terms: Sequence[Term], margin: float = 0.0) -> Estimate:

@@ -27,6 +27,7 @@ from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
+from recstudy.report.blocks import Block, blocks_of, methods_of
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
 from recstudy.report.registration import digest_of
@@ -306,6 +307,16 @@ class StudyRecords:
         return frozenset(
             index for index, config in enumerate(self.configs) if config.get("train.epochs") == 0
         )
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The block of each variant, such as its data set. Comparisons never cross blocks."""
+        return blocks_of(self.variants, self.configs, self.plan.blocks)
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Each variant in words without its block."""
+        return methods_of(self.variants, self.blocks)
 
     @cached_property
     def parts(self) -> list[Part]:

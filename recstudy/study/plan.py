@@ -33,6 +33,7 @@ from recstudy.report import (
     Table,
     check_report,
 )
+from recstudy.report.blocks import blocks_of
 from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
@@ -342,8 +343,9 @@ def make_plan(
         if claims := [claim for part in plan.claims for claim in part.claims]:
             records = list(map(variant_record, plan.variants, plan.configs))
             fields = [flatten(config.values) for config in plan.configs]
+            blocks = blocks_of(records, fields, getattr(study, "blocks", ()))
             for claim in claims:
-                weights_each(claim, records, fields)  # for its ConfigError
+                weights_each(claim, records, fields, blocks)  # for its ConfigError
         return plan
 
 

@@ -12,6 +12,7 @@ from recstudy.evidence import (
     Estimate,
     Fit,
     Kind,
+    Looks,
     Question,
     Reason,
     Scale,
@@ -111,6 +112,63 @@ def test_no_difference_between_two_ceilings_is_undecided():
     (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, half_width=0.5), estimate(fit, a=1.0, b=-1.0))])
 
     assert (judged.verdict, judged.reasons) == (Verdict.UNDECIDED, (Reason.CEILING,))
+
+
+def test_one_side_at_its_bound_is_undecided_below_five_seeds():
+    """100, 100, 100 against 93, 93.4, 92.8 was "+6.93 [6.18, 7.69], supported": the spread of one side is
+    unknown.
+    """
+    question = Question({"a": 1.0, "b": -1.0}, lower_bound=0.0)
+    for scale in (SHARE, Scale()):
+        three, five = (
+            Fit({"a": [100.0] * n, "b": [93.0, 93.4, 92.8, 93.1, 93.2][:n]}, scale) for n in (3, 5)
+        )
+        (early,), (late,) = (judge([answer(question, estimate(fit, a=1.0, b=-1.0))]) for fit in (three, five))
+
+        assert (early.verdict, early.reasons, early.p) == (Verdict.UNDECIDED, (Reason.ONE_AT_BOUND,), None)
+        assert (late.verdict, late.unseen_failures) == (Verdict.SUPPORTED, pytest.approx(1 - 0.05**0.2))
+
+
+def test_seeds_that_change_nothing_are_asked_about():
+    fit = Fit({"a": [92.5] * 5, "b": [94.5] * 5})
+    (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, other_than=0.0), estimate(fit, a=1.0, b=-1.0))])
+
+    assert (judged.verdict, judged.reasons) == (Verdict.UNDECIDED, (Reason.EQUAL_SEEDS,))
+
+
+def test_a_claim_whose_runs_are_all_lost_is_undecided():
+    question, nothing = Question({"b": 1.0}, lower_bound=0.0), Estimate(None, why=Why.NO_RUN)
+
+    (lost,), (waiting,) = judge([answer(question, nothing, lost_runs=4)]), judge([answer(question, nothing)])
+    assert (lost.verdict, lost.reasons) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,))
+    assert waiting.verdict is Verdict.NOT_RUN
+
+
+def test_two_questions_of_one_contrast_are_one_test():
+    difference = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
+    claim = answer(Question({"b": 1.0, "a": -1.0}, lower_bound=0.0), difference)
+    automatic = answer(Question({"b": 1.0, "a": -1.0}, other_than=0.0), difference)
+
+    alone, twice = judge([claim])[0], judge([claim, automatic], contrasts=["b-a", "b-a"])
+    assert [judged.adjusted for judged in twice] == [alone.adjusted] * 2
+    assert twice[0].alpha == alone.alpha
+    assert judge([claim, automatic])[0].adjusted == pytest.approx(2 * alone.adjusted)
+
+
+def test_a_published_value_differs_only_at_the_maximum_and_far_from_our_seeds():
+    fit = Fit({"a": [90.0, 90.2, 89.9, 90.1, 90.3], "b": [80.0, 83.0, 81.0, 82.0, 81.5]})
+    mean, prediction = fit.estimate("a"), fit.prediction("a")
+    seed_range = (89.9 - fit.widest_range / 2, 90.3 + fit.widest_range / 2)
+    near, far = (
+        answer_published(value, 0.1, mean, prediction, seed_range=seed_range) for value in (91.7, 94.0)
+    )
+
+    assert fit.widest_range == pytest.approx(3.0)
+    (far_judged,), (near_judged,) = judge([far]), judge([near])
+    assert (far_judged.verdict, near_judged.verdict) == (Verdict.DIFFERS, Verdict.UNDECIDED)
+    assert near_judged.reasons == (Reason.IN_RANGE,)
+    (early,) = judge([far], [Looks((), 20)])
+    assert (early.verdict, early.reasons) == (Verdict.UNDECIDED, (Reason.BEFORE_MAXIMUM,))
 
 
 def test_near_a_ceiling_no_difference_is_tested_at_the_edge_of_its_margin():

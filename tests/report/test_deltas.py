@@ -93,7 +93,7 @@ def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
     row, better = (data.rows[row_index].cells[0].estimate.error for row_index in (0, 2))
     assert sat.value == pytest.approx(100 * 0.046 / 0.58)
     assert sat.estimate.error == pytest.approx(100 / 0.58 * hypot(better, 0.626 / 0.58 * row))
-    assert cell_text(sat) == "7.93 [-11.78, 27.65] (n=3)"
+    assert cell_text(sat) == "7.93 [-22.43, 38.29] (n=3)"
     assert r2gen.value == pytest.approx(-100 * 0.011 / 0.637)
     assert (ours.value, cell_text(ours), ours.ours) == (None, "\N{EN DASH}", None)
     assert not any(cell.best for cell in (sat, r2gen, ours))

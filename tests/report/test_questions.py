@@ -211,7 +211,7 @@ def test_two_metrics_of_the_same_runs_are_compared_run_by_run(tmp_path):
     )
 
     assert row.estimate.value == pytest.approx(0.2)
-    assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,))
+    assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.EQUAL_SEEDS,))
 
 
 # ----------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_a_lower_loss_is_better(tmp_path):
     [
         (1, {"leaks": True}, "not compared: is given the caption that it must write"),
         (0, {"leaks": True}, "not compared: the base is given the caption that it must write"),
-        (1, {"data": "MNIST"}, "not compared: the data sets differ"),
+        (1, {"data": "MNIST"}, "not compared: the base is in CIFAR-10"),
     ],
 )
 def test_incomparable_variants_are_refused(tmp_path, position, changes, message):

@@ -52,12 +52,12 @@ def mark_best_rows(
 
 
 def _share_data(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
-    """Return whether the variants at each level of the axis were measured on the same data.
+    """Return whether the variants at each level of the axis are in the same block, such as a data set.
 
-    Without an axis, all variants must have been.
+    Without an axis, all variants must be.
     """
     data = {
-        (records.variants[index].data, value_text(records.level(index, axis)) if axis else None)
+        (records.blocks[index], value_text(records.level(index, axis)) if axis else None)
         for index in variants
     }
     return len(data) == len({level for _, level in data})

@@ -9,8 +9,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from recstudy.evidence import MAX_SEEDS, Reason, Verdict
+from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict
+from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.lazy import pd
+from recstudy.report.blocks import other_blocks
 from recstudy.report.caveats import caption_facts, join_labels, text_notes, warnings
 from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
@@ -18,7 +20,7 @@ from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import DASH, axis_title, metric, plural, value_text
+from recstudy.report.names import DASH, axis_title, difference_form, metric, plural, value_text
 from recstudy.report.questions import Family, QuestionRow
 from recstudy.report.shown import DrawnFigure, RenderedPart
 from recstudy.report.study_records import StudyRecords
@@ -59,8 +61,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     for base, rows in groupby(questions.rows, key=lambda row: row.group):
         group = list(rows)
         if base:
-            _, index = group[0].answer.question.weights
-            score = cell_entry(cell(records, [index], group[0].metric))
+            score = _score(records, group[0], -1)
             lines.append({"label": TableEntry(base), "score": score, "verdict": TableEntry("base")})
         lines += [_line(records, row) for row in group]
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
@@ -108,9 +109,7 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     if runs:
         sources.append(seeds_text(runs))
     numeric = partial(TableEntry, origin="; ".join(sources), runs=row.run_ids)
-    score = TableEntry("")
-    if row.group:
-        score = cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric))
+    score = _score(records, row, 1) if row.group else TableEntry("")
     size: Piece = DASH if value is None else Number(value, form)
     interval: Piece = Interval(*row.interval, form) if row.interval else DASH
     detectable: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
@@ -137,6 +136,28 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     }
 
 
+def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
+    """Return the score of the variants on one side of a difference."""
+    weights = row.answer.question.weights.items()
+    return cell_entry(cell(records, [index for index, weight in weights if sign * weight > 0], row.metric))
+
+
+def block_notes(row: QuestionRow) -> list[str]:
+    """Return the difference in each block, and the statement on other blocks of this kind."""
+    if not row.in_blocks:
+        return []
+    form, estimates = difference_form(row.metric), [answer.estimate for _, answer in row.in_blocks]
+    sizes = []
+    for words, answer in row.in_blocks:
+        sizes.append(f"{words} {size_words(answer.estimate, form)}, p {p_words(answer.adjusted)}")
+    notes = [f"{row.label}: {'; '.join(sizes)} (p by Holm over these blocks)"]
+    other = other_blocks(estimates)
+    if other.interval:
+        text = f"other blocks of this kind (t over {len(sizes)} differences): {size_words(other, form)}"
+        notes.append(f"{row.label}, {text}")
+    return notes
+
+
 def _notes(questions: Family) -> list[str]:
     """Return the notes that explain the columns, and the runs whose loss leaves a question undecided."""
     rows, levels = questions.rows, questions.levels or {}
@@ -155,6 +176,7 @@ def _notes(questions: Family) -> list[str]:
     notes += deviation_notes(
         value for difference in comparable for value in (difference.ours, difference.theirs)
     )
+    notes += [note for row in rows for note in block_notes(row)]
     notes += questions.unmatched
     losses = list(dict.fromkeys(why for row in rows for why in row.loss_reasons))
     if losses:
@@ -240,9 +262,15 @@ def needed_words(row: QuestionRow) -> str:
         return ", ".join(
             f"{plural(count, 'run')} {STATUS_WORDS.get(status, status)}" for status, count in statuses.items()
         )
-    # a second seed gives a variance, except where seeds split or all sit at the bound of the metric
     if row.answer.p is None:
-        return "a second seed" if {Reason.SPLIT, Reason.CEILING}.isdisjoint(row.answer.reasons) else ""
+        if Reason.ONE_AT_BOUND in row.answer.reasons:
+            return f"{MIN_SEEDS_IF_SPLIT - row.estimate.n} more"
+        # a second seed gives a variance, except where seeds split or all have the same value
+        return (
+            ""
+            if {Reason.SPLIT, Reason.CEILING, Reason.EQUAL_SEEDS} & {*row.answer.reasons}
+            else "a second seed"
+        )
     if row.answer.seeds_needed is None:
         return f"over {MAX_SEEDS:,}"
     fewest_seeds, most_seeds = row.answer.seeds_needed
@@ -253,16 +281,15 @@ def needed_words(row: QuestionRow) -> str:
     return f"{words}: a maximum of {seeds:,} instead of {maximum:,}" if seeds > maximum else words
 
 
-def difference_form(name: str) -> str:
-    """Return the number format of differences of a metric, such as `+.2f` for a metric printed as `.1f`."""
-    form = metric(name).form
-    # differences are smaller than the numbers themselves, so they get one more digit
-    return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
-
-
 def interval_words(row: QuestionRow) -> str:
     """Return `95 % CI [+7.89, +23.20]`; empty if there is no interval."""
     return f"95 % CI {Interval(*row.interval, difference_form(row.metric))}" if row.interval else ""
+
+
+def size_words(estimate: Estimate, form: str) -> str:
+    """Return `+2.10 [+1.00, +3.20]`."""
+    value = DASH if estimate.value is None else format(estimate.value, form)
+    return f"{value} {Interval(*estimate.interval, form)}" if estimate.interval else value
 
 
 def p_words(p: float | None) -> str:
