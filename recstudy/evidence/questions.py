@@ -95,6 +95,7 @@ class Reason(StrEnum):
     EQUAL_SEEDS = "all seeds of each variant gave the same value: does the seed reach the program?"
     IN_RANGE = "the published value is close to the range of our seeds"
     BEFORE_MAXIMUM = "a published value differs only at the maximum number of seeds"
+    OVER_BLOCKS = "more blocks would decide it, and not more seeds"
     NO_MARGIN = "no margin is stated"
     WIDE = "one side's spread is several times that of the others"
     POST_HOC = "post hoc"
@@ -459,7 +460,7 @@ def _verdict(answer: Answer[Key]) -> Verdict:
 def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
     """Add the number of seeds that an open question needs, and its chance of a decision at the maximum."""
     estimate, room, prediction = answer.estimate, answer.room, answer.prediction
-    if estimate.error is None or estimate.df is None or room is None:
+    if estimate.error is None or estimate.df is None or room is None or Reason.OVER_BLOCKS in answer.reasons:
         return answer
     variants, later_levels = len(answer.question.weights), looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:

@@ -36,7 +36,7 @@ from recstudy.explained import explained
 from recstudy.programs.settings import canonical
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.blocks import Block, block_words
+from recstudy.report.blocks import MIN_BLOCKS, Block, block_words
 from recstudy.report.names import at_depth, axis_title, is_selected, level_of, metric, value_text
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
 
@@ -280,6 +280,11 @@ def weights_each(
     if claim.each and len(contrasts) < 2:
         raise ConfigError(
             f"{_claim_name(claim)} has each=True, but each side matches one variant: leave out each"
+        )
+    if claim.over == "blocks" and (claim.each or len(contrasts) < MIN_BLOCKS):
+        raise ConfigError(
+            f"{_claim_name(claim)} is over blocks, which needs at least {MIN_BLOCKS} blocks and no each, but"
+            f" there are {len(contrasts)}"
         )
     return contrasts
 

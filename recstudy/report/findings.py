@@ -194,9 +194,8 @@ def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
     for base in dict.fromkeys(row.group for row in rows):
         base_rows = [row for row in rows if row.group == base]
         for side in SIDES:
-            significant = [
-                row for row in base_rows if row.verdict in SIGNIFICANT and verdict_words(row) == side
-            ]
+            directions = {None: "", True: "better", False: "worse"}
+            significant = [row for row in base_rows if (directions[row.better] or row.verdict) == side]
             significant.sort(key=lambda row: row.answer.adjusted or 0.0)
             if significant:
                 decided.append(Sentence(f"{side.capitalize()} than {base}", _sizes(significant)))

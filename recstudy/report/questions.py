@@ -321,9 +321,9 @@ def _ask_in_blocks(
     row = make_row(average([block_weights for _, block_weights in contrasts]))
     mark = scope(blocks)
     if over == "blocks":
-        tested = answer(
-            row.answer.question, other_blocks(estimates), row.left, len(row.lost_runs), row.run_ids
-        )
+        estimate = other_blocks(estimates)
+        tested = answer(row.answer.question, estimate, row.left, len(row.lost_runs), row.run_ids)
+        tested = replace(tested, reasons=(*tested.reasons, Reason.OVER_BLOCKS))
         row, mark = replace(row, answer=tested), f"other blocks like {mark}"
     elif differ(estimates):
         row, form = _weakest(rows), difference_form(row.metric)
@@ -369,9 +369,9 @@ def _with_p(row: QuestionRow, p: float) -> QuestionRow:
 
 
 def _side_words(records: StudyRecords, claim: Claim, row: QuestionRow) -> tuple[tuple[str, str], ...]:
-    """Return the metric and the settings of each side; if the claim is on each variant, their labels."""
+    """Return the metric and the settings of each side; if one contrast of several decides, its labels."""
     sides = claim.side_words(partial(_setting_words, records))
-    if claim.each and len(row.terms) == len(sides):
+    if (claim.each or row.in_blocks) and len(row.terms) == len(sides):
         return tuple((name, term.label) for (name, _), term in zip(sides, row.terms, strict=True))
     return sides
 
@@ -448,8 +448,10 @@ def _average_differences(records: StudyRecords, name: str, bases: Mapping[int, i
     for (theirs, ours), in_blocks in contrasts.items():
         if len(in_blocks) > 1:
             make_row = partial(_ask, records, ours, f"{ours} minus {theirs}", name, question)
-            group = f"{theirs}, on average over {scope([block for block, _ in in_blocks])}"
-            rows.append(replace(_ask_in_blocks(make_row, in_blocks), group=group))
+            row = _ask_in_blocks(make_row, in_blocks)
+            how = "on average over" if len(row.terms) > 2 else "in each of"
+            group = f"{theirs}, {how} {scope([block for block, _ in in_blocks])}"
+            rows.append(replace(row, group=group))
     return rows
 
 

@@ -262,6 +262,8 @@ def needed_words(row: QuestionRow) -> str:
         return ", ".join(
             f"{plural(count, 'run')} {STATUS_WORDS.get(status, status)}" for status, count in statuses.items()
         )
+    if Reason.OVER_BLOCKS in row.answer.reasons:
+        return "more blocks"
     if row.answer.p is None:
         if Reason.ONE_AT_BOUND in row.answer.reasons:
             return f"{MIN_SEEDS_IF_SPLIT - row.estimate.n} more"
