@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recstudy.errors import StorageError
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, at_level, contrast, independent_share
+from recstudy.evidence.fits import MIN_SEEDS_UNBOUNDED
 from recstudy.lazy import np
 from recstudy.programs.base import Program
 from recstudy.programs.metric import METRICS, NotAvailable
@@ -100,6 +101,10 @@ SPLIT = (
 MAY_SPLIT = "some seeds of other variants did not learn, so these few seeds may all be of one kind"
 WHY_NOTES: dict[Why | None, str] = {Why.SPLIT: SPLIT, Why.MAY_SPLIT: MAY_SPLIT}
 WIDE_SPREAD = "standard deviation several times that of the other variants"
+UNSEEN_SPLIT = (
+    "Fewer than five seeds of a metric without bounds cannot show that some runs fail. State"
+    " success_threshold"
+)
 SHARED = "all seeds share {}, so intervals do not include its variance: {}"
 Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and its key there
 
@@ -273,6 +278,18 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
     lines = [f"{text}: {marked} ({join_labels(titles, '; ', 4)})" for (text, marked), titles in notes.items()]
     lines += [SHARED.format(part, join_labels(labels, "; ", 4)) for part, labels in shared.items()]
     return tuple(lines)
+
+
+def unseen_split_notes(records: StudyRecords) -> list[str]:
+    """Return the note that a few seeds of an unbounded metric cannot show that some runs fail."""
+    titles = []
+    for name in dict.fromkeys(name for part in records.parts for name in part.shown_metrics):
+        definition, fits = metric(name), fits_of(records, name)
+        is_unbounded = definition.better and not definition.bounds and not definition.timed
+        counts = [len(fit.scores[key]) for fit, key in fits.values() if fit.success_threshold is None]
+        if is_unbounded and any(1 < count < MIN_SEEDS_UNBOUNDED for count in counts):
+            titles.append(definition.title)
+    return [f"{UNSEEN_SPLIT} ({join_labels(titles, '; ', 4)})."] if titles else []
 
 
 def _ids(runs: Sequence[Row]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
+from recstudy.report.fits import unseen_split_notes
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import Html, escape, fold, markup, words_table
 from recstudy.report.registration import registration_words
@@ -294,6 +295,7 @@ def reading_notes(records: StudyRecords) -> str:
             INTERVALS,
             *([ON_P] if any(isinstance(part, QuestionPart) for part in records.parts) else []),
             METHOD,
+            *unseen_split_notes(records),
         ],
     )
 

@@ -115,6 +115,17 @@ def test_no_run_and_one_seed_decide_nothing(tmp_path):
     assert (none.verdict, none.left, none.estimate.value) == (Verdict.NOT_RUN, 3, None)
 
 
+def test_one_lost_variant_leaves_a_claim_about_each_undecided(tmp_path):
+    """One step is far above both others. Two of three seeds of sixteen diverged, and the claim was supported
+    by p 2e-9.
+    """
+    each = Claim("one is above each", lower={"steps": [4, 16]}, higher={"steps": 1}, each=True)
+    losses = {(16, 1): "diverged", (16, 2): "diverged"}
+    (row,) = claimed(tmp_path / "r", *by(LINEAR_METRIC, each), losses=losses)
+
+    assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,))
+
+
 def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
     (row,) = claimed(
         tmp_path, Claim("sixteen is worse than the rest", lower={"steps": 16}, higher={}, margin=1.0)
