@@ -280,7 +280,7 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     )
     contrasts = weights_each(claim, records.variants, records.configs, records.blocks, tuned)
     if claim.each:
-        row = _weakest([make_row(contrast_weights) for _, contrast_weights in contrasts])
+        row = weakest([make_row(contrast_weights) for _, contrast_weights in contrasts])
     else:
         row = _ask_in_blocks(make_row, contrasts, claim.over)
     has_difference_terms = not isinstance(claim.lower, dict) or isinstance(claim.higher, Interaction)
@@ -326,7 +326,7 @@ def _ask_in_blocks(
         tested = replace(tested, reasons=(*tested.reasons, Reason.OVER_BLOCKS))
         row, mark = replace(row, answer=tested), f"other blocks like {mark}"
     elif differ(estimates):
-        row, form = _weakest(rows), difference_form(row.metric)
+        row, form = weakest(rows), difference_form(row.metric)
         known = [
             (estimate.value, block)
             for estimate, block in zip(estimates, blocks, strict=True)
@@ -341,7 +341,7 @@ def _ask_in_blocks(
     return replace(row, marks=(*row.marks, mark), in_blocks=tuple(in_blocks))
 
 
-def _weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
+def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
     """Return the contrast that decides a question about all contrasts (intersection-union, Berger 1982).
 
     A contrast that cannot be tested leaves the question open. The p value in favour is the largest one. The
