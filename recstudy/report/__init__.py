@@ -14,6 +14,7 @@ from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Budgets, Effort
 from recstudy.report.figures.forest import Replications
 from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
+from recstudy.report.figures.ranks import Ranks
 from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.figures.thinking import Thinking
 from recstudy.report.figures.two_axes import HeatMap, Interactions
@@ -76,6 +77,7 @@ __all__ = [
     "ParallelCoordinates",
     "Pareto",
     "Part",
+    "Ranks",
     "Replications",
     "Residuals",
     "Slices",

@@ -271,7 +271,9 @@ def differing(
             truth = values[:, -1] if distance == 0 else 50 + distance * rng.choice([-1, 1], 6)
             decided = np.zeros(6, dtype=bool)
             for fit, look in readings(values, look_counts, maximum):
-                judged = judge([published_of(fit, index, float(truth[index])) for index in range(6)], [look] * 6)
+                judged = judge(
+                    [published_of(fit, index, float(truth[index])) for index in range(6)], [look] * 6
+                )
                 decided |= [answer.verdict is Verdict.DIFFERS for answer in judged]
             count += decided.any() if distance == 0 else decided.mean()
         texts.append(f"{100 * count / studies:.1f}")
