@@ -118,11 +118,9 @@ class Judge:
         }
         described = described or claims_file.metrics
         table = read_table(self.file)
-        lines = assign(
-            table, _list(self.settings), list(described), self.seed, texts, self.last, self.lines_are_runs
-        )
+        assign(table, _list(self.settings), list(described), self.seed, texts, self.last, self.lines_are_runs)
         metrics = {column.name: _metric(column, described) for column in table.with_role(METRIC)}
-        runs, reasons = finished_runs(table, PROGRAM + name)
+        runs, lines = finished_runs(table, PROGRAM + name)
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
             earlier_imports = read_imported(folder)
@@ -131,7 +129,7 @@ class Judge:
                 targets = published(self.published.absolute()) if self.published else ()
             program = TableProgram(name, metrics, claims_file.title, claims_file.data, imported.files)
             plan = finished_plan(name, program, imported.runs, claims_file, targets, _list(self.blocks))
-            say(_assignment(table, metrics, len(runs), plan.block_words), *lines, *reasons)
+            say(_assignment(table, metrics, len(runs), plan.block_words), *lines)
             say(*import_changes(earlier_imports, imported, runs))
             with results.changing(folder / IMPORTED):
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
@@ -334,14 +332,12 @@ def import_changes(
         current_imports.runs.keys() - earlier_imports.runs.keys(),
         earlier_imports.runs.keys() - runs.keys(),
     )
-    values = [
+    earlier_values, values = (
         {run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()}
         for imported in (earlier_imports, current_imports)
-    ]
+    )
     changed = [
-        run_id
-        for run_id in earlier_imports.runs.keys() & current_imports.runs.keys()
-        if values[0][run_id] != values[1][run_id]
+        run_id for run_id in earlier_values.keys() & values if earlier_values[run_id] != values[run_id]
     ]
     if not earlier_imports.runs or not (added or changed or missing_ids):
         return []
@@ -386,9 +382,12 @@ def finished_plan(
     settings = {canonical(run.settings): run.settings for run in runs.values()}
     levels = _levels(list(settings.values()))
     axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
-    blocks = _blocks(levels, settings.values(), axes, list(map(name_of, stated_blocks)))
-    words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
+    names = list(map(name_of, stated_blocks)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
+    names = [] if names == ["none"] else names
+    # an axis that follows from blocks, such as the number of classes, is one of them
+    blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
     methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
+    words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
     if blocks and len(methods) == 1:
         words = f"; only {choices(blocks)} varies, so nothing is compared (to compare it: --blocks none)"
     labelled = [axis for axis in axes if not _follows(axis, levels, settings.values())]
@@ -411,7 +410,7 @@ def finished_plan(
             targets,
             1 < len(methods) <= FEW_VARIANTS,
         ),
-        blocks=blocks if len(methods) > 1 else (),
+        blocks=tuple(blocks) if len(methods) > 1 else (),
         claims=claims_file.claims,
         question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
     )
@@ -457,26 +456,6 @@ def _report(
     if has_differences:
         parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
     return parts
-
-
-def _blocks(
-    levels: Mapping[str, Any],
-    settings: Iterable[Mapping[str, Any]],
-    axes: Iterable[str],
-    names: Sequence[str],
-) -> list[str]:
-    """Return the axes within whose levels variants are compared: the stated ones, by default by their names.
-
-    An axis that follows from them, such as the number of classes, is one of them.
-
-    Raises:
-        ConfigError: A stated name is no setting.
-    """
-    for name in names:
-        if name not in (*levels, "none"):
-            raise ConfigError(f"--blocks: {name!r} is no setting. The settings are {choices(levels)}")
-    blocks = [axis for axis in axes if (axis in names if names else BLOCKS.fullmatch(axis.lower()))]
-    return [axis for axis in axes if _depends(axis, blocks, settings)]
 
 
 def _depends(axis: str, other_axes: Sequence[str], settings: Iterable[Mapping[str, Any]]) -> bool:

@@ -41,7 +41,9 @@ BOOKKEEPING = re.compile(
     |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)|(.*_)?(std|stdev|stddev|stderr|sem)""",
     re.VERBOSE,
 )
-FURTHER = re.compile("_.*|.*seed")  # a further seed would make each run a variant
+FURTHER = re.compile(
+    "_.*|.*seed|random_state|rep(eat|etition|licate)?"
+)  # a further seed would make each run a variant
 RUN_IDS = re.compile("((run|trial)_)?(id|uuid|number)|run|_?wandb_id")
 RUN_NAMES = re.compile("(run_|display_|trial_)?name")
 # counters of a run's lines, if it has several
@@ -157,14 +159,18 @@ class RunTable:
         columns: The columns that have a head.
 
     Attributes:
-        states: The status of each row, and the word for it if the run is not done.
         rows: The rows that count as runs.
+        failures: The state of each failed run; empty for other rows.
+        left_out: Why runs were left out -> their number.
+        notes: Lines about repeated runs.
     """
 
     def __init__(self, file: ImportedFile, lines: Sequence[int], columns: list[Column]) -> None:
         self.file, self.lines, self.columns = file, lines, columns
-        self.states = [("done", "")] * len(lines)
         self.rows: Sequence[int] = range(len(lines))
+        self.failures = [""] * len(lines)
+        self.left_out: Counter[str] = Counter()
+        self.notes: list[str] = []
 
     def key(self, row: int, columns: Iterable[Column]) -> tuple[Any, ...]:
         """Return the cells of a row: the values of settings and the seed, the texts of other columns."""
@@ -172,7 +178,7 @@ class RunTable:
             column.value(row) if column.role in (SETTING, SEED) else column.cells[row] for column in columns
         )
 
-    def left_out(self, pattern: re.Pattern[str]) -> list[Column]:
+    def unassigned(self, pattern: re.Pattern[str]) -> list[Column]:
         """Return the columns without a role whose names match."""
         return [column for column in self.with_role(NEITHER) if pattern.fullmatch(column.name.lower())]
 
@@ -198,7 +204,7 @@ class RunTable:
     def refuse_lines(self, first: int, second: int, keys: Sequence[Column]) -> NoReturn:
         """Refuse two rows with equal keys. The message names a difference and the options that decide."""
         names = ", ".join(f"{column.head}={column.cells[first]}" for column in keys)
-        steps = self.left_out(STEPS)
+        steps = self.unassigned(STEPS)
         ranked = [*steps, *self.with_role(NEITHER), *self.columns]
         other = next((column for column in ranked if column.cells[first] != column.cells[second]), None)
         difference = "all cells are equal"
@@ -339,14 +345,13 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
         try:
             rows.append(flatten(_plain(ast.parse(cell or "{}", mode="eval").body)))
         except (AttributeError, SyntaxError, ValueError) as error:  # AttributeError: it is a set
-            keys = re.findall(r"""["']([^"']+)["']\s*:""", cell[: getattr(error, "offset", 0) or 0])
-            problem = f"the value of {keys[-1]!r} cannot be read" if keys else "it is not a dictionary"
+            place = f" after {cell[: getattr(error, 'offset', 0) or 0][-30:]!r}"
             fix = "Export a column for each key with pandas.json_normalize"
-            table.refuse(row, column, f"{problem}. {fix}")
+            table.refuse(row, column, f"it is not a dictionary{place}. {fix}")
     columns = []
     for head in dict.fromkeys(head for row in rows for head in row):
         values = [row.get(head) for row in rows]
-        cells = ["" if value is None else str(value) for value in values]
+        cells = ["" if value in (None, "null") else str(value) for value in values]
         columns.append(Column(f"{column.head}.{head.removesuffix('.value')}", cells))  # W&B's {"value": 1}
     return columns
 
@@ -357,9 +362,7 @@ def _plain(node: Any) -> Any:
         return {_plain(key): _plain(value) for key, value in zip(node.keys, node.values, strict=True)}
     if isinstance(node, ast.Call) and len(node.args) == 1:  # such as np.float64(0.9)
         return _plain(node.args[0])
-    if isinstance(node, ast.Constant):
-        return node.value
-    return None if (text := ast.unparse(node)) == "null" else text
+    return node.value if isinstance(node, ast.Constant) else ast.unparse(node)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -374,7 +377,7 @@ def assign(
     texts: Sequence[str] = (),
     last: str = "",
     lines_are_runs: bool = False,
-) -> list[str]:
+) -> None:
     """Assign a role to each column: the given one, else the one of its name. Then reduce lines to runs.
 
     Columns with given roles come first, in the given order.
@@ -388,48 +391,41 @@ def assign(
         last: The column by which the last line of each run is kept.
         lines_are_runs: Whether each line is a run. Ids, names and seeds are then left out.
 
-    Returns:
-        A line for each reason why lines were removed.
-
     Raises:
         ConfigError: A column is missing, its role is unclear, or cells or lines can be read in two ways. The
             message names the option that decides.
     """
-    stated_columns = []
-    for role, names in ((METRIC, metrics), (SETTING, settings), (SEED, [seed]), (NEITHER, [last])):
-        for column in map(table.find, filter(None, names)):
-            column.role = role
-            stated_columns.append(column)
+    roles = ((METRIC, metrics), (SETTING, settings), (SEED, [seed]), (NEITHER, [last]))
+    stated = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
     for column in map(table.find, texts):
         column.is_text = True
-    table.columns = [*stated_columns, *(column for column in table.columns if column not in stated_columns)]
+    table.columns = [*stated, *(column for column in table.columns if column not in stated)]
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
-    for column in table.columns[len(stated_columns) :]:
+    for column in table.columns:
         name = column.name.lower()
-        if STATE_NAMES.fullmatch(name) and column.texts and column.kind != SETTING:
+        if column in stated:
+            column.role = stated[column]
+        elif STATE_NAMES.fullmatch(name) and column.texts and column.kind != SETTING:
             column.role = STATE
-        elif SEEDS.fullmatch(name) and not table.with_role(SEED):
+        elif SEEDS.fullmatch(name) and not (lines_are_runs or table.with_role(SEED)):
             column.role = SEED
         else:
             role = NEITHER if settings and metrics else _role(table, column)
             column.role = NEITHER if stated_roles.get(role) else role
-    words = _read_states(table)
+    _read_states(table)
     if not table.with_role(UNCLEAR):
-        for column in table.with_role(SETTING):
-            _check_levels(table, column)
-        for column in table.with_role(SEED) if lines_are_runs else ():
-            column.role = NEITHER
-        words += _reduce(table, last, lines_are_runs)
+        _check_levels(table)
+        _reduce(table, last, lines_are_runs)
         if not settings:
             _leave_out(table)
-        if table.with_role(SEED):
-            words += _merge(table, table.with_role(SETTING) + table.with_role(SEED))
+        if seeds := table.with_role(SEED):
+            _merge(table, table.with_role(SETTING) + seeds)
     if problem := _problem(table, bool(settings or metrics)):
-        roles = f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
-        raise ConfigError(
-            f"{table.file.name}: {roles}; {problem}. Name the columns: --settings A,B --metrics C,D --seed S"
+        assigned = (
+            f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
         )
-    return words
+        fix = "Name the columns: --settings A,B --metrics C,D --seed S"
+        raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
 
 
 def _role(table: RunTable, column: Column) -> str:
@@ -457,83 +453,82 @@ def _role(table: RunTable, column: Column) -> str:
     return SETTING if len(set(column.cells)) == 1 else UNCLEAR
 
 
-def _read_states(table: RunTable) -> list[str]:
-    """Set the status of each row, and remove unfinished runs. Return the words about them."""
+def _read_states(table: RunTable) -> None:
+    """Read which runs have failed, and leave out unfinished ones."""
+    unfinished = {}
     for column in table.with_role(STATE):
         for row, cell in enumerate(column.cells):
             # Ray leaves `done` empty for a trial without results
             word = re.sub(r"^\w+\.|[\W_]", "", cell.lower()) or "false" * (column.name == "done")
-            status = STATUS.get(word)
-            if not status:
+            if word not in STATUS:
                 fix = f"If it is a setting: --settings {column.head},... States are {choices(STATUS, 99)}"
                 table.refuse(row, column, f"{cell!r} is no known state of a run. {fix}")
-            if status != "done" and table.states[row][0] != "failed":
-                table.states[row] = status, word
-    table.rows = [row for row, (status, _) in enumerate(table.states) if status != "unfinished"]
-    words = Counter(
-        f"left out: not finished ({word})" for status, word in table.states if status == "unfinished"
-    )
-    return [f"{count:,} run{'s' * (count > 1)} {word}" for word, count in words.items()]
+            if STATUS[word] == "failed":
+                table.failures[row] = word
+            elif STATUS[word] == "unfinished":
+                unfinished[row] = f"not finished ({word})"
+    table.rows = [row for row in table.rows if row not in unfinished or table.failures[row]]
+    table.left_out.update(why for row, why in unfinished.items() if not table.failures[row])
 
 
-def _check_levels(table: RunTable, column: Column) -> None:
+def _check_levels(table: RunTable) -> None:
     """Refuse texts that would become one level, such as 1.1 and 1.10, or none and an empty cell."""
-    first_rows: dict[Any, int] = {}
-    for row in table.rows:
-        first, cell = first_rows.setdefault(column.value(row), row), column.cells[row]
-        if cell != column.cells[first] and table.states[row] == table.states[first]:
-            table.refuse(
-                row,
-                column,
-                f"{cell!r} would be the same level as {column.cells[first]!r} in line {table.lines[first]}."
-                f" Write them alike, or keep them apart: --texts {column.head}",
-            )
+    for column in table.with_role(SETTING):
+        first_rows: dict[Any, int] = {}
+        for row in table.rows:
+            first, cell = first_rows.setdefault(column.value(row), row), column.cells[row]
+            if cell != column.cells[first] and table.failures[row] == table.failures[first]:
+                table.refuse(
+                    row,
+                    column,
+                    f"{cell!r} would be the same level as {column.cells[first]!r} in line"
+                    f" {table.lines[first]}. Write them alike, or keep them apart: --texts {column.head}",
+                )
 
 
-def _reduce(table: RunTable, last: str, lines_are_runs: bool) -> list[str]:
-    """Keep one line of each run. Return the words about the other lines.
+def _reduce(table: RunTable, last: str, lines_are_runs: bool) -> None:
+    """Keep one line of each run.
 
     A run has an id, or settings and a seed. Without both, lines of equal settings are several runs, unless
     they have one name, are identical, or count steps.
     """
-    names = table.with_role(SEED) or table.left_out(RUN_NAMES)
-    keys = table.left_out(RUN_IDS)[:1] or table.with_role(SETTING) + names
-    words = []
+    names = table.with_role(SEED) or table.unassigned(RUN_NAMES)
+    keys = table.unassigned(RUN_IDS)[:1] or table.with_role(SETTING) + names
     if last:
         counter = table.find(last)
-        words = _merge(table, [*keys, counter])
-        numbers = {row: number_of(counter.cells[row]) for row in table.rows}
-        for row, number in numbers.items():
-            if number is None:
+        _merge(table, [*keys, counter])
+        for row in table.rows:
+            if number_of(counter.cells[row]) is None:
                 table.refuse_number(counter, counter.cells[row])
-        words.append(f"--last {counter.head}: of {len(numbers):,} lines, the last one of each run counts")
-        rows = sorted(table.rows, key=lambda row: numbers[row] or 0)
+        table.notes.append(f"--last {last}: of {len(table.rows):,} lines, the last one of each run counts")
+        rows = sorted(table.rows, key=lambda row: float(counter.cells[row]))
         table.rows = sorted({table.key(row, keys): row for row in rows}.values())
-    return words if lines_are_runs else words + _merge(table, keys)
+    if not lines_are_runs:
+        _merge(table, keys)
 
 
-def _merge(table: RunTable, keys: Sequence[Column]) -> list[str]:
-    """Keep the first of identical lines, and refuse other lines with equal keys. Return words about them."""
+def _merge(table: RunTable, keys: Sequence[Column]) -> None:
+    """Keep the first of identical lines, and refuse other lines with equal keys."""
     is_run = any(column.role != SETTING for column in keys)
-    steps = table.left_out(STEPS)
+    steps = table.unassigned(STEPS)
     compared = [column for column in table.columns if not column.head.lower().startswith("unnamed:")]
     groups: dict[Any, dict[Any, int]] = {}
-    repeated: dict[int, list[int]] = {}
+    repeated: dict[int, str] = {}
     for row in table.rows:
-        status = table.states[row][0]
-        group = groups.setdefault((status, table.key(row, keys)), {})
-        equal = group.setdefault(table.key(row, compared), row)
+        failure = table.failures[row]
+        group = groups.setdefault((failure, table.key(row, keys)), {})
+        cells = row if failure and not is_run else table.key(row, compared)
+        equal = group.setdefault(cells, row)
         other = next(iter(group.values())) if equal == row else equal
         if is_run and equal != row:
-            repeated.setdefault(equal, [equal]).append(row)
-        elif status != "done" or other == row:
+            repeated[equal] = f"{repeated.get(equal, table.lines[equal])}={table.lines[row]}"
+        elif failure or other == row:
             continue
         elif is_run or other == equal or table.key(other, steps) != table.key(row, steps):
             table.refuse_lines(other, row, keys)
-    removed_rows = {row for rows in repeated.values() for row in rows[1:]}
-    table.rows = [row for row in table.rows if row not in removed_rows]
-    lines = ["=".join(str(table.lines[row]) for row in rows) for rows in repeated.values()]
-    return [f"equal lines of one run count once: lines {choices(lines, 6)}"] if lines else []
+    table.rows = sorted(row for group in groups.values() for row in group.values())
+    if repeated:
+        table.notes.append(f"equal lines of one run count once: lines {choices(repeated.values(), 6)}")
 
 
 def _count(table: RunTable, columns: Sequence[Column]) -> int:
@@ -543,13 +538,9 @@ def _count(table: RunTable, columns: Sequence[Column]) -> int:
 
 def _leave_out(table: RunTable) -> None:
     """Exclude files of single runs. Other texts that differ in each row may be settings or names."""
-    texts = [
-        column
-        for column in table.with_role(SETTING)
-        if not column.numbers and _count(table, [column]) == len(table.rows)
-    ]
-    settings = [column for column in table.with_role(SETTING) if column not in texts]
-    if 1 < _count(table, settings) < len(table.rows):
+    count, settings = len(table.rows), table.with_role(SETTING)
+    texts = [column for column in settings if not column.numbers and _count(table, [column]) == count]
+    if 1 < _count(table, [column for column in settings if column not in texts]) < count:
         for column in texts:
             column.role = NEITHER if FILES.fullmatch(column.name.lower()) else UNCLEAR
 
@@ -586,40 +577,35 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         ConfigError: A seed or a metric is not a number.
     """
     runs: dict[str, ImportedRun] = {}
-    left_out: Counter[str] = Counter()
     # Settings -> runs so far. The count replaces a missing seed.
     repeats: Counter[str] = Counter()
     columns, seeds = table.with_role(SETTING), table.with_role(SEED)
     shared = {}  # settings of all other runs, for runs that failed before they logged their settings
     for column in columns:
-        rows = [row for row in table.rows if table.states[row][0] == "done"]
-        if len({column.cells[row] for row in rows}) == 1 and (value := column.value(rows[0])) is not None:
+        values = {column.value(row) for row in table.rows if not table.failures[row]}
+        if len(values) == 1 and (value := values.pop()) is not None:
             shared[column.name] = value
     for row in table.rows:
-        status, word = table.states[row]
-        settings = shared.copy() if status == "failed" else {}
+        failure = table.failures[row]
+        settings = shared.copy() if failure else {}
         for column in columns:
-            if (value := column.value(row)) is not None and (column.cells[row] or status == "done"):
+            if (value := column.value(row)) is not None and (column.cells[row] or not failure):
                 settings[column.name] = value
         key = canonical(settings)
         seed = seeds[0].value(row) if seeds else repeats[key]
         repeats[key] += 1
         if type(seed) is not int or not 0 <= seed <= MAX_INTEGER:
-            if status != "failed":
-                table.refuse(
-                    row,
-                    seeds[0],
-                    f"{seeds[0].cells[row]!r} is not a seed. A seed is an integer from 0 to 2^64",
-                )
-            left_out["failed, without a seed"] += 1
+            if not failure:
+                problem = f"{seeds[0].cells[row]!r} is not a seed. A seed is an integer from 0 to 2^64"
+                table.refuse(row, seeds[0], problem)
+            table.left_out["failed, without a seed"] += 1
             continue
-        run = _run(table, row, settings, seed, word)
         run_id = run_ids({"program": program, "settings": settings, "seed": 0}, [seed])[0]
-        left_out["failed, and repeated"] += run_id in runs
-        if run_id not in runs or status != "failed":
-            runs[run_id] = run
-    return runs, [
-        f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in left_out.items() if count
+        table.left_out["failed, and repeated"] += run_id in runs
+        if run_id not in runs or not failure:
+            runs[run_id] = _run(table, row, settings, seed, failure)
+    return runs, table.notes + [
+        f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in table.left_out.items() if count
     ]
 
 
@@ -637,7 +623,7 @@ def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure
         else:
             status, error = "diverged", error or f"{column.head} is {number}"
     if failure:
-        status, error, failure = "failed", f"its state is {failure}", f"{failure.lower()} elsewhere"
+        status, error, failure = "failed", f"its state is {failure}", f"{failure} elsewhere"
     elif status == "done" and {*metrics.values()} == {None}:
         status, error, failure = "failed", "it has no metric", "no metric"
     error = f"{table.file.name}, line {table.lines[row]}: {error}" if error else ""

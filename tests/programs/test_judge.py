@@ -252,7 +252,7 @@ def test_data_sets_alone_are_not_compared_unless_that_is_stated(judge_multi, cap
 
 def test_a_block_that_is_no_setting_is_named_and_nothing_is_written(judge_multi):
     with pytest.raises(
-        ConfigError, match=r"--blocks: 'site' is no setting. The settings are dataset, classes, method"
+        ConfigError, match=r"a block of multi must be one of dataset, classes, method, .* but got 'site'"
     ):
         judge_multi(blocks="site")
     assert not Path("results").exists()
