@@ -574,7 +574,7 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
     """Return the runs of a table by run id, and a line for each reason why runs were excluded.
 
     Raises:
-        ConfigError: A seed or a metric is not a number.
+        ConfigError: A seed or a metric is not a number, or no run is left.
     """
     runs: dict[str, ImportedRun] = {}
     # Settings -> runs so far. The count replaces a missing seed.
@@ -604,9 +604,12 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         table.left_out["failed, and repeated"] += run_id in runs
         if run_id not in runs or not failure:
             runs[run_id] = _run(table, row, settings, seed, failure)
-    return runs, table.notes + [
+    lines = [
         f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in table.left_out.items() if count
     ]
+    if not runs:
+        raise ConfigError(f"{table.file.name} has no finished run. {'; '.join(lines)}")
+    return runs, table.notes + lines
 
 
 def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure: str) -> ImportedRun:

@@ -189,6 +189,7 @@ WRONG = {
     "lr,State,acc\n1,done,0.5\n1,exploded,0.6\n": "runs.csv, line 3, column 'State': 'exploded' is no known state of a run. "
     "If it is a setting: --settings State,... States are finished, complete",
     "lr,status,acc\n1,done,0.5\n1,,0.6\n": "line 3, column 'status': '' is no known state",
+    "lr,state,acc\n1,running,0.5\n1,queued,\n": "runs.csv has no finished run. 1 run left out: not finished (running); 1 run",
     # levels
     "version,seed,acc\n1.1,0,0.9\n1.10,0,0.8\n": "line 3, column 'version': '1.10' would be the same level as '1.1' in line 2. "
     "Write them alike, or keep them apart: --texts version",
