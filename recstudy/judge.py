@@ -1,7 +1,7 @@
 """`recstudy judge runs.csv`: make a study with page, tables and verdicts from finished runs in a CSV file."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from statistics import fmean
@@ -18,6 +18,7 @@ from recstudy.papers import Target, published
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import Config, canonical, configure
 from recstudy.programs.table import (
+    BLOCKS,
     LOWER,
     METRIC,
     NEITHER,
@@ -64,9 +65,9 @@ KEYS = (DEPTH, "metric", TUNED, "of", "over")  # of a claim's selectors that nam
 class Judge:
     """Write the page, tables and verdicts of finished runs in a CSV file.
 
-    Exports of W&B, MLflow, Optuna and pandas are read unchanged. The first line of output says which columns
-    are settings, seed and metrics. Example: recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower
-    --claims claims.yaml
+    Exports of W&B, MLflow, Optuna, Ray and pandas are read unchanged. The first line of output says which
+    columns are settings, seed and metrics. Unclear columns, cells and lines are refused. Example: recstudy
+    judge runs.csv --metrics accuracy:%:10000,loss:lower --claims claims.yaml
     """
 
     file: Positional[Annotated[Path, arg(metavar="FILE.csv")]]
@@ -83,6 +84,16 @@ class Judge:
     better), the unit, and the number of test items, such as accuracy:%:10000,loss:lower."""
     seed: Name = ""
     """The column of the seed. Without one, runs with equal settings are numbered."""
+    blocks: Listed = ""
+    """The settings within which variants are compared. Default: a varied data set, task, environment or fold.
+    none: compare across them."""
+    texts: Listed = ""
+    """The settings whose cells are texts although they may look like numbers, such as versions 1.1 and
+    1.10."""
+    last: Name = ""
+    """The column that counts the lines of a run, such as epoch. The last line of each run counts."""
+    lines_are_runs: bool = False
+    """Count each line as a run and number the runs. Ids and seeds are then left out."""
     name: Name = ""
     """The name of the study, part of its run ids. Default: the file name."""
     results: ResultsPlace = "results"
@@ -100,25 +111,26 @@ class Judge:
             raise ConfigError(
                 f"{name!r} cannot be the name of a study: give one, such as --name {example_name}"
             )
-        claims_file = read_claims(self.claims) if self.claims else ClaimsFile()
+        texts = _list(self.texts)
+        claims_file = read_claims(self.claims, map(name_of, texts)) if self.claims else ClaimsFile()
         described = {
             head: _words(words) for head, *words in (metric.split(":") for metric in _list(self.metrics))
         }
         described = described or claims_file.metrics
         table = read_table(self.file)
-        assign(table, _list(self.settings), list(described), self.seed)
+        assign(table, _list(self.settings), list(described), self.seed, texts, self.last, self.lines_are_runs)
         metrics = {column.name: _metric(column, described) for column in table.with_role(METRIC)}
         runs, lines = finished_runs(table, PROGRAM + name)
-        say(_assignment(table, metrics, len(runs)), *lines)
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
             earlier_imports = read_imported(folder)
             imported = merge_imports(Imported() if self.replace else earlier_imports, table.file, runs)
-            say(*import_changes(earlier_imports, imported, runs))
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
             program = TableProgram(name, metrics, claims_file.title, claims_file.data, imported.files)
-            plan = finished_plan(name, program, imported.runs, claims_file, targets)
+            plan = finished_plan(name, program, imported.runs, claims_file, targets, _list(self.blocks))
+            say(_assignment(table, metrics, len(runs), plan.block_words), *lines)
+            say(*import_changes(earlier_imports, imported, runs))
             with results.changing(folder / IMPORTED):
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
             record_plan(plan, results)
@@ -175,8 +187,8 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
     return Metric(**{**usual, **stated_fields})
 
 
-def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> str:
-    """Return the line about which columns are settings, seed and metrics."""
+def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, blocks: str) -> str:
+    """Return the line about which columns are settings, blocks, seed and metrics."""
     parts = []
     for column in table.with_role(METRIC):
         metric = metrics[column.name]
@@ -190,9 +202,9 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> st
         else "none, so runs of the same settings are numbered in their order"
     )
     return (
-        f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}; seed: {seed}; metrics:"
-        f" {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}. Other columns: --settings A,B"
-        " --metrics C,D --seed S"
+        f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}{blocks}; seed: {seed};"
+        f" metrics: {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}. Other columns: --settings"
+        " A,B --metrics C,D --seed S"
     )
 
 
@@ -210,8 +222,12 @@ class ClaimsFile(Config):
     data: str = ""
 
 
-def read_claims(file: Path) -> ClaimsFile:
+def read_claims(file: Path, texts: Iterable[str] = ()) -> ClaimsFile:
     """Return the content of a claims file: a list of claims, or a `ClaimsFile`.
+
+    Args:
+        file: The YAML file.
+        texts: The names of the settings whose levels are texts.
 
     Raises:
         ConfigError: The file cannot be read or has other content. The message names file and line.
@@ -231,7 +247,7 @@ def read_claims(file: Path) -> ClaimsFile:
         claims_file = configure(ClaimsFile, values)
     except ConfigError as error:
         raise ConfigError(f"{file.name}: {error}") from None
-    claims = []
+    claims, text_names = [], {*texts}
     for entry, place in zip(claims_file.claims, entries, strict=True):
         try:
             if not isinstance(entry, dict):
@@ -241,7 +257,7 @@ def read_claims(file: Path) -> ClaimsFile:
             claims.append(
                 Claim(
                     **{
-                        name: value if name == "text" else _normalize(value, name)
+                        name: value if name == "text" else _normalize(value, name, text_names)
                         for name, value in entry.items()
                     }
                 )
@@ -251,17 +267,18 @@ def read_claims(file: Path) -> ClaimsFile:
     return claims_file.model_copy(update={"claims": claims})
 
 
-def _normalize(value: Any, key: str = "") -> Any:
+def _normalize(value: Any, key: str, texts: Collection[str]) -> Any:
     """Return a part of a claim with the names and values of the settings and metrics in the study."""
     if isinstance(value, dict):
         return {
-            name if name in KEYS else name_of(name): _normalize(value, name) for name, value in value.items()
+            name if name in KEYS else name_of(name): _normalize(value, name, texts)
+            for name, value in value.items()
         }
     if isinstance(value, list):
-        return [_normalize(value, key) for value in value]
+        return [_normalize(value, key, texts) for value in value]
     return (
         value
-        if not isinstance(value, str)
+        if not isinstance(value, str) or name_of(key) in texts
         else name_of(value)
         if key in ("metric", TUNED)
         else value_of(value)
@@ -315,14 +332,12 @@ def import_changes(
         current_imports.runs.keys() - earlier_imports.runs.keys(),
         earlier_imports.runs.keys() - runs.keys(),
     )
-    values = [
+    earlier_values, values = (
         {run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()}
         for imported in (earlier_imports, current_imports)
-    ]
+    )
     changed = [
-        run_id
-        for run_id in earlier_imports.runs.keys() & current_imports.runs.keys()
-        if values[0][run_id] != values[1][run_id]
+        run_id for run_id in earlier_values.keys() & values if earlier_values[run_id] != values[run_id]
     ]
     if not earlier_imports.runs or not (added or changed or missing_ids):
         return []
@@ -340,9 +355,15 @@ def import_changes(
 
 @dataclass(frozen=True)
 class FinishedPlan(Plan):
-    """A plan of finished runs, each with its seed."""
+    """A plan of finished runs, each with its seed.
+
+    Attributes:
+        runs: The runs.
+        block_words: The blocks, or why nothing is compared.
+    """
 
     runs: Sequence[Run] = ()  # type: ignore[assignment]
+    block_words: str = ""
 
 
 def finished_plan(
@@ -351,7 +372,8 @@ def finished_plan(
     runs: Mapping[str, ImportedRun],
     claims_file: ClaimsFile,
     targets: tuple[Target, ...],
-) -> Plan:
+    stated_blocks: Sequence[str],
+) -> FinishedPlan:
     """Return the plan of these runs, with one variant for each combination of settings."""
     if len(runs) > MOST_RUNS:
         raise ConfigError(
@@ -360,6 +382,14 @@ def finished_plan(
     settings = {canonical(run.settings): run.settings for run in runs.values()}
     levels = _levels(list(settings.values()))
     axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
+    names = list(map(name_of, stated_blocks)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
+    names = [] if names == ["none"] else names
+    # an axis that follows from blocks, such as the number of classes, is one of them
+    blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
+    methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
+    words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
+    if blocks and len(methods) == 1:
+        words = f"; only {choices(blocks)} varies, so nothing is compared (to compare it: --blocks none)"
     labelled = [axis for axis in axes if not _follows(axis, levels, settings.values())]
     variants = {}
     for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
@@ -373,8 +403,14 @@ def finished_plan(
         list(variants.values()),
         program=program,
         report=_report(
-            program, runs.values(), variants, {axis: list(levels[axis]) for axis in labelled}, targets
+            program,
+            runs.values(),
+            variants,
+            {axis: list(levels[axis]) for axis in labelled},
+            targets,
+            1 < len(methods) <= FEW_VARIANTS,
         ),
+        blocks=tuple(blocks) if len(methods) > 1 else (),
         claims=claims_file.claims,
         question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
     )
@@ -385,7 +421,8 @@ def finished_plan(
         position = positions[canonical(run.settings)]
         planned.append(Run(position, plan.variants[position].label, run.seed, plan.configs[position], run_id))
     planned.sort(key=lambda run: (run.seed, run.variant))
-    return FinishedPlan(**{field.name: getattr(plan, field.name) for field in fields(Plan)}, runs=planned)
+    plan_fields = {field.name: getattr(plan, field.name) for field in fields(Plan)}
+    return FinishedPlan(**plan_fields, runs=planned, block_words=words)
 
 
 def _report(
@@ -394,10 +431,9 @@ def _report(
     variants: Mapping[str, Variant],
     levels: Mapping[str, Sequence[Any]],
     targets: tuple[Target, ...],
+    has_differences: bool,
 ) -> list[Part]:
-    """Return a table of the metrics, figures over one or two settings, and differences if there are few
-    variants.
-    """
+    """Return a table of the metrics, figures over one or two settings, and differences."""
     score, metric = next(iter(program.metrics.items()))
     table = TableOfRuns("results", metrics=tuple(program.metrics)[:TABLE_METRICS], targets=targets)
     if len(variants) > MANY_VARIANTS:
@@ -417,9 +453,15 @@ def _report(
             and all(len(levels[other_axis]) <= FEW_VARIANTS for other_axis in other_axes)
         ):
             parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(other_axes), None)))
-    if 1 < len(variants) <= FEW_VARIANTS:
+    if has_differences:
         parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
     return parts
+
+
+def _depends(axis: str, other_axes: Sequence[str], settings: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the levels of other axes decide the level of this one."""
+    levels = {canonical([[run.get(name) for name in other_axes], run.get(axis)]) for run in settings}
+    return len(levels) == len({canonical([run.get(name) for name in other_axes]) for run in settings})
 
 
 def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
@@ -435,13 +477,8 @@ def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
 
 def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a number follows from a name, such as a model's size. Labels then omit it."""
-    names = {
-        name: {*values} for name, values in levels.items() if any(isinstance(value, str) for value in values)
-    }
-    return axis not in names and any(
-        len({(run.get(name), run.get(axis)) for run in settings}) == len(values)
-        for name, values in names.items()
-    )
+    names = [name for name, values in levels.items() if any(isinstance(value, str) for value in values)]
+    return axis not in names and any(_depends(axis, [name], settings) for name in names)
 
 
 def _is_number(level: Any) -> bool:

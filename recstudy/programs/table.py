@@ -1,8 +1,8 @@
 """Import a CSV file of finished runs as a program. Its columns are settings, a seed and metrics.
 
-Exports of W&B, MLflow, Optuna and pandas are read without changes. The role of a column follows from its
-name, if it has a tracker's prefix or a common name, else from its cells (`_role`). Text and numbers with few
-levels are settings. Decimal numbers that differ in nearly every row are metrics.
+Exports of W&B, MLflow, Optuna, Ray and pandas are read without changes. The role of a column follows from a
+tracker's prefix or its name, and texts are settings (`_role`). Other numbers that vary are unclear, and
+`assign` refuses them. Levels, lines and states that allow two readings are refused too.
 """
 
 import ast
@@ -34,27 +34,60 @@ PREFIX = re.compile(r"^(?:(?P<setting>config|params|hparams|settings)|(?P<metric
 # Columns that trackers add: recognized by the head, and by the name if the column has no tracker's prefix.
 TRACKED = re.compile(r"_|unnamed:|tags\.|system[./]|gradients/|parameters/|user_attrs|system_attrs")
 BOOKKEEPING = re.compile(
-    """(run_|display_|experiment_)?name|(run_|trial_|experiment_)?id|artifact_uri|lifecycle_stage|state|status|number|created(_at)?
-    |updated(_at)?|(start|end)_time|datetime_(start|complete)|date|timestamp|heartbeat|runtime|duration|host(name)?|pid|user(name)?
-    |entity|project|group|job_type|sweep|agent|tags|notes|description|commit|(gpu|cpu)_(type|count)|os|python_version
-    |epoch|(trainer_)?(global_)?step|(.*_)?(std|stdev|stddev|stderr|sem)""",
+    """(run_|display_|experiment_|trial_)?name|experiment_(id|tag)|artifact_uri|lifecycle_stage|created(_at)?|updated(_at)?
+    |(start|end)_time|datetime_(start|complete)|date|timestamp|heartbeat|runtime|duration|(host|node)_?(name|ip)?|pid
+    |user(name)?|entity|project|job_type|sweep|tags|notes|description|commit|(gpu|cpu)_(type|count)|os|python_version
+    |time_(total|this_iter|since_restore)(_s)?|(iterations|timesteps|episodes)_(total|this_iter|since_restore)
+    |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)|(.*_)?(std|stdev|stddev|stderr|sem)""",
     re.VERBOSE,
 )
-STATES = {  # names in W&B, MLflow, Optuna and Ray; a run without a state counts as done
-    "done": ",finished,complete,completed,done,success,succeeded,terminated",
-    "failed": "crashed,failed,fail,failure,error,killed,canceled,cancelled,preempted",
-    "unfinished": "running,pending,queued,scheduled,waiting,paused,pruned,preempting",
+FURTHER = re.compile(
+    "_.*|.*seed|random_state|rep(eat|etition|licate)?"
+)  # a further seed would make each run a variant
+RUN_IDS = re.compile("((run|trial)_)?(id|uuid|number)|run|_?wandb_id")
+RUN_NAMES = re.compile("(run_|display_|trial_)?name")
+# counters of a run's lines, if it has several
+STEPS = re.compile(
+    "((current|train|training|trainer|global|trainer_global)_|_)?(epoch|step|iter|iteration|timestep)"
+    "|_?(runtime|timestamp)|time_total_s|timesteps_total"
+)
+FILES = re.compile("(.*_)?(path|dir|folder|file|url|hash|out|output|checkpoint|ckpt|command)")
+STATE_NAMES = re.compile("((run|trial|job)_)?(state|status)|done|finished|completed")
+STATES = {  # words of W&B, MLflow, Optuna, Ray, Ax, ClearML, Slurm and agents
+    "done": "finished complete completed done success succeeded terminated closed published ok keep"
+    " discard true",
+    "failed": "crashed crash failed fail failure error killed canceled cancelled preempted aborted"
+    " abandoned timeout outofmemory nodefail",
+    "unfinished": "running pending queued scheduled waiting paused pruned preempting stopped stopping"
+    " earlystopped inprogress created starting idle suspended false",
 }
-STATUS = {state: status for status, states in STATES.items() for state in states.split(",")}
-SEEDS = re.compile("(random_|rng_)?seed|random_state")
-ERROR = "loss|error|err|perplexity|ppl|mae|mse|rmse|fid|wer|cer|nll|bpc|ece|brier|regret"
-SCORE = "accuracy|acc|f1|auc|auroc|auprc|iou|miou|dice|bleu|rouge|psnr|ssim|score|reward|return|top1|top5|r2"
-AROUND = "val|valid|validation|test|eval|train|dev|mean|avg|best|final|max|min|at|[0-9]+"
+STATUS = {state: status for status, states in STATES.items() for state in states.split()}
+SEEDS = re.compile("(random_|rng_)?seed|random_state|rep(eat|etition|licate)?")
+ERROR = "loss|error|err|perplexity|ppl|mae|mse|rmse|mape|fid|lpips|wer|cer|nll|bpc|ece|brier|regret|latency"
+SCORE = (
+    "accuracy|acc|precision|recall|sensitivity|specificity|f1|f_1|auc|auroc|auprc|ap|map|kappa|qwk|mcc|em|exact_match"
+    "|jaccard|iou|miou|dice|bleu|rouge_?l?|meteor|cider|spice|chrf|bertscore|ndcg|mrr|hits?|spearmanr?|pearsonr?"
+    "|kendall|corr|correlation|psnr|ssim|score|reward|return|success_rate|win_rate|pass|top_?[15]|r2|throughput|fps"
+    "|objective|value"
+)
+AROUND = (
+    "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
+    "|macro|micro|weighted|balanced|cohen|total|episode|episodic|norm|normalized|rate|at|k|[0-9]+"
+)
 LOWER = re.compile(rf"(.*_)?({ERROR})(_.*)?")  # names of metrics for which lower is better
-USUAL_METRIC = re.compile(rf"(({AROUND})_)*({ERROR}|{SCORE})(_({AROUND}|{ERROR}|{SCORE}))*")
-USUAL_SETTINGS = {
-    name for field, names in ALIASES.items() for name in (field.partition(".")[2], *names.split())
-}
+USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
+BLOCKS = re.compile("(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold)(_?(name|id))?")
+USUAL_SETTINGS = re.compile(
+    """(.*_)?(lr|learning_rate|size|dims?|dimension|width|depth|layers?|heads?|units|channels|filters|experts|epochs|dropout
+    |momentum|weight_decay|decay|smoothing|blocks|classes)|.*_steps
+    |((n|num|max|min)_)?(hidden|neurons|rank|kernel|stride|patch(es)?|cycles|beams?|shots?|iter(ations)?|estimators|trees|leaves
+    |leaf_nodes|features|neighbors|components|clusters|samples_(leaf|split)|bins|parameters|params|gpus|workers|envs|len|length
+    |(seq|sequence|context|prompt|rollout)_len(gth)?)
+    |(use|with|no|enable)_.*|bs|seq_len|wd|l[12](_.*)?|beta_?[12]|eps(ilon)?|clip.*|lora_.*|temperature|temp|top_[kp]|horizon|window
+    |mlp_ratio|subsample|colsample_.*|reg_(alpha|lambda)|degree|version|flops|gflops|macs|year|"""
+    + "|".join(f"{path.partition('.')[2]}|{'|'.join(names.split())}" for path, names in ALIASES.items()),
+    re.VERBOSE | re.IGNORECASE,
+)
 EMPTY = ("", "nan", "none", "null", "na", "n/a", "<na>")
 # numbers with thousands separators, a decimal comma or a percent sign
 GROUPED = re.compile(r"[+-]?(\d{1,3}([ '.,]\d{3})+|\d+)([.,]\d*)?\s*%?")
@@ -98,20 +131,23 @@ class Column:
         name: The name without a tracker's prefix.
         kind: The role given by a tracker's prefix; empty without one.
         role: The assigned role.
+        is_text: Whether its levels are texts, also if they are written as numbers.
         cells: All cells.
         texts: The cells that are not empty.
         numbers: The cells that are numbers.
-        levels: The number of different texts.
     """
 
     def __init__(self, head: str, cells: Sequence[str]) -> None:
         prefix = PREFIX.match(head)
         self.head, self.name, self.cells = head, name_of(head), cells
-        self.role = ""
+        self.role, self.is_text = "", False
         self.kind = str(prefix.lastgroup) if prefix else ""
         self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
         self.numbers = [number for cell in self.texts if (number := number_of(cell)) is not None]
-        self.levels = len(set(self.texts))
+
+    def value(self, row: int) -> Any:
+        """Return the value of a setting in a row; None if it is not set."""
+        return self.cells[row] or "(empty)" if self.is_text else value_of(self.cells[row])
 
 
 class RunTable:
@@ -121,10 +157,30 @@ class RunTable:
         file: Name and digest of the file.
         lines: The line of the file where each row begins.
         columns: The columns that have a head.
+
+    Attributes:
+        rows: The rows that count as runs.
+        failures: The state of each failed run; empty for other rows.
+        left_out: Why runs were left out -> their number.
+        notes: Lines about repeated runs.
     """
 
     def __init__(self, file: ImportedFile, lines: Sequence[int], columns: list[Column]) -> None:
         self.file, self.lines, self.columns = file, lines, columns
+        self.rows: Sequence[int] = range(len(lines))
+        self.failures = [""] * len(lines)
+        self.left_out: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    def key(self, row: int, columns: Iterable[Column]) -> tuple[Any, ...]:
+        """Return the cells of a row: the values of settings and the seed, the texts of other columns."""
+        return tuple(
+            column.value(row) if column.role in (SETTING, SEED) else column.cells[row] for column in columns
+        )
+
+    def unassigned(self, pattern: re.Pattern[str]) -> list[Column]:
+        """Return the columns without a role whose names match."""
+        return [column for column in self.with_role(NEITHER) if pattern.fullmatch(column.name.lower())]
 
     def with_role(self, role: str) -> list[Column]:
         return [column for column in self.columns if column.role == role]
@@ -144,6 +200,24 @@ class RunTable:
 
     def refuse(self, row: int, column: Column, problem: str) -> NoReturn:
         raise ConfigError(f"{self.file.name}, line {self.lines[row]}, column {column.head!r}: {problem}")
+
+    def refuse_lines(self, first: int, second: int, keys: Sequence[Column]) -> NoReturn:
+        """Refuse two rows with equal keys. The message names a difference and the options that decide."""
+        names = ", ".join(f"{column.head}={column.cells[first]}" for column in keys)
+        steps = self.unassigned(STEPS)
+        ranked = [*steps, *self.with_role(NEITHER), *self.columns]
+        other = next((column for column in ranked if column.cells[first] != column.cells[second]), None)
+        difference = "all cells are equal"
+        if other:
+            difference = f"{other.head} is {other.cells[first]!r} and {other.cells[second]!r}"
+        step = other.head if other in steps else "STEP"
+        settings = ",".join(column.head for column in self.with_role(SETTING))
+        raise ConfigError(
+            f"{self.file.name}, lines {self.lines[first]} and {self.lines[second]}: they may be of one run"
+            f" ({names}), and {difference}. Remove one of them, or choose: the last line of each run counts"
+            f" (--last {step}), another column distinguishes them (--settings {settings},COLUMN, or --seed"
+            " COLUMN if it numbers runs), or each line is a run (--lines-are-runs)"
+        )
 
     def refuse_number(self, column: Column, cell: str) -> NoReturn:
         *groups, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
@@ -175,7 +249,8 @@ def number_of(cell: str) -> float | None:
 def value_of(cell: str) -> Any:
     """Return the value of a setting: None, a bool, a number or a text.
 
-    64.0 becomes 64, because pandas writes integers as floats if a cell of the column is empty.
+    64.0 becomes 64, because pandas writes integers as floats if a cell of the column is empty. Integers are
+    exact as far as records allow.
     """
     if cell.lower() in EMPTY:
         return None
@@ -184,6 +259,8 @@ def value_of(cell: str) -> Any:
     number = number_of(cell)
     if number is None or not isfinite(number):
         return cell
+    if re.fullmatch(r"[+-]?\d+", cell) and abs(number) <= MAX_INTEGER:
+        return int(cell)
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
@@ -263,16 +340,29 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
     """
     if column.head not in ("config", "summary") or not all(cell.startswith("{") for cell in column.texts):
         return [column]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row, cell in enumerate(column.cells):
         try:
-            rows.append(flatten(ast.literal_eval(cell or "{}")))
-        except (ValueError, SyntaxError):
-            table.refuse(
-                row, column, "it is not a dictionary. Export a column for each key with pandas.json_normalize"
-            )
-    heads = dict.fromkeys(head for row in rows for head in row)
-    return [Column(f"{column.head}.{head}", [str(row.get(head, "")) for row in rows]) for head in heads]
+            rows.append(flatten(_plain(ast.parse(cell or "{}", mode="eval").body)))
+        except (AttributeError, SyntaxError, ValueError) as error:  # AttributeError: it is a set
+            place = f" after {cell[: getattr(error, 'offset', 0) or 0][-30:]!r}"
+            fix = "Export a column for each key with pandas.json_normalize"
+            table.refuse(row, column, f"it is not a dictionary{place}. {fix}")
+    columns = []
+    for head in dict.fromkeys(head for row in rows for head in row):
+        values = [row.get(head) for row in rows]
+        cells = ["" if value in (None, "null") else str(value) for value in values]
+        columns.append(Column(f"{column.head}.{head.removesuffix('.value')}", cells))  # W&B's {"value": 1}
+    return columns
+
+
+def _plain(node: Any) -> Any:
+    """Return the dictionary, the constant or the text of an expression in Python or JSON."""
+    if isinstance(node, ast.Dict):
+        return {_plain(key): _plain(value) for key, value in zip(node.keys, node.values, strict=True)}
+    if isinstance(node, ast.Call) and len(node.args) == 1:  # such as np.float64(0.9)
+        return _plain(node.args[0])
+    return node.value if isinstance(node, ast.Constant) else ast.unparse(node)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -280,105 +370,195 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
 
 
 def assign(
-    table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str] = (), seed: str = ""
+    table: RunTable,
+    settings: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    seed: str = "",
+    texts: Sequence[str] = (),
+    last: str = "",
+    lines_are_runs: bool = False,
 ) -> None:
-    """Assign a role to each column: the given one, else a role based on its name and its cells.
+    """Assign a role to each column: the given one, else the one of its name. Then reduce lines to runs.
 
     Columns with given roles come first, in the given order.
 
+    Args:
+        table: The table.
+        settings: The columns that are settings.
+        metrics: The columns that are metrics.
+        seed: The column of the seed.
+        texts: The columns whose levels are texts, also if they are written as numbers.
+        last: The column by which the last line of each run is kept.
+        lines_are_runs: Whether each line is a run. Ids, names and seeds are then left out.
+
     Raises:
-        ConfigError: A column is missing or its role is unclear. The message contains the assigned roles and
-            the options that set them.
+        ConfigError: A column is missing, its role is unclear, or cells or lines can be read in two ways. The
+            message names the option that decides.
     """
-    stated_columns = []
-    for role, names in ((METRIC, metrics), (SETTING, settings), (SEED, [seed] if seed else [])):
-        for column in map(table.find, names):
-            column.role = role
-            stated_columns.append(column)
-    table.columns = [*stated_columns, *(column for column in table.columns if column not in stated_columns)]
-    stated_names = {SETTING: settings, METRIC: metrics, UNCLEAR: settings or metrics}
-    for column in table.columns[len(stated_columns) :]:
+    roles = ((METRIC, metrics), (SETTING, settings), (SEED, [seed]), (NEITHER, [last]))
+    stated = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
+    for column in map(table.find, texts):
+        column.is_text = True
+    table.columns = [*stated, *(column for column in table.columns if column not in stated)]
+    stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
+    for column in table.columns:
         name = column.name.lower()
-        if name in ("state", "status") and all(cell.lower() in STATUS for cell in column.cells):
+        if column in stated:
+            column.role = stated[column]
+        elif STATE_NAMES.fullmatch(name) and column.texts and column.kind != SETTING:
             column.role = STATE
-        elif SEEDS.fullmatch(name) and not table.with_role(SEED):
+        elif SEEDS.fullmatch(name) and not (lines_are_runs or table.with_role(SEED)):
             column.role = SEED
         else:
             role = NEITHER if settings and metrics else _role(table, column)
-            column.role = NEITHER if stated_names.get(role) else role
-    if not settings:
-        _leave_out(table)
+            column.role = NEITHER if stated_roles.get(role) else role
+    _read_states(table)
+    if not table.with_role(UNCLEAR):
+        _check_levels(table)
+        _reduce(table, last, lines_are_runs)
+        if not settings:
+            _leave_out(table)
+        if seeds := table.with_role(SEED):
+            _merge(table, table.with_role(SETTING) + seeds)
     if problem := _problem(table, bool(settings or metrics)):
-        roles = f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
-        raise ConfigError(
-            f"{table.file.name}: {roles}; {problem}. Name the columns: --settings A,B --metrics C,D --seed S"
+        assigned = (
+            f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
         )
+        fix = "Name the columns: --settings A,B --metrics C,D --seed S"
+        raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
 
 
 def _role(table: RunTable, column: Column) -> str:
-    name, tracked = column.name.lower(), not column.kind and TRACKED.match(column.head.lower())
-    if (
-        not column.texts
-        or tracked
-        or name.startswith("_")
-        or (BOOKKEEPING.fullmatch(name) and column.kind != SETTING)
-    ):
+    """Return the role of a column by its name. Texts are settings, and so are numbers that do not vary."""
+    name = column.name.lower()
+    is_tracked = not column.kind and TRACKED.match(column.head.lower())
+    patterns = [FURTHER] if column.kind == SETTING else [FURTHER, BOOKKEEPING, RUN_IDS, STEPS]
+    if is_tracked or not any(column.cells) or any(pattern.fullmatch(name) for pattern in patterns):
         return NEITHER
+    is_metric = bool(USUAL_METRIC.fullmatch(name))
+    is_usual = bool(USUAL_SETTINGS.fullmatch(name) or BLOCKS.fullmatch(name))
     wrong = [text for text in column.texts if number_of(text) is None]
-    if wrong and all(number_of(text) is not None or GROUPED.fullmatch(text) for text in column.texts):
+    has_numbers = column.numbers and is_metric and not is_usual
+    if wrong and (has_numbers or all(map(GROUPED.fullmatch, wrong))):
         table.refuse_number(column, wrong[0])
     if column.kind == METRIC:
-        return METRIC if column.numbers else NEITHER
+        return METRIC if any(map(isfinite, column.numbers)) else NEITHER
     # `params_` is Optuna's prefix
-    if column.kind or wrong or column.name in USUAL_SETTINGS or name.startswith("params_"):
+    if column.kind or column.is_text or not column.numbers or wrong or name.startswith("params_"):
         return SETTING
-    if USUAL_METRIC.fullmatch(name):
-        return METRIC
-    if 2 * column.levels <= len(column.texts):
-        return SETTING
-    is_real = any(not number.is_integer() for number in column.numbers)
-    return METRIC if is_real and column.levels >= 0.9 * len(column.texts) else UNCLEAR
+    if is_metric != is_usual:
+        return METRIC if is_metric else SETTING
+    if is_metric:  # `precision` is a share or a number of bits
+        return UNCLEAR if all(number.is_integer() for number in column.numbers) else METRIC
+    return SETTING if len(set(column.cells)) == 1 else UNCLEAR
 
 
-def _count(columns: Iterable[Column]) -> int:
+def _read_states(table: RunTable) -> None:
+    """Read which runs have failed, and leave out unfinished ones."""
+    unfinished = {}
+    for column in table.with_role(STATE):
+        for row, cell in enumerate(column.cells):
+            # Ray leaves `done` empty for a trial without results
+            word = re.sub(r"^\w+\.|[\W_]", "", cell.lower()) or "false" * (column.name == "done")
+            if word not in STATUS:
+                fix = f"If it is a setting: --settings {column.head},... States are {choices(STATUS, 99)}"
+                table.refuse(row, column, f"{cell!r} is no known state of a run. {fix}")
+            if STATUS[word] == "failed":
+                table.failures[row] = word
+            elif STATUS[word] == "unfinished":
+                unfinished[row] = f"not finished ({word})"
+    table.rows = [row for row in table.rows if row not in unfinished or table.failures[row]]
+    table.left_out.update(why for row, why in unfinished.items() if not table.failures[row])
+
+
+def _check_levels(table: RunTable) -> None:
+    """Refuse texts that would become one level, such as 1.1 and 1.10, or none and an empty cell."""
+    for column in table.with_role(SETTING):
+        first_rows: dict[Any, int] = {}
+        for row in table.rows:
+            first, cell = first_rows.setdefault(column.value(row), row), column.cells[row]
+            if cell != column.cells[first] and table.failures[row] == table.failures[first]:
+                table.refuse(
+                    row,
+                    column,
+                    f"{cell!r} would be the same level as {column.cells[first]!r} in line"
+                    f" {table.lines[first]}. Write them alike, or keep them apart: --texts {column.head}",
+                )
+
+
+def _reduce(table: RunTable, last: str, lines_are_runs: bool) -> None:
+    """Keep one line of each run.
+
+    A run has an id, or settings and a seed. Without both, lines of equal settings are several runs, unless
+    they have one name, are identical, or count steps.
+    """
+    names = table.with_role(SEED) or table.unassigned(RUN_NAMES)
+    keys = table.unassigned(RUN_IDS)[:1] or table.with_role(SETTING) + names
+    if last:
+        counter = table.find(last)
+        _merge(table, [*keys, counter])
+        for row in table.rows:
+            if number_of(counter.cells[row]) is None:
+                table.refuse_number(counter, counter.cells[row])
+        table.notes.append(f"--last {last}: of {len(table.rows):,} lines, the last one of each run counts")
+        rows = sorted(table.rows, key=lambda row: float(counter.cells[row]))
+        table.rows = sorted({table.key(row, keys): row for row in rows}.values())
+    if not lines_are_runs:
+        _merge(table, keys)
+
+
+def _merge(table: RunTable, keys: Sequence[Column]) -> None:
+    """Keep the first of identical lines, and refuse other lines with equal keys."""
+    is_run = any(column.role != SETTING for column in keys)
+    steps = table.unassigned(STEPS)
+    compared = [column for column in table.columns if not column.head.lower().startswith("unnamed:")]
+    groups: dict[Any, dict[Any, int]] = {}
+    repeated: dict[int, str] = {}
+    for row in table.rows:
+        failure = table.failures[row]
+        group = groups.setdefault((failure, table.key(row, keys)), {})
+        cells = row if failure and not is_run else table.key(row, compared)
+        equal = group.setdefault(cells, row)
+        other = next(iter(group.values())) if equal == row else equal
+        if is_run and equal != row:
+            repeated[equal] = f"{repeated.get(equal, table.lines[equal])}={table.lines[row]}"
+        elif failure or other == row:
+            continue
+        elif is_run or other == equal or table.key(other, steps) != table.key(row, steps):
+            table.refuse_lines(other, row, keys)
+    table.rows = sorted(row for group in groups.values() for row in group.values())
+    if repeated:
+        table.notes.append(f"equal lines of one run count once: lines {choices(repeated.values(), 6)}")
+
+
+def _count(table: RunTable, columns: Sequence[Column]) -> int:
     """Count the different rows of these columns."""
-    return len(set(zip(*(column.cells for column in columns), strict=True)))
+    return len({table.key(row, columns) for row in table.rows})
 
 
 def _leave_out(table: RunTable) -> None:
-    """Exclude columns that are not settings: further seeds, and names of single runs, such as folders."""
-    runs, seed = len(table.lines), table.with_role(SEED)
-    for column in table.with_role(SETTING) if seed else ():
-        if _count([column, *seed]) == _count([column]) == _count(seed) > 1:
-            column.role = NEITHER
-    names = [
-        column
-        for column in table.with_role(SETTING)
-        if not column.numbers and column.levels == len(column.texts)
-    ]
-    other_settings = [column for column in table.with_role(SETTING) if column not in names]
-    if _count(other_settings) < runs and (not seed or _count([*other_settings, *seed]) == runs):
-        for column in names if other_settings else ():
-            column.role = NEITHER
+    """Exclude files of single runs. Other texts that differ in each row may be settings or names."""
+    count, settings = len(table.rows), table.with_role(SETTING)
+    texts = [column for column in settings if not column.numbers and _count(table, [column]) == count]
+    if 1 < _count(table, [column for column in settings if column not in texts]) < count:
+        for column in texts:
+            column.role = NEITHER if FILES.fullmatch(column.name.lower()) else UNCLEAR
 
 
 def _problem(table: RunTable, is_stated: bool) -> str:
     """Return why the roles of the columns are wrong or unclear; empty if they are plausible."""
     settings, metrics, unclear = table.with_role(SETTING), table.with_role(METRIC), table.with_role(UNCLEAR)
-    if sum(column.name.isdigit() for column in metrics) > 1:
+    if sum(column.name.isdigit() for column in unclear) > 1:
         return "columns named by numbers look like seeds, but each run needs its own line. Use pandas.melt"
-    are_unique = not is_stated and bool(settings) and _count(settings) == len(table.lines)
-    if are_unique and len(metrics) > 1:  # then a number that differs in each row may be a setting
-        unclear += [
-            column
-            for column in metrics
-            if not column.kind and not USUAL_METRIC.fullmatch(column.name.lower())
-        ]
     if unclear:
         return f"unclear: {choices(column.head for column in unclear)}"
     if not settings or not metrics:
         return f"no column is a {METRIC if settings else SETTING}"
-    if are_unique and any(column.levels > 1 for column in table.with_role(SEED)):
+    if (
+        not is_stated
+        and _count(table, settings) == len(table.rows)
+        and _count(table, table.with_role(SEED)) > 1
+    ):
         return "there are several seeds, but all runs have different settings"
     for name, count in Counter(column.name for column in (*settings, *metrics)).items():
         if count > 1:
@@ -394,56 +574,42 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
     """Return the runs of a table by run id, and a line for each reason why runs were excluded.
 
     Raises:
-        ConfigError: A seed or a metric is not a number, or two rows have the same settings and seed.
+        ConfigError: A seed or a metric is not a number, or no run is left.
     """
     runs: dict[str, ImportedRun] = {}
-    left_out: Counter[str] = Counter()
     # Settings -> runs so far. The count replaces a missing seed.
     repeats: Counter[str] = Counter()
     columns, seeds = table.with_role(SETTING), table.with_role(SEED)
-    states = table.with_role(STATE)[0].cells if table.with_role(STATE) else [""] * len(table.lines)
-    statuses = [STATUS[state.lower()] for state in states]
     shared = {}  # settings of all other runs, for runs that failed before they logged their settings
     for column in columns:
-        cells = {cell for cell, status in zip(column.cells, statuses, strict=True) if status != "failed"}
-        if len(cells) == 1 and (value := value_of(cells.pop())) is not None:
+        values = {column.value(row) for row in table.rows if not table.failures[row]}
+        if len(values) == 1 and (value := values.pop()) is not None:
             shared[column.name] = value
-    for row, (line, status) in enumerate(zip(table.lines, statuses, strict=True)):
-        if status == "unfinished":
-            left_out["not finished"] += 1
-            continue
-        settings = shared.copy() if status == "failed" else {}
-        settings |= {
-            column.name: value for column in columns if (value := value_of(column.cells[row])) is not None
-        }
+    for row in table.rows:
+        failure = table.failures[row]
+        settings = shared.copy() if failure else {}
+        for column in columns:
+            if (value := column.value(row)) is not None and (column.cells[row] or not failure):
+                settings[column.name] = value
         key = canonical(settings)
-        seed = number_of(seeds[0].cells[row]) if seeds else float(repeats[key])
+        seed = seeds[0].value(row) if seeds else repeats[key]
         repeats[key] += 1
-        if seed is None or not (0 <= seed <= MAX_INTEGER and seed.is_integer()):
-            if status != "failed":
-                table.refuse(
-                    row,
-                    seeds[0],
-                    f"{seeds[0].cells[row]!r} is not a seed. A seed is an integer of at least 0",
-                )
-            left_out["failed, without a seed"] += 1
+        if type(seed) is not int or not 0 <= seed <= MAX_INTEGER:
+            if not failure:
+                problem = f"{seeds[0].cells[row]!r} is not a seed. A seed is an integer from 0 to 2^64"
+                table.refuse(row, seeds[0], problem)
+            table.left_out["failed, without a seed"] += 1
             continue
-        run = _run(table, row, settings, int(seed), states[row] if status == "failed" else "")
-        run_id = run_ids({"program": program, "settings": settings, "seed": 0}, [run.seed])[0]
-        earlier_run = runs.get(run_id)
-        if earlier_run and "failed" not in (earlier_run.status, run.status):
-            repeated = ", ".join(f"{name}={value}" for name, value in settings.items())
-            raise ConfigError(
-                f"{table.file.name}, lines {earlier_run.line} and {line}: the same settings and seed"
-                f" ({repeated}, seed {run.seed}). Remove one of them, such as all but the last epoch of a"
-                " run. If another column distinguishes them, add it:"
-                f" --settings {','.join(column.name for column in columns)},COLUMN"
-            )
-        left_out["failed, and repeated"] += earlier_run is not None
-        runs[run_id] = earlier_run if earlier_run and run.status == "failed" else run
-    return runs, [
-        f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in left_out.items() if count
+        run_id = run_ids({"program": program, "settings": settings, "seed": 0}, [seed])[0]
+        table.left_out["failed, and repeated"] += run_id in runs
+        if run_id not in runs or not failure:
+            runs[run_id] = _run(table, row, settings, seed, failure)
+    lines = [
+        f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in table.left_out.items() if count
     ]
+    if not runs:
+        raise ConfigError(f"{table.file.name} has no finished run. {'; '.join(lines)}")
+    return runs, table.notes + lines
 
 
 def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure: str) -> ImportedRun:
@@ -460,7 +626,7 @@ def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure
         else:
             status, error = "diverged", error or f"{column.head} is {number}"
     if failure:
-        status, error, failure = "failed", f"its state is {failure}", f"{failure.lower()} elsewhere"
+        status, error, failure = "failed", f"its state is {failure}", f"{failure} elsewhere"
     elif status == "done" and {*metrics.values()} == {None}:
         status, error, failure = "failed", "it has no metric", "no metric"
     error = f"{table.file.name}, line {table.lines[row]}: {error}" if error else ""

@@ -211,8 +211,14 @@ def _level_changes(axis: str, levels: Levels) -> dict[Any, Any]:
             name: level if isinstance(level, Mapping) else {axis: level} for name, level in levels.items()
         }
     levels = list(map(python_value, levels))
-    if len(set(map(str, levels))) < len(levels):
-        raise ConfigError(f"the axis {axis!r} lists a level twice: {list(levels)}")
+    equal_levels: dict[Any, Any] = {}
+    for level in levels:
+        for key in {str(level), level if isinstance(level, int | float) else str(level)}:  # 1, True and 1.0
+            if key in equal_levels:
+                raise ConfigError(
+                    f"the axis {axis!r} lists a level twice: {equal_levels[key]!r} and {level!r}"
+                )
+            equal_levels[key] = level
     if any(isinstance(level, list | dict) for level in levels):
         raise ConfigError(f"name the levels of the axis {axis!r}, as {{level: value}}: {list(levels)}")
     titles = [getattr(level, "title", str(level)) if isinstance(level, Config) else level for level in levels]

@@ -15,7 +15,7 @@ from recstudy.plugins import caller
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.own import OwnProgram
-from recstudy.programs.settings import RunSettings, flatten
+from recstudy.programs.settings import RunSettings, flatten, python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
 from recstudy.study.design import Axes, Variant, crossed
@@ -144,7 +144,8 @@ class StudyBase:
 
     def by_preset(self, part: Any, preset: str, otherwise: Any = None) -> Any:
         """Return the value of an argument, such as seeds or report, for this preset, or `otherwise`."""
-        return part.get(self.preset_named(preset), otherwise) if isinstance(part, Mapping) else part
+        value = part.get(self.preset_named(preset), otherwise) if isinstance(part, Mapping) else part
+        return python_value(value)
 
     def values_of(self, part: str, required: bool = True) -> list[Any]:
         """Return the value of an argument for each preset, or only the one that holds for all presets.
@@ -154,7 +155,7 @@ class StudyBase:
         """
         values = getattr(self, part)
         if not isinstance(values, Mapping):
-            return [values]
+            return [python_value(values)]
         for preset in values:
             if preset not in self.presets:
                 preset_names = f"its presets are {choices(self.presets)}.{nearest(preset, self.presets)}"
@@ -165,7 +166,7 @@ class StudyBase:
                 raise ConfigError(
                     f"{self.name} has {part} for {stated_presets}, but none for its preset {preset!r}"
                 )
-        return list(values.values())
+        return list(map(python_value, values.values()))
 
     def check_lists(self, part: str, kind: type, required: bool = True) -> None:
         """Check the entries of a list argument for all presets.

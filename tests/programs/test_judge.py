@@ -207,6 +207,64 @@ def test_a_refused_file_leaves_nothing_behind(judge):
     assert not Path("results").exists()
 
 
+MULTI = [
+    f"{data},{classes},{method},{seed},{start + bonus + seed / 10}"
+    for data, classes, start in (("MNIST", 10, 90), ("CIFAR", 100, 60))
+    for method, bonus in (("CNN", 0), ("ours", 3))
+    for seed in (0, 1)
+]
+
+
+@pytest.fixture
+def judge_multi(tmp_path, monkeypatch):
+    """Options, and rows -> the plan of runs on two data sets."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(rows=MULTI, **options):
+        Path("multi.csv").write_text(
+            "dataset,classes,method,seed,acc\n" + "".join(f"{row}\n" for row in rows)
+        )
+        assert Judge(Path("multi.csv"), **options).run() == 0
+        return recstudy.load(tmp_path / "results/studies/multi/imported").records.plan
+
+    return run
+
+
+def test_data_sets_are_blocks(judge_multi, capsys):
+    plan = judge_multi()
+    assert plan.blocks == ("dataset", "classes")  # the number of classes follows from the data set
+    assert "method; blocks (compared within): dataset, classes; seed: seed" in capsys.readouterr().out
+    assert "differences" in [part["kind"] for part in plan.report]
+    assert judge_multi(blocks="none").blocks == ()
+    assert judge_multi(blocks="method").blocks == ("method",)
+
+
+def test_data_sets_alone_are_not_compared_unless_that_is_stated(judge_multi, capsys):
+    rows = [row for row in MULTI if "ours" in row]
+    plan = judge_multi(rows)
+    assert plan.blocks == ()
+    assert "differences" not in [part["kind"] for part in plan.report]
+    assert "; only dataset, classes varies, so nothing is compared (to compare it: --blocks none);" in (
+        capsys.readouterr().out
+    )
+    assert "differences" in [part["kind"] for part in judge_multi(rows, blocks="none").report]
+
+
+def test_a_block_that_is_no_setting_is_named_and_nothing_is_written(judge_multi):
+    with pytest.raises(
+        ConfigError, match=r"a block of multi must be one of dataset, classes, method, .* but got 'site'"
+    ):
+        judge_multi(blocks="site")
+    assert not Path("results").exists()
+
+
+def test_claims_name_levels_that_are_texts(judge_multi):
+    Path("claims.yaml").write_text('- text: a\n  higher: {method: "1.10"}\n  lower: {method: "1.1"}\n')
+    rows = [row.replace("ours", "1.10").replace("CNN", "1.1") for row in MULTI]
+    plan = judge_multi(rows, texts="method", claims=Path("claims.yaml"))
+    assert {variant.levels["method"] for variant in plan.variants} == {"1.1", "1.10"}
+
+
 def test_a_metric_is_described_by_words(judge, capsys):
     judge(ROWS, metrics="val/loss:nats,accuracy:lower:%:500", settings="depth,lr")
     assert (

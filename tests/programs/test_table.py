@@ -65,6 +65,10 @@ def imported(table, **roles):
     return finished_runs(table, PROGRAM + "runs")
 
 
+def settings_and_seeds(table, **roles) -> list[tuple]:
+    return [(*run.settings.values(), run.seed) for run in imported(table, **roles)[0].values()]
+
+
 @pytest.mark.parametrize(
     ("text", "roles"),
     [
@@ -107,7 +111,7 @@ def test_states_and_numbers_of_a_tracker_decide_what_a_run_is(table):
         (0.01, 0, "done", {"accuracy": 0.871, "val_loss": 0.41}),
         (0.01, 1, "diverged", {}),
     ]
-    assert lines == ["1 run left out: failed, and repeated", "1 run left out: not finished"]
+    assert lines == ["1 run left out: not finished (running)", "1 run left out: failed, and repeated"]
     assert list(runs.values())[-1].error == "runs.csv, line 7: accuracy is nan"
 
 
@@ -165,17 +169,43 @@ WRONG = {
     GRID.replace("91.1", "91.1%"): "line 4, column 'accuracy': '91.1%' is not a number",
     GRID.replace(
         "0.1,1,1,", "0.1,1,x,"
-    ): "runs.csv, line 3, column 'seed': 'x' is not a seed. A seed is an integer of at least 0",
+    ): "runs.csv, line 3, column 'seed': 'x' is not a seed. A seed is an integer from 0 to 2^64",
     GRID.replace(
         "0.1,1,1,", "0.1,1,0,"
-    ): "runs.csv, lines 2 and 3: the same settings and seed (lr=0.1, depth=1, seed 0). Remove "
-    "one of them, such as all but the last epoch of a run. If another column distinguishes them, add it: --settings lr,depth,COLUMN",
+    ): "runs.csv, lines 2 and 3: they may be of one run (lr=0.1, depth=1, seed=0), and accuracy is '90.1' and '90.4'. "
+    "Remove one of them, or choose: the last line of each run counts (--last STEP), another column distinguishes them "
+    "(--settings lr,depth,COLUMN, or --seed COLUMN if it numbers runs), or each line is a run (--lines-are-runs)",
     "lr,seed,samples\n1,0,9123\n1,1,9140\n2,0,9200\n2,1,9201\n": "runs.csv: settings: lr; seed: seed; metrics: none; unclear: samples. "
     "Name the columns: --settings A,B --metrics C,D --seed S",
     "model,seed\nA,0\nB,0\n": "runs.csv: settings: model; seed: seed; metrics: none; no column is a metric. Name the",
     "model,seed,x,f1\nA,0,a,0.1\nA,1,b,0.2\nB,0,b,0.3\nB,1,a,0.4\n": "there are several seeds, but all runs have different settings",
-    "model,0,1\nA,0.5,0.25\nB,0.75,0.5\n": "metrics: 0, 1; columns named by numbers look like seeds, but each run needs its own line",
-    "lr,momentum,acc\n0.3,0.91,0.5\n0.2,0.93,0.6\n": "settings: lr; seed: none; metrics: momentum, acc; unclear: momentum. Name the",
+    "model,0,1\nA,0.5,0.25\nB,0.75,0.5\n": "metrics: none; columns named by numbers look like seeds, but each run needs its own line",
+    "model,alpha,beta,acc\nA,0.3,0.91,0.5\nA,0.2,0.93,0.6\n": "settings: model; seed: none; metrics: acc; unclear: alpha, beta. Name",
+    "lr,seed,acc\n0.1,0,0.5\n0.2,1,0.6\n": "there are several seeds, but all runs have different settings",
+    "model,note,acc\nA,x,0.1\nA,y,0.3\nB,z,0.4\n": "settings: model; seed: none; metrics: acc; unclear: note. Name",
+    "lr,seed,acc,loss\n1,0,0.5,1\n1,1,OOM,2\n": "line 3, column 'acc': 'OOM' is not a number",
+    "lr,seed,acc\n1,0,0.5\n1,99999999999999999999,0.5\n": "line 3, column 'seed': '99999999999999999999' is not a seed",
+    # states
+    "lr,State,acc\n1,done,0.5\n1,exploded,0.6\n": "runs.csv, line 3, column 'State': 'exploded' is no known state of a run. "
+    "If it is a setting: --settings State,... States are finished, complete",
+    "lr,status,acc\n1,done,0.5\n1,,0.6\n": "line 3, column 'status': '' is no known state",
+    "lr,state,acc\n1,running,0.5\n1,queued,\n": "runs.csv has no finished run. 1 run left out: not finished (running); 1 run",
+    # levels
+    "version,seed,acc\n1.1,0,0.9\n1.10,0,0.8\n": "line 3, column 'version': '1.10' would be the same level as '1.1' in line 2. "
+    "Write them alike, or keep them apart: --texts version",
+    "depth,seed,acc\n1,0,0.9\n1.0,1,0.8\n": "'1.0' would be the same level as '1' in line 2",
+    "use_x,seed,acc\nTrue,0,0.9\n1,0,0.8\n": "'1' would be the same level as 'True' in line 2",
+    "use_x,seed,acc\ntrue,0,0.9\nTRUE,1,0.8\n": "'TRUE' would be the same level as 'true' in line 2",
+    "aug,seed,acc\nnone,0,0.9\n,0,0.8\nNA,0,0.8\n": "line 3, column 'aug': '' would be the same level as 'none' in line 2",
+    # lines
+    "lr,epoch,acc\n1,1,0.5\n1,2,0.6\n": "lines 2 and 3: they may be of one run (lr=1), and epoch is '1' and '2'. "
+    "Remove one of them, or choose: the last line of each run counts (--last epoch)",
+    "lr,seed,Iteration,acc\n1,0,1,0.5\n1,0,2,0.6\n": "(lr=1, seed=0), and Iteration is '1' and '2'",
+    "Run ID,lr,_step,acc\na,1,1,0.5\na,1,2,0.6\n": "(Run ID=a), and _step is '1' and '2'",
+    "run_id,lr,acc\na,1,0.5\nb,1,0.7\na,1,0.6\n": "lines 2 and 4: they may be of one run (run_id=a), and acc is '0.5' and '0.6'",
+    "Name,lr,acc\na,1,0.5\na,1,0.6\n": "(lr=1, Name=a), and acc is '0.5' and '0.6'",
+    "model,run,acc\nA,1,0.5\nB,1,0.6\n": "(run=1), and model is 'A' and 'B'",
+    "lr,acc\n1,0.5\n1,0.6\n1,0.5\n": "lines 2 and 4: they may be of one run (lr=1), and all cells are equal",
     "model,val/f1,val f1\nA,0.1,0.3\nA,0.4,0.5\n": "metrics: val/f1, val f1; 2 of these columns would be named 'val_f1'",
 }
 
@@ -192,3 +222,155 @@ def test_stated_columns_are_taken_in_their_order(table):
     assert assigned_columns(table(WANDB), **roles) == (["lr"], "seed", ["val_loss", "accuracy"])
     with pytest.raises(ConfigError, match=r"runs.csv has no column 'acuracy'.* Did you mean 'accuracy'"):
         assign(table(GRID), metrics=["acuracy"])
+
+
+@pytest.mark.parametrize(
+    ("heads", "metrics"),
+    [
+        ("precision,recall", ["precision", "recall"]),
+        ("val_precision,test/mAP,kappa", ["val_precision", "test_mAP", "kappa"]),
+        ("mcc,em,exact_match,Jaccard", ["mcc", "em", "exact_match", "Jaccard"]),
+        ("ndcg@10,hits@1,MRR,pass@1", ["ndcg_10", "hits_1", "MRR", "pass_1"]),
+        ("macro_f1,mAP50,top1_acc", ["macro_f1", "mAP50", "top1_acc"]),
+        ("spearman,latency,throughput,episode_reward_mean", None),
+    ],
+)
+def test_metrics_of_few_levels_are_known_by_their_names(table, heads, metrics):
+    names = heads.split(",")
+    rows = [f"{lr},{seed}" + ",0.5" * len(names) for lr in (0.1, 0.2) for seed in (0, 1, 2)]
+    text = f"lr,seed,{heads}\n" + "\n".join(rows) + "\n"
+    assert assigned_columns(table(text)) == (["lr"], "seed", metrics or names)
+
+
+def test_a_precision_in_bits_is_asked_for(table):
+    with pytest.raises(ConfigError, match="unclear: precision"):
+        assign(table("precision,seed,acc\n16,0,0.5\n32,0,0.6\n"))
+    assert assigned_columns(table("precision,seed,acc\nfp16,0,0.5\nbf16,0,0.6\n"))[0] == ["precision"]
+
+
+def test_usual_hyperparameters_are_settings_and_unclear_numbers_are_asked_for(table):
+    heads = ["hidden_size", "num_heads", "max_depth", "weight_decay", "warmup_steps", "n_estimators", "top_p"]
+    text = f"{','.join(heads)},acc\n1,1,1,1,1,1,1,0.5\n2,2,2,2,2,2,2,0.75\n"
+    assert assigned_columns(table(text))[0] == heads
+    text = "lr,alpha,acc\n0.1,0.5,0.5\n0.1,0.25,0.75\n"
+    with pytest.raises(ConfigError, match="unclear: alpha"):
+        assign(table(text), metrics=["acc"])
+    assert assigned_columns(table(text), settings=["alpha"]) == (["alpha"], "none", ["acc"])
+
+
+def test_columns_of_ray_are_left_out_and_unfinished_trials_too(table):
+    runs, lines = imported(
+        table(
+            "trial_id,mean_accuracy,done,training_iteration,date,time_total_s,pid,hostname,node_ip,config/lr,config/seed,logdir\n"
+            "a,0.9,True,10,2024,0.5,120,h,10.0.0.1,0.1,0,x0\n"
+            "b,0.8,True,9,2024,1.5,121,h,10.0.0.1,0.2,0,x1\n"
+            "c,0.7,False,10,2024,2.5,122,h,10.0.0.2,0.1,1,x2\n"
+            "d,,,,,,123,h,10.0.0.2,0.2,1,x3\n"
+        )
+    )
+    assert [(run.settings, run.seed, run.metrics) for run in runs.values()] == [
+        ({"lr": 0.1}, 0, {"mean_accuracy": 0.9}),
+        ({"lr": 0.2}, 0, {"mean_accuracy": 0.8}),
+    ]
+    assert lines == ["2 runs left out: not finished (false)"]
+
+
+def test_states_are_understood_with_their_class_and_in_any_case(table):
+    runs, lines = imported(
+        table(
+            "lr,STATUS,acc\n1,TrialState.COMPLETE,0.5\n1,TrialState.PRUNED,0.1\n1,RunStatus.FAILED,\n2,stopped,0.2\n2,keep,0.6\n"
+            "2,discard,0.7\n2,crash,\n"
+        )
+    )
+    assert [(run.settings["lr"], run.status) for run in runs.values()] == [
+        (1, "done"), (1, "failed"), (2, "done"), (2, "done"), (2, "failed"),
+    ]  # fmt: skip
+    assert lines == ["1 run left out: not finished (pruned)", "1 run left out: not finished (stopped)"]
+
+
+def test_equal_lines_of_one_run_count_once(table):
+    rows = "a,0.1,0.5\nb,0.1,0.6\nc,0.2,0.5\n"
+    runs, lines = imported(table("Run ID,lr,accuracy\n" + rows + rows + rows))
+    assert len(runs) == 3
+    assert lines == ["equal lines of one run count once: lines 2=5=8, 3=6=9, 4=7=10"]
+    rows = "0,0.1,1,0.5\n1,0.1,2,0.6\n"
+    runs, lines = imported(
+        table("Unnamed: 0,lr,seed,accuracy\n" + rows + rows.replace("\n1,", "\n7,")), settings=["lr"]
+    )
+    assert lines == ["equal lines of one run count once: lines 2=4, 3=5"]
+
+
+EPOCHS = "{}lr,epoch,acc\n{}1,9,0.5\n{}1,10,0.6\n{}2,10,0.7\n{}2,9,0.8\n"
+
+
+@pytest.mark.parametrize(
+    "columns", [("",) * 5, ("seed,", "0,", "0,", "0,", "0,"), ("id,", "a,", "a,", "b,", "b,")]
+)
+def test_the_last_line_of_each_run_counts_if_that_is_stated(table, columns):
+    runs, lines = imported(table(EPOCHS.format(*columns)), last="epoch")
+    assert [(run.settings["lr"], run.metrics["acc"]) for run in runs.values()] == [(1, 0.6), (2, 0.7)]
+    assert lines == ["--last epoch: of 4 lines, the last one of each run counts"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "lr,epoch,acc\n1,1,0.5\n1,2,0.6\n1,1,0.7\n1,2,0.8\n",
+            "lines 2 and 4: .*lr=1, epoch=1.*--seed COLUMN",
+        ),
+        ("lr,epoch,acc\n1,1,0.5\n1,last,0.6\n", "line 3, column 'epoch': 'last' is not a number"),
+    ],
+)
+def test_a_last_line_that_is_not_clear_is_refused(table, text, problem):
+    with pytest.raises(ConfigError, match=problem):
+        assign(table(text), last="epoch")
+
+
+def test_each_line_is_a_run_if_that_is_stated(table):
+    text = "Run ID,lr,seed,epoch,acc\na,1,0,1,0.5\na,1,0,1,0.5\na,1,0,2,0.6\n"
+    assert settings_and_seeds(table(text), lines_are_runs=True) == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_texts_stay_different_levels_if_that_is_stated(table):
+    text = "version,seed,acc\n1.1,0,0.9\n1.10,0,0.8\n,0,0.7\nnone,0,0.6\n"
+    levels = [level for level, _ in settings_and_seeds(table(text), texts=["version"])]
+    assert levels == ["1.1", "1.10", "(empty)", "none"]
+
+
+def test_large_integers_stay_exact_in_settings_and_seeds(table):
+    text = "dim,seed,acc\n9007199254740993,9007199254740993,0.5\n9007199254740992,9007199254740993,0.6\n"
+    text += "9007199254740992,18446744073709551615,0.7\n"
+    assert settings_and_seeds(table(text)) == [
+        (2**53 + 1, 2**53 + 1), (2**53, 2**53 + 1), (2**53, 2**64 - 1),
+    ]  # fmt: skip
+
+
+def test_a_text_that_differs_in_each_row_is_a_setting_unless_others_distinguish_runs(table):
+    text = "model,lr,acc\nA,0.1,0.5\nB,0.1,0.6\nC,0.1,0.7\n"
+    assert assigned_columns(table(text))[0] == ["model", "lr"]
+
+
+DICTIONARIES = {
+    "nan and inf": ("{'acc': 0.5, 'loss': nan, 'best': inf}", "{'depth': 2, 'low': -inf}"),
+    "JSON": ('{""acc"": 0.5, ""loss"": NaN}', '{""depth"": 2, ""ema"": false, ""note"": null}'),
+    "values": ('{""acc"": 0.5}', '{""depth"": {""value"": 2, ""desc"": null}}'),
+    "dates": ("{'acc': np.float64(0.5)}", "{'depth': 2, 't': datetime.datetime(2024, 1, 1, 0, 0)}"),
+}
+
+
+@pytest.mark.parametrize("kind", DICTIONARIES)
+def test_dictionaries_are_read_as_w_and_b_writes_them(table, kind):
+    summary, config = DICTIONARIES[kind]
+    runs, _ = imported(
+        table(f'summary,config\n"{summary}","{config}"\n'), settings=["depth"], metrics=["acc"]
+    )
+    assert [(run.settings, run.metrics) for run in runs.values()] == [({"depth": 2}, {"acc": 0.5})]
+    assert table(f'summary,config\n"{summary}","{config}"\n').find("config.depth").cells == ["2"]
+
+
+def test_a_value_that_cannot_be_read_is_named_with_its_key(table):
+    with pytest.raises(
+        ConfigError, match=r"line 2, column 'config': it is not a dictionary after .*'opt': <"
+    ):
+        table("summary,config\n{'acc': 1},\"{'lr': 1, 'opt': <object at 0x1>}\"\n")

@@ -1,5 +1,6 @@
 import doctest
 
+import numpy as np
 import pytest
 
 from recstudy import (
@@ -123,6 +124,10 @@ def test_an_axis_of_two_families_sets_each_ones_own_field():
             lambda: factorial({"model.a": [1, 2, 3]}),
             "a factorial has two levels an axis, but 'model.a' has 3; grid takes any number",
         ),
+        (lambda: grid({"x": [True, 1]}), "the axis 'x' lists a level twice: True and 1"),
+        (lambda: one_at_a_time({"x": [0.0, -0.0]}), "the axis 'x' lists a level twice: 0.0 and -0.0"),
+        (lambda: factorial({"x": [1, 1.0]}), "the axis 'x' lists a level twice: 1 and 1.0"),
+        (lambda: grid({"x": [None, "None"]}), "the axis 'x' lists a level twice: None and 'None'"),
         (
             lambda: factorial({"model.a": [0, 1]}, fraction=1 / 2),
             "no argument 'fraction': factorial has factors",
@@ -132,3 +137,10 @@ def test_an_axis_of_two_families_sets_each_ones_own_field():
 def test_a_bad_design_is_refused_in_one_line(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+def test_counts_of_numpy_are_whole_numbers():
+    levels = {"model.latent_steps": [np.int64(1), np.int32(2)]}
+    plan = planned(grid(levels), seeds={"quick": np.int64(3)}, max_seeds=np.int64(5))
+
+    assert (len(plan.runs), plan_record(plan).max_seeds) == (6, 5)

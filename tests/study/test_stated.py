@@ -145,7 +145,9 @@ def test_error_in_a_study_file_is_one_line_with_its_position(tmp_path):
 
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
 
-    assert done.stderr == "ConfigError: mine.py, line 7: the axis 'model.width' lists a level twice: [8, 8]\n"
+    assert (
+        done.stderr == "ConfigError: mine.py, line 7: the axis 'model.width' lists a level twice: 8 and 8\n"
+    )
     assert (done.returncode, done.stdout) == (2, "")
 
 
