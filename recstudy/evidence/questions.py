@@ -36,6 +36,7 @@ Key = TypeVar("Key")
 MIN_SEEDS = 3  # of a prediction interval: with two seeds it covers most of the range of any metric
 # Fewest seeds of a test if the seeds of a variant split or show no variance: fewer may all be of one kind.
 MIN_SEEDS_IF_SPLIT = 5
+LARGE = 1e70  # larger values have a variance that is not finite
 UNSEEN = 0.05  # chance that none of n seeds fails, at the largest share of failing seeds that goes unseen
 
 
@@ -87,12 +88,13 @@ class Reason(StrEnum):
     RUNS_LEFT = "runs are left to do"
     RUNS_LOST = "runs failed or diverged, and the rest may be the lucky ones"
     NO_SPREAD = "no spread over seeds is known"
+    TOO_LARGE = "the values are too large for a variance"
     TOO_FEW_SEEDS = "too few seeds"
     SPLIT = "some seeds learned and others did not"
     MAY_SPLIT = "seeds of this study split, and fewer than five may all be of one kind"
     CEILING = "ceiling"
     ONE_AT_BOUND = "all seeds of one side have the same value, so their spread is unknown"
-    EQUAL_SEEDS = "all seeds of each variant gave the same value: does the seed reach the program?"
+    EQUAL_SEEDS = "all seeds of each variant gave the same value; check that the seed reaches the program"
     IN_RANGE = "the published value is close to the range of our seeds"
     BEFORE_MAXIMUM = "a published value differs only at the maximum number of seeds"
     OVER_BLOCKS = "more blocks would decide it, and not more seeds"
@@ -313,7 +315,8 @@ def answer(
         Reason.RUNS_LOST: lost_runs,
         Reason.SPLIT: estimate.why is Why.SPLIT,
         Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and has_few_seeds,
-        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD,
+        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD and abs(estimate.value or 0.0) < LARGE,
+        Reason.TOO_LARGE: estimate.why is Why.NO_SPREAD and abs(estimate.value or 0.0) >= LARGE,
         Reason.EQUAL_SEEDS: estimate.why is Why.EQUAL and estimate.error is None,
         Reason.CEILING: both_at_bound,
         Reason.ONE_AT_BOUND: is_at_bound and has_few_seeds,

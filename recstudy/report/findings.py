@@ -47,11 +47,8 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
 UNLIKELY = "unlikely to be decided"
 # reasons that more seeds remove
 NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
-UNKNOWN_SPREAD = {  # reason -> words about differences
-    Reason.NO_SPREAD: "between single runs, whose variance is unknown",
-    Reason.EQUAL_SEEDS: f"of equal seeds: {Reason.EQUAL_SEEDS}",
-    Reason.ONE_AT_BOUND: f"with a constant side: {Reason.ONE_AT_BOUND}",
-}
+UNKNOWN_SPREAD = {Reason.NO_SPREAD: " between single runs, whose variance is unknown"}
+UNKNOWN_SPREAD |= {key: f": {key}" for key in (Reason.EQUAL_SEEDS, Reason.ONE_AT_BOUND, Reason.TOO_LARGE)}
 
 
 class Sentence(NamedTuple):
@@ -203,7 +200,7 @@ def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
             undecided.append(Sentence(f"{NO_DIFFERENCE} from {base}", _sizes(ties) + _seeds_needed(ties)))
     for reason, words in UNKNOWN_SPREAD.items():
         if count := sum(reason in row.answer.reasons for row in rows):
-            undecided.append(Sentence("Undecided", f"{plural(count, 'difference')} {words}"))
+            undecided.append(Sentence("Undecided", f"{plural(count, 'difference')}{words}"))
     return PartFindings(decided, undecided)
 
 
