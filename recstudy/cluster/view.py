@@ -170,8 +170,8 @@ class View(Listener):
     def on_leave(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
-    def ended_elsewhere(self, run: Run) -> None:
-        """Remove a run that another process has executed."""
+    def left_out(self, run: Run) -> None:
+        """Remove a run that is skipped, or that another process has executed."""
         self._open_runs.pop(run.id, None)
 
     def left_to_others(self, runs: Sequence[tuple[Run, str]]) -> None:
