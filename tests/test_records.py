@@ -47,7 +47,9 @@ def test_a_result_that_changes_is_read_again(results):
 
 
 @pytest.mark.parametrize("ending", ["failure", "stopped"])
-def test_failure_is_archived_by_a_restart_and_removed_by_a_result_and_stop_marker_by_a_restart(tmp_path, ending):
+def test_failure_is_archived_by_a_restart_and_removed_by_a_result_and_stop_marker_by_a_restart(
+    tmp_path, ending
+):
     folder = RunFolder(tmp_path)
     file: Path = getattr(folder, ending)
     write_json(file, {"class": "code", "epoch": 3})

@@ -318,7 +318,7 @@ def study_steps(
         known_ids, plan = {run.id for run in plan.runs}, extended_plan
         block = [run for run in plan.runs if run.id not in known_ids]
         unfinished = unfinished_runs(block, results)
-        view.extended(block, unfinished)
+        view.extended(block, unfinished, until.open_lines if until else ())
 
 
 def unfinished_runs(

@@ -132,10 +132,12 @@ class View(Listener):
             del self._open_runs[run.id]
             self.say(f"{run.label}: cached result of another study")
 
-    def extended(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
-        """Print an additional block of a study that runs until its questions are decided."""
+    def extended(self, runs: Sequence[Run], unfinished: Sequence[Run], reasons: Sequence[str] = ()) -> None:
+        """Print an additional block of a study that runs until its questions are decided, and why it runs."""
         count = plural(len(runs), "additional run")
         self.say(f"Not decided yet: {count}, {self._expect(unfinished)}: {_join_names(runs)}")
+        for reason in reasons:
+            self.say(reason)
 
     def confirming(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
         labels = len({run.label for run in runs})

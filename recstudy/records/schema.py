@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 
 from recstudy.records.files import Json
