@@ -53,7 +53,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
 
     The exit code is 0 if every run is done, 2 for invalid input, and 130 after a stop. If runs have no
     result, the code gives the reason: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost
-    node. It is 1 if the reasons differ or runs remain, and 8 if only a part of the report cannot be drawn.
+    node. It is 1 if the reasons differ or runs remain, and 8 if a part of the report cannot be drawn.
     """
     refuse_while_loading()
     if not isinstance(study, Study | Search):
@@ -229,20 +229,16 @@ def carry_out(
     with output():
         plan, runs = complete(plan, runs, results, options, begin, until)
         say(*(until.summary(plan, results) if until else ()))
-        undrawn = 0
         try:
             draw_report(results, study.name, plan.folder, options.report)
-        except PartError as error:
-            print(f"PartError: {error}", file=sys.stderr)
-            undrawn = error.exit_code
         # such as a results folder that has filled up while runs were running
-        except (StorageError, ConfigError) as error:
-            print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
-            return EXIT_CODES["storage"]
+        except (StorageError, ConfigError, PartError) as error:
+            print(f"The report is incomplete. {type(error).__name__}: {error}", file=sys.stderr)
+            return EXIT_CODES["code" if isinstance(error, PartError) else "storage"]
     # some of its settings may well diverge
     if plan.is_search and any(not results.run(run.id).reason for run in runs):
-        return undrawn
-    return exit_code(reasons(runs, results)) or undrawn or int(plan.is_search)
+        return 0
+    return exit_code(reasons(runs, results)) or int(plan.is_search)
 
 
 def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) -> Iterator[str]:

@@ -179,16 +179,16 @@ class Runner(ABC):
         for listener in self.listeners:
             listener.on_end(run, outcome)
         # runs without memory may succeed alone
-        if outcome.get("class") != "out of memory" and _are_same(errors[-MAX_SAME_FAILURES:]):
+        if _are_same(errors[-MAX_SAME_FAILURES:]) and outcome.get("class") != "out of memory":
             self._skip_variant(run)
 
     def _skip_variant(self, run: Run) -> None:
-        """Skip the waiting runs of a run's variant, unless all runs are skipped."""
+        """Skip the waiting runs of a run's variant."""
         others = [other for other in self.source.waiting if other.variant == run.variant]
         if others and not self.is_hopeless:
             for other in others:
                 self.source.waiting.remove(other)
-                self.view.left_out(other)
+            self.view.left_out(*others)
             self.view.say(
                 f"{run.label}: {MAX_SAME_FAILURES} runs failed with the same error, so its other"
                 f" {plural(len(others), 'run')} were skipped."

@@ -195,7 +195,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
             return
         folder = self.sweep.results.pull(run.id).run(run.id)
         failure = folder.last_failure
-        if failure is None or failure.attempts != folder.tries:  # its process died before it could record it
+        if failure is None:  # its process died before it could record it
             failure = _failure_of(trial)
             if not folder.finished:
                 with self.sweep.results.changing(folder.failure):

@@ -111,11 +111,11 @@ def write_record(path: Path, record: Any) -> None:
     """
     # The layout is that of `write_json`; pydantic writes a plan of 10,000 runs ten times faster than json.
     try:
-        content = adapter(type(record)).dump_json(record, indent=1, by_alias=True, exclude_none=True)
+        write_whole(
+            path, adapter(type(record)).dump_json(record, indent=1, by_alias=True, exclude_none=True) + b"\n"
+        )
     except PydanticSerializationError:  # `write_json` names the text that cannot be encoded
         write_json(path, dumped(record))
-    else:
-        write_whole(path, content + b"\n")
 
 
 def append_record(path: Path, record: Any) -> None:

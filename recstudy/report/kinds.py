@@ -82,13 +82,13 @@ def call_method(records: StudyRecords, part: Part, base: type[Part], method: str
     return value
 
 
-def heading(part: Part, records: StudyRecords | None = None) -> str:
+def heading(part: Part) -> str:
     """Return a part's heading, or its title if a user's own class raises an error."""
     try:
         return str(part.heading)
     except Exception as error:
         # The page still needs a heading for the section that states the problem.
-        report_problem(part, error, records)
+        report_problem(part, error)
         return part.title or part.name
 
 
@@ -101,7 +101,7 @@ def report_problem(part: Part, error: Exception, records: StudyRecords | None = 
     is_clear = isinstance(error, RecstudyError)
     reason = escaped(str(error) if is_clear else f"{type(error).__name__}: {error}".partition("\n")[0])
     if records and not isinstance(part, Undrawable) and not isinstance(error, NotYetError):
-        drawing_errors(records)[part.name] = reason
+        records.drawing_errors[part.name] = reason
     # Errors of recstudy have a clear message. All others are logged with their traceback.
     if is_clear:
         log.warning("%s: %s", part.name, reason)
@@ -109,8 +109,3 @@ def report_problem(part: Part, error: Exception, records: StudyRecords | None = 
     message = f"{part.name!r} cannot be drawn: {reason}"
     log.error(message, exc_info=error)
     return message
-
-
-def drawing_errors(records: StudyRecords) -> dict[str, str]:
-    """Return the parts of the report whose drawing raised an error so far, with the errors in one line."""
-    return records.compute_once("drawing errors", dict[str, str])

@@ -21,7 +21,7 @@ from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.findings import findings
-from recstudy.report.kinds import drawing_errors, heading, render_part, report_problem
+from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import page_title
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
@@ -100,8 +100,8 @@ def show_report(
         for line in map(str, (*failed_metrics(records), *records.missing_modules, *missing_metrics(records))):
             say(line[0].upper() + line[1:])
     say(f"Report: {shortest(page)}")
-    if errors := drawing_errors(records):
-        parts = "; ".join(f"{part!r}: {error}" for part, error in errors.items())
+    if errors := records.drawing_errors.items():
+        parts = "; ".join(f"{part!r}: {error}" for part, error in errors)
         raise PartError(f"The report of {name} ({preset}) lacks what cannot be drawn: {parts}")
     return page
 
@@ -245,8 +245,9 @@ def section(
     Raises:
         StorageError: `write` cannot write the files.
     """
-    title, content = heading(part, records), ""
+    title, content = part.title or part.name, ""
     try:
+        title = str(part.heading)
         rendered = render_part(records, part)
         content = rendered.without_notes(warnings(records)).linked_html(link)
         return Section(title, content + write(rendered), rendered.finding)

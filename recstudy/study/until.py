@@ -136,7 +136,7 @@ class Until:
         meter: Measures the spent time, if the budget is in hours.
 
     Attributes:
-        open_lines: A line about each question for which the last block adds seeds.
+        open_lines: A line about each open question, why the last block adds seeds.
     """
 
     maximum: int
@@ -193,7 +193,6 @@ class Until:
             f"- {question.text}: {_outlook(question, seeds, self.maximum)}"
             for question in questions
             if ending(question, seeds, self.maximum) is Ending.OPEN
-            and not block.keys().isdisjoint(question.variants)
         ]
         return replace(plan, extended={**plan.extended, **block}) if block else None
 
@@ -249,16 +248,14 @@ def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:
         return verdict
     if question.waits:
         return f"{verdict}, and runs of it have not ended"
-    left = seeds_left(question, seeds, maximum)
-    needed = (
-        f"would take about {question.more_seeds:,} more, {left} are left"
-        if question.more_seeds
-        else question.why
-    )
-    chance = ""
+    if question.more_seeds:
+        left = seeds_left(question, seeds, maximum)
+        verdict += f", would take about {question.more_seeds:,} more, {left} are left"
+    elif question.why:
+        verdict += f", {question.why}"
     if 0 < question.chance < 1:  # 1: the variance is unknown; 0: the maximum is reached
-        chance = (
-            f"chance {100 * question.chance:.0f} % at the maximum of {maximum} if the true effect is one"
+        verdict += (
+            f"; chance {100 * question.chance:.0f} % at the maximum of {maximum} if the true effect is one"
             " standard error larger"
         )
-    return ", ".join(filter(None, [verdict, "; ".join(filter(None, [needed, chance]))]))
+    return verdict

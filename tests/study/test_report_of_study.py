@@ -174,7 +174,7 @@ def test_a_part_that_raises_an_error_is_never_exit_code_0(tmp_path, capsys):
 
             output, errors = capsys.readouterr()
             assert errors.splitlines()[-1] == (
-                "PartError: The report of undrawn (default) lacks what cannot be drawn: 'm': ValueError: no best"
+                "The report is incomplete. PartError: The report of undrawn (default) lacks what cannot be drawn: 'm': ValueError: no best"
             )
             assert "80.0" in output
             page = (tmp_path / "studies/undrawn/default/report/report.html").read_text(encoding="utf-8")
