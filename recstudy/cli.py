@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from recstudy.errors import EXIT_CODES, ConfigError, StorageError
+from recstudy.errors import EXIT_CODES, ConfigError, PartError, StorageError
 from recstudy.options import (
     CommonOptions,
     ForPaper,
@@ -53,7 +53,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
 
     The exit code is 0 if every run is done, 2 for invalid input, and 130 after a stop. If runs have no
     result, the code gives the reason: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost
-    node. It is 1 if the reasons differ or runs remain.
+    node. It is 1 if the reasons differ or runs remain, and 8 if a part of the report cannot be drawn.
     """
     refuse_while_loading()
     if not isinstance(study, Study | Search):
@@ -232,9 +232,9 @@ def carry_out(
         try:
             draw_report(results, study.name, plan.folder, options.report)
         # such as a results folder that has filled up while runs were running
-        except (StorageError, ConfigError) as error:
-            print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
-            return EXIT_CODES["storage"]
+        except (StorageError, ConfigError, PartError) as error:
+            print(f"The report is incomplete. {type(error).__name__}: {error}", file=sys.stderr)
+            return EXIT_CODES["code" if isinstance(error, PartError) else "storage"]
     # some of its settings may well diverge
     if plan.is_search and any(not results.run(run.id).reason for run in runs):
         return 0
@@ -395,11 +395,14 @@ def draw_report(results: Results, study: str, preset: str, options: ForPaper) ->
     Raises:
         StorageError: A record is damaged, or the folder cannot be written.
         ConfigError: A part of the report is invalid.
+        PartError: The report was written without a part.
     """
     from recstudy.report.writing import show_report
 
     with results.drawing(study, preset):
         results.pull()
         record_look(results, study, preset)
-        page = show_report(results, study, preset, options.formats, console(), options.paper)
-        results.send(page.parent)
+        try:
+            show_report(results, study, preset, options.formats, console(), options.paper)
+        finally:
+            results.send(results.study(study, preset) / "report")

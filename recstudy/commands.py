@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
-from recstudy.errors import ConfigError, StorageError, choices, nearest
+from recstudy.errors import ConfigError, PartError, StorageError, choices, nearest
 from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, ResultsPlace, Several, data_folder
 from recstudy.plugins import UserFiles, loaded, module_files
 from recstudy.programs.settings import Config, Resources
@@ -328,15 +328,15 @@ def _for_each_study(
     """Return the results of `work` for each study (results folder, name, preset).
 
     Raises:
-        StorageError: Some studies are damaged. The others have been processed.
+        StorageError, PartError: Some studies are damaged. The others have been processed.
     """
     done: list[T] = []
-    damages: list[str] = []
+    damages: list[StorageError | PartError] = []
     for study in studies:
         try:
             done.append(work(*study))
-        except StorageError as damage:
-            damages.append(str(damage))
+        except (StorageError, PartError) as damage:
+            damages.append(damage)
     if damages:
-        raise StorageError(" ".join(damages))
+        raise type(damages[0])(" ".join(map(str, damages)))
     return done

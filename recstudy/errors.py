@@ -35,6 +35,8 @@ CALLS = 3  # lines of the user's files that are shown of an error in them
 class RecstudyError(Exception):
     """Base class of errors that are shown as one line, without a traceback."""
 
+    exit_code = 2
+
 
 class ConfigError(RecstudyError):
     """A study, preset, field, value or variant is unknown or out of range."""
@@ -44,6 +46,12 @@ class ConfigError(RecstudyError):
 
 class NotYetError(ConfigError):
     """A part of a report has no data yet, because no run has finished."""
+
+
+class PartError(RecstudyError):
+    """A part of a report raised an error. The rest of the report was written."""
+
+    exit_code = EXIT_CODES["code"]
 
 
 class DataError(RecstudyError):

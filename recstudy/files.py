@@ -19,6 +19,20 @@ from typing import Any
 from recstudy.errors import ConfigError, DataError, StorageError
 
 
+def encoded(text: str) -> bytes:
+    """Return a text in UTF-8.
+
+    Raises:
+        ConfigError: It has a lone surrogate, such as of a file name in Latin-1.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        # of JSON, the string in quotes
+        word = text[: error.start].rpartition('"')[2] + text[error.start :].partition('"')[0]
+        raise ConfigError(f"UTF-8 cannot encode {word!a}. Rename the file, level or setting") from None
+
+
 def sha(parts: Iterable[str]) -> str:
     """Return a short digest of these texts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -215,9 +215,9 @@ def environment(**variables: str) -> Iterator[None]:
 def finish(work: Callable[[], int]) -> NoReturn:
     """Exit with the code that `work` returns.
 
-    The code is 2 for invalid input (with one line), 130 after a stop, and 1 if the output cannot be written.
-    An error in the user's code is invalid input; the last lines of the user's files that led to it are
-    printed, too.
+    The code is 2 for invalid input (with one line), 8 for a part of a report that cannot be drawn, 130 after
+    a stop, and 1 if the output cannot be written. An error in the user's code is invalid input; the last
+    lines of the user's files that led to it are printed, too.
     """
     with output(required=True) as printed:
         stop_on_sigterm()
@@ -250,7 +250,7 @@ def finish(work: Callable[[], int]) -> NoReturn:
                 sep="\n",
                 file=sys.stderr,
             )
-            sys.exit(2)
+            sys.exit(getattr(error, "exit_code", 2))
         except KeyboardInterrupt:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 # one more ends what is left to clean up, at once and without a word

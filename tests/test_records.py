@@ -47,16 +47,18 @@ def test_a_result_that_changes_is_read_again(results):
 
 
 @pytest.mark.parametrize("ending", ["failure", "stopped"])
-def test_failure_is_removed_by_a_result_and_stop_marker_by_a_restart(tmp_path, ending):
+def test_failure_is_archived_by_a_restart_and_removed_by_a_result_and_stop_marker_by_a_restart(
+    tmp_path, ending
+):
     folder = RunFolder(tmp_path)
     file: Path = getattr(folder, ending)
     write_json(file, {"class": "code", "epoch": 3})
     folder.begin(Attempt(started="now"))
 
-    assert file.exists() == (ending == "failure")
+    assert (file.exists(), len(folder.earlier_failures)) == (False, ending == "failure")
     write_json(file, {"class": "code", "epoch": 3})
     folder.finish(make_result())
-    assert (folder.finished, file.exists()) == (True, False)
+    assert (folder.finished, file.exists(), folder.earlier_failures) == (True, False, [])
 
 
 def test_an_attempt_that_left_a_drained_node_and_its_successor_are_one(tmp_path):

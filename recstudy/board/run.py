@@ -1,16 +1,21 @@
 """The page `/run/ID` of one run: metrics, curves, examples, attempts, log, settings and provenance."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import framed, piece
 from recstudy.board.progress import progress_words
 from recstudy.board.runs import NO_CURVES, curves, select_runs, settings_table
+from recstudy.errors import StorageError
 from recstudy.opened import descriptor, is_regular_file
 from recstudy.programs.settings import flatten
 from recstudy.records import RunFolder, read_log
-from recstudy.records.schema import Attempt
+from recstudy.records.reading import read_record
+from recstudy.records.runs import Row
+from recstudy.records.schema import Attempt, Failure
 from recstudy.report import (
     Alignment,
     AttentionMaps,
@@ -58,13 +63,19 @@ def run_page(study: BoardStudy, run_id: str) -> str:
         if run_id in study.logs
         else row.status
     )
-    head = [piece("run_head", row, plan, records.variants[0], state, warnings(records)), "", ""]
+    tries = row.attempts
+    with suppress(StorageError):  # the section of attempts reports the damage
+        tries = tries or folder.tries
+    head = [piece("run_head", row, tries, plan, records.variants[0], state, warnings(records)), "", ""]
     all_sections: list[Section | None] = [
         checked("Failure", lambda: failures(records) + hang_logs(folder)),
         checked("Numbers", lambda: numbers(records)),
         curves(records) if is_regular_file(folder.epochs) else None,
         *(section(records, part) for part in drawn_parts(records)),
         checked("Attempts", lambda: attempts(folder)),
+        checked(
+            "Earlier failures", lambda: failures(replace(records, rows=[*earlier_failures(row, folder)]))
+        ),
         checked("Last epochs", lambda: last_epochs(records)),
         checked("Output", lambda: tail(folder.path / "output.log")),
         checked("Settings", lambda: settings(records)),
@@ -120,6 +131,12 @@ def attempts(folder: RunFolder) -> str:
         for line in read_log(folder.attempts, Attempt)
     ]
     return words_table("Attempts", ("time", "event", "host", "commit"), rows) if rows else ""
+
+
+def earlier_failures(row: Row, folder: RunFolder) -> Iterator[Row]:
+    """Yield the run as it was after each failure that was retried."""
+    for file in folder.earlier_failures:
+        yield replace(row, status="failed", failure=read_record(file, Failure))
 
 
 def last_epochs(records: StudyRecords) -> str:

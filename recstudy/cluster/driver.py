@@ -24,7 +24,7 @@ from recstudy.records.locks import LockedError
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import record_plan, recorded
-from recstudy.study.trials import TrialLog
+from recstudy.study.trials import TrialLog, runs_of
 
 if TYPE_CHECKING:
     from recstudy.cluster.sweep import Sweep
@@ -117,6 +117,7 @@ def run_plan(
                 begin.keep(results)
             archive(rerun_ids, results)
             rerun_ids = ()
+            sweep.succeeded |= any(results.state(run.id) == "done" for run in runs_of(plan, results))
             for requested, source in step.sources.items():
                 sweep.run(places[requested], source, step.pruning)
                 if sweep.is_hopeless:

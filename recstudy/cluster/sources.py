@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Trial, Work
 from recstudy.records import Results, Stopped, write_record
+from recstudy.report.names import plural
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import resumed
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from recstudy.cluster.searching import PrunedBy
     from recstudy.study.until import Until
 
-# If so many runs fail with the same error and none succeeds, the other runs would fail too.
+# If so many runs of a variant fail in a row with the same error, its other runs would fail too.
 MAX_SAME_FAILURES = 3
 
 
@@ -70,8 +72,8 @@ class Runner(ABC):
         trackers: Loggers and metrics, which receive the same events as `view`.
 
     Attributes:
-        errors: The errors of failed runs.
-        succeeded: Whether any run has ended without a failure.
+        errors: Variant -> the errors of its failed runs since one succeeded.
+        succeeded: Whether any run of the study has ended without a failure, also in an earlier session.
     """
 
     name: str
@@ -81,14 +83,15 @@ class Runner(ABC):
     work: Work
     trackers: list[Listener] = field(default_factory=list)
     draining: Draining = field(default_factory=Draining)
-    errors: list[str] = field(default_factory=list)
+    errors: dict[int, list[str]] = field(default_factory=dict)
     succeeded: bool = False
 
     @abstractmethod
     def run(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
         """Execute the runs of `source` until it has no more.
 
-        If the first runs all fail with the same error, the other runs are skipped.
+        If several runs of a variant fail in a row with the same error, the rest of the variant is skipped. If
+        the first runs of the study all do, all other runs are skipped.
 
         After the first SIGTERM, no further run starts. Each running one saves a checkpoint at the end of its
         epoch and ends. Ctrl-C and a second SIGTERM end the runs at once, which loses at most the epochs since
@@ -164,15 +167,32 @@ class Runner(ABC):
     def _end(self, run: Run, outcome: Outcome) -> None:
         self.runs.pop(run.id, None)
         self.results.pull(run.id)
+        errors = self.errors.setdefault(run.variant, [])
         if outcome["status"] != "failed":
             self.succeeded = True
+            errors.clear()
         else:
             # paths in the run's folder must not make errors look different
-            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))
+            errors.append(str(outcome["error"]).replace(run.id, "ID"))
             if outcome.get("class") == "out of memory":
                 self.starved.append(run)
         for listener in self.listeners:
             listener.on_end(run, outcome)
+        # runs without memory may succeed alone
+        if _are_same(errors[-MAX_SAME_FAILURES:]) and outcome.get("class") != "out of memory":
+            self._skip_variant(run)
+
+    def _skip_variant(self, run: Run) -> None:
+        """Skip the waiting runs of a run's variant."""
+        others = [other for other in self.source.waiting if other.variant == run.variant]
+        if others and not self.is_hopeless:
+            for other in others:
+                self.source.waiting.remove(other)
+            self.view.left_out(*others)
+            self.view.say(
+                f"{run.label}: {MAX_SAME_FAILURES} runs failed with the same error, so its other"
+                f" {plural(len(others), 'run')} were skipped."
+            )
 
     def is_pruned(self, run_id: str, line: Outcome) -> bool:
         """Return whether the pruner stops a run after this epoch."""
@@ -189,15 +209,15 @@ class Runner(ABC):
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether the first runs all failed with the same error."""
-        return not self.succeeded and len(self.errors) >= MAX_SAME_FAILURES and len(set(self.errors)) == 1
+        """Whether the first runs of the study all failed with the same error."""
+        return not self.succeeded and _are_same([*chain(*self.errors.values())])
 
     def give_up(self) -> None:
         """If the study is hopeless, print the error once."""
         if self.is_hopeless:
-            count = MAX_SAME_FAILURES
+            error = next(chain(*self.errors.values()))
             self.view.say(
-                f"Stopped: {count} runs failed with the same error, none succeeded: {self.errors[0]}"
+                f"Stopped: {MAX_SAME_FAILURES} runs failed with the same error, none succeeded: {error}"
             )
             self.view.say("The other runs were skipped. Fix the cause and rerun the same command.")
 
@@ -298,7 +318,7 @@ def study_steps(
         known_ids, plan = {run.id for run in plan.runs}, extended_plan
         block = [run for run in plan.runs if run.id not in known_ids]
         unfinished = unfinished_runs(block, results)
-        view.extended(block, unfinished)
+        view.extended(block, unfinished, until.open_lines if until else ())
 
 
 def unfinished_runs(
@@ -307,9 +327,17 @@ def unfinished_runs(
     rerun_ids: Collection[str] = (),
     final_states: Collection[str] = ("done",),
 ) -> list[Run]:
-    """Return the runs without duplicates that are not in a final state, or whose id is in `rerun_ids`."""
+    """Return the runs without duplicates that are not in a final state, or whose id is in `rerun_ids`.
+
+    Runs that have failed come last, so that they block no other run.
+    """
     unique = {run.id: run for run in runs}
     states = results.states(unique)
-    return [
+    unfinished = [
         run for run_id, run in unique.items() if states.get(run_id) not in final_states or run_id in rerun_ids
     ]
+    return sorted(unfinished, key=lambda run: states.get(run.id) == "failed")
+
+
+def _are_same(errors: Sequence[str]) -> bool:
+    return len(errors) >= MAX_SAME_FAILURES and len(set(errors)) == 1

@@ -195,7 +195,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
             return
         folder = self.sweep.results.pull(run.id).run(run.id)
         failure = folder.last_failure
-        if failure is None or failure.attempts != folder.tries:  # its process died before it could record it
+        if failure is None:  # its process died before it could record it
             failure = _failure_of(trial)
             if not folder.finished:
                 with self.sweep.results.changing(folder.failure):
@@ -253,7 +253,7 @@ class Supply(Searcher):
 
 def _failure_of(trial: TuneTrial) -> Failure:
     """Return the failure of a trial whose process ended, based on Ray's error file."""
-    text = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
+    text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace") if trial.error_file else ""
     reason = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "its process ended")
     low = "running low on memory" in text
     return Failure(

@@ -132,10 +132,11 @@ class View(Listener):
             del self._open_runs[run.id]
             self.say(f"{run.label}: cached result of another study")
 
-    def extended(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
-        """Print an additional block of a study that runs until its questions are decided."""
+    def extended(self, runs: Sequence[Run], unfinished: Sequence[Run], reasons: Sequence[str]) -> None:
+        """Print an additional block of a study that runs until its questions are decided, and why it runs."""
         count = plural(len(runs), "additional run")
-        self.say(f"Not decided yet: {count}, {self._expect(unfinished)}: {_join_names(runs)}")
+        first = f"Not decided yet: {count}, {self._expect(unfinished)}: {_join_names(runs)}"
+        self.say("\n".join([first, *reasons]))
 
     def confirming(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
         labels = len({run.label for run in runs})
@@ -170,9 +171,10 @@ class View(Listener):
     def on_leave(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
-    def ended_elsewhere(self, run: Run) -> None:
-        """Remove a run that another process has executed."""
-        self._open_runs.pop(run.id, None)
+    def left_out(self, *runs: Run) -> None:
+        """Remove runs that are skipped, or that another process has executed."""
+        for run in runs:
+            self._open_runs.pop(run.id, None)
 
     def left_to_others(self, runs: Sequence[tuple[Run, str]]) -> None:
         """Print the runs that other processes are executing, when no other runs are left."""

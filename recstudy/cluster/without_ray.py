@@ -64,10 +64,10 @@ class LocalRunner(Runner):
                     time.sleep(POLL)
                 elif source.shared and (
                     self.results.state(run.id) == "done"
-                    or self._failure_time(run) != earlier_failures[run.id]
+                    or self._failure_time(run) not in (0, earlier_failures[run.id])
                 ):
                     del self.runs[run.id]
-                    self.view.ended_elsewhere(run)
+                    self.view.left_out(run)
                 else:
                     self._execute(run)
         self.give_up()

@@ -1,6 +1,7 @@
 """Run an existing script: each run is a process, whose command line contains the settings of the run."""
 
 import dataclasses
+import logging
 import os
 import re
 import shlex
@@ -25,15 +26,17 @@ from recstudy.programs.base import Execution, Program
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import read_metrics
-from recstudy.programs.process import Process
+from recstudy.programs.process import Process, kept_lines
 from recstudy.programs.settings import Resources, RunSettings, flatten
 from recstudy.programs.trial import NO_MEMORY
-from recstudy.records import Results
+from recstudy.records import Json, Results, read_record, write_json
 
 if TYPE_CHECKING:
     from recstudy.train.initial import Weights
 
 LOG = "output.log"
+KEPT = "kept.json"  # of an attempt that exited with code 0 and without metrics: where its output starts
+log = logging.getLogger(__name__)
 STEPS = ("epoch", "step")  # groups of a progress pattern that number the steps
 TAIL = 20  # last lines of the output in the record of a failure
 # A shell reports the second code if its child was killed.
@@ -57,8 +60,12 @@ class JsonFile:
                 f"{self.path} is read from {{folder}}: add it to the command, such as --out {{folder}}"
             )
 
-    def read(self, metrics: Collection[str], folder: Path, lines: Iterable[str]) -> Any:
-        """Return the metrics of a finished command from its folder and its output (ConfigError)."""
+    def match(self, metrics: Collection[str], line: str) -> dict[str, str]:
+        """Return the metrics in a line of the output."""
+        return {}
+
+    def read(self, folder: Path, values: Mapping[str, str]) -> Any:
+        """Return the metrics of a finished command from its folder (ConfigError)."""
         try:
             return _numbers(read_json((folder / self.path).read_bytes(), self.path))
         except OSError as error:
@@ -88,13 +95,16 @@ class LastLine:
                 f"The pattern of LastLine has no group for {choices(missing_metrics)}: {self.pattern}"
             )
 
-    def read(self, metrics: Collection[str], folder: Path, lines: Iterable[str]) -> Any:
-        """Return the metrics of a finished command from its folder and its output (ConfigError)."""
+    def match(self, metrics: Collection[str], line: str) -> dict[str, str]:
+        """Return the metrics in a line of the output."""
         values: dict[str, str] = {}
-        for line in lines:
-            for match in re.finditer(self.pattern, line):
-                groups = match.groupdict() or dict(zip(metrics, match.groups(), strict=False))
-                values |= {name: groups[name] for name in metrics if groups.get(name) is not None}
+        for match in re.finditer(self.pattern, line):
+            groups = match.groupdict() or dict(zip(metrics, match.groups(), strict=False))
+            values |= {name: groups[name] for name in metrics if groups.get(name) is not None}
+        return values
+
+    def read(self, folder: Path, values: Mapping[str, str]) -> Any:
+        """Return the metrics of a finished command from the values in its output (ConfigError)."""
         if not values:
             raise ConfigError(f"no line of the output matches {self.pattern}")
         return _numbers(values)
@@ -270,10 +280,12 @@ class CommandProgram(TrainingProgram):
         words, variables, _ = self._fill(
             {"seed": settings.seed, "folder": folder, **flatten(settings.settings)}
         )
+        if (kept_metrics := self._read_kept(context, execution.records.path)) is not None:
+            return kept_metrics
         # os.environ overrides these two, so users can change them
         threads = {"OMP_NUM_THREADS": str(settings.resources.cpus), "PYTHONUNBUFFERED": "1"}
         environment = {**threads, **os.environ, "PATH": _search_path(), **variables}
-        limit, has_left = "", False
+        limit, has_left, values = "", False, dict[str, str]()
         process = Process(
             words, Path(command.folder), environment, execution.records.path / LOG, command.grace_seconds
         )
@@ -281,8 +293,9 @@ class CommandProgram(TrainingProgram):
             with process:
                 # a silent command yields an empty line from time to time, so that limits are checked
                 for line in process.lines():
-                    if values := read_step(command.progress, line, context.next_step):
-                        context.report(**values)
+                    values |= command.metrics.match(self.metrics, line)
+                    if step := read_step(command.progress, line, context.next_step):
+                        context.report(**step)
                     limit = limit or self._limit(settings.resources, process)
                     has_left = has_left or context.should_stop()
                     if limit or has_left:
@@ -301,12 +314,42 @@ class CommandProgram(TrainingProgram):
             is_out_of_memory = process.status.get("code") in KILLED or NO_MEMORY.search(tail)
             raise RunError(f"{self.title} {ending}", "out of memory" if is_out_of_memory else "code", tail)
         try:
-            returned = command.metrics.read(self.metrics, context.folder, process.output)
+            returned = command.metrics.read(context.folder, values)
             read_metrics(self.title, returned, self.metrics)
         except ConfigError as error:
+            kept = {
+                "files": self.user_files(),
+                "start": process.output_start,
+                "seconds": context.seconds,
+                "memory_mb": context.memory_mb,
+            }
+            write_json(execution.records.path / KEPT, kept)
             raise RunError(
                 f"{self.title} exited with code 0, but its metrics are missing: {error}", "code", tail
             ) from None
+        return returned
+
+    def _read_kept(self, context: RunContext, records: Path) -> Any:
+        """Return the metrics of an earlier attempt that exited with code 0, if only they were missing.
+
+        The source of the metrics may be corrected since, which changes no run id. Return None if the command
+        must run again, also if its files have changed.
+        """
+        kept = read_record(records / KEPT, Json)
+        (records / KEPT).unlink(missing_ok=True)
+        if kept is None or kept["files"] != self.user_files():
+            return None
+        values: dict[str, str] = {}
+        with open(records / LOG, "rb") as log_file:
+            for line in kept_lines(log_file, kept["start"]):
+                values |= self.command.metrics.match(self.metrics, line)
+        try:
+            returned = self.command.metrics.read(context.folder, values)
+            read_metrics(self.title, returned, self.metrics)
+        except ConfigError:
+            return None
+        context.earlier_seconds, context.memory_mb = kept["seconds"], kept["memory_mb"]
+        log.warning("%s did not run again: the output that was kept has its metrics", self.title)
         return returned
 
     def _limit(self, resources: Resources, process: Process) -> str:

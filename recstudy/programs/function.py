@@ -53,7 +53,8 @@ class RunContext:
         self._execution = execution
         lines = read_log(execution.records.epochs, EpochLine)
         self.next_step = max((line.epoch for line in lines), default=-1) + 1
-        self._earlier_seconds = max((float(line.values.get("seconds") or 0.0) for line in lines), default=0.0)
+        # of attempts before this one
+        self.earlier_seconds = max((float(line.values.get("seconds") or 0.0) for line in lines), default=0.0)
         self._start_time = time.monotonic()
         self.memory_mb: float | None = None
         self.cpu_seconds = 0.0
@@ -119,7 +120,7 @@ class RunContext:
     @property
     def seconds(self) -> float:
         """Seconds of the run so far, over all attempts."""
-        return self._earlier_seconds + time.monotonic() - self._start_time
+        return self.earlier_seconds + time.monotonic() - self._start_time
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from recstudy.programs import guard
 
 # Longest time between two lines, so that the caller can check its limits.
 TICK_S = 0.2
-LINE_BYTES = 2**14  # longer lines are cut
+LINE_BYTES = 2**14  # of longer lines, only the end is read
 # The log is cut to this size when it is twice as large.
 LOG_BYTES = 2**20
 LINES = re.compile(rb"[\r\n]+")  # progress bars end their lines with \r
@@ -41,6 +41,7 @@ class Process:
         status: After the block: `code` (negative for a signal), `peak_memory_mb` of the largest process and
             `cpu_seconds` of all processes; or `error` if the command could not be started.
         output: After the block: the lines of the output that were kept.
+        output_start: The position of the kept output in the log; 0 if its beginning was cut.
     """
 
     output: list[str]
@@ -62,8 +63,8 @@ class Process:
             os.pipe(),
         )
         self._log = open(log, "a+b", buffering=0)  # noqa: SIM115  closed with the block
-        self._log.write(f"$ {shlex.join(words)}\n".encode())
-        self._start = self._log.tell()  # of this process's output
+        self._log.write(f"$ {shlex.join(words)}\n".encode(errors="backslashreplace"))
+        self.output_start = self._log.tell()
         start = [
             sys.executable,
             "-I",
@@ -100,8 +101,7 @@ class Process:
             self.stop()
             for _line in self.lines():
                 pass
-            self._log.seek(self._start)
-            self.output = [_text(line) for line in LINES.split(self._log.read()) if line.strip()]
+            self.output = kept_lines(self._log, self.output_start)
             self.status = json.loads(os.read(self._status, 2**12) or json.dumps(self.status))
         finally:
             self._close()
@@ -144,10 +144,10 @@ class Process:
             self._keep(chunk)
             self.last_output_time = time.monotonic()
             *lines, rest = LINES.split(rest + chunk)
-            if not chunk or len(rest) > LINE_BYTES:
-                lines, rest = [*lines, rest], b""
+            rest = rest[-2 * LINE_BYTES :]  # a line of any length needs no more memory
             yield from map(_text, lines)
             if not chunk:
+                yield _text(rest)
                 return
 
     def _keep(self, chunk: bytes) -> None:
@@ -157,12 +157,25 @@ class Process:
             end = self._log.read()
             self._log.truncate(0)
             self._log.write(end)
-            self._start = 0
+            self.output_start = 0
+
+
+def kept_lines(log: IO[bytes], start: int) -> list[str]:
+    """Return the lines of a log from a position. If the log was cut, they start with its first whole word."""
+    log.seek(start)
+    text = log.read()
+    return [_text(line) for line in LINES.split(text if start else _from_word(text)) if line.strip()]
+
+
+def _from_word(text: bytes) -> bytes:
+    """Return a text that was cut from its first whole word, because a part of a number is another number."""
+    return re.sub(rb"\A\S*", b"", text)
 
 
 def _text(line: bytes) -> str:
     """Decode a line, and replace characters that are not printable."""
-    text = ESCAPES.sub("", line[:LINE_BYTES].decode(errors="replace"))
+    line = _from_word(line[-LINE_BYTES:]) if len(line) > LINE_BYTES else line
+    text = ESCAPES.sub("", line.decode(errors="replace"))
     if text.isprintable():
         return text
     return "".join(

@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import explained, refusal
+from recstudy.files import encoded
 
 if TYPE_CHECKING:
     from recstudy.programs.base import Program
@@ -60,7 +61,7 @@ def digest(values: Any, digits: int) -> str:
 
 
 def hashed(text: str, digits: int) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+    return hashlib.sha256(encoded(text)).hexdigest()[:digits]
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import IO, Any, TypeVar
 
 from recstudy import opened
 from recstudy.errors import StorageError
-from recstudy.files import atomic_write
+from recstudy.files import atomic_write, encoded
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Raises:
         StorageError: The file could not be written, after retries if the error may pass.
     """
-    values = content.encode() if isinstance(content, str) else content
+    values = encoded(content) if isinstance(content, str) else content
     opened.refuse_link(path.parent)
 
     def write() -> None:
@@ -65,7 +65,7 @@ def append_line(path: Path, values: Json) -> None:
     Raises:
         StorageError: The file could not be written, after retries if the error may pass.
     """
-    line = (json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    line = encoded(json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n")
     lengths: list[int] = []  # at each try, because a failed try may have written a part of the line
 
     def append() -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic_core import PydanticSerializationError, from_json
 
 from recstudy.errors import StorageError
+from recstudy.files import encoded
 from recstudy.opened import contents
-from recstudy.records.files import Json, append_line, whole_lines, write_whole
+from recstudy.records.files import Json, append_line, whole_lines, write_json, write_whole
 from recstudy.records.schema import FORMAT, Marker, Result
 from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 
@@ -109,9 +110,12 @@ def write_record(path: Path, record: Any) -> None:
         StorageError: The file could not be written.
     """
     # The layout is that of `write_json`; pydantic writes a plan of 10,000 runs ten times faster than json.
-    write_whole(
-        path, adapter(type(record)).dump_json(record, indent=1, by_alias=True, exclude_none=True) + b"\n"
-    )
+    try:
+        write_whole(
+            path, adapter(type(record)).dump_json(record, indent=1, by_alias=True, exclude_none=True) + b"\n"
+        )
+    except PydanticSerializationError:  # `write_json` names the text that cannot be encoded
+        write_json(path, dumped(record))
 
 
 def append_record(path: Path, record: Any) -> None:
@@ -132,7 +136,7 @@ def record_of(kind: type[R], values: Json) -> R:
         ValueError: The values do not fit the class. The message names the field.
     """
     try:
-        record: R = adapter(kind).validate_json(json.dumps(values))
+        record: R = adapter(kind).validate_json(encoded(json.dumps(values, ensure_ascii=False)))
     except ValidationError as error:
         raise ValueError(f"{kind.__name__}: {fault(error)}") from None
     return record

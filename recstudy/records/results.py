@@ -12,7 +12,8 @@ Records are written atomically and stay readable after any crash.
                    answers.npz             the answers on the test split (metrics/kept.py)
                    measured.json           metrics that were computed after the run had finished
                    result.json             marks the run as finished; then only `measured.json` can change
-                   failure.json            why the last attempt failed; removed when a later one succeeds
+                   failure.json            why the last attempt failed
+                   failure-N.json          why the N-th attempt failed; both are removed when one succeeds
                    stopped.json            why the run was stopped early; removed when it starts again
                    weights.safetensors     the weights of the selected epoch
                    checkpoint-EPOCH.pt     for resuming; at most two, none once the run is finished
@@ -38,6 +39,7 @@ from typing import Any
 
 from recstudy import opened
 from recstudy.errors import StorageError
+from recstudy.files import encoded
 from recstudy.records.files import MARKER, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.mirror import Mirror, scratch
@@ -62,6 +64,7 @@ class Results:
         self._read: dict[str, tuple[int, int]] = {}  # run id -> time and size of the result that was read
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
         self._runs = self.root / "runs"
+        encoded(str(self.root))  # plans and pages name it
         opened.protect(self.root)
         opened.is_regular_file(self._marker)  # raises StorageError if this user may not enter the folder
 

@@ -67,7 +67,7 @@ class RunFolder:
         return self.attempts.exists() or self.finished
 
     def begin(self, attempt: Attempt) -> None:
-        """Record that a worker starts the run, and drop the record that a search stopped it.
+        """Record that a worker starts the run. A failure is archived, and a stop by a search is dropped.
 
         Raises:
             StorageError: The log of attempts is damaged.
@@ -76,6 +76,8 @@ class RunFolder:
         read_log(self.attempts, Attempt)
         append_record(self.attempts, attempt)
         self.stopped.unlink(missing_ok=True)
+        if self.failure.exists():
+            self.failure.rename(self.path / f"failure-{self.tries - 1}.json")
 
     def record_drain(self, end_time: str) -> None:
         """Record that the current attempt left a drained node. It and the next one count as one attempt."""
@@ -117,6 +119,11 @@ class RunFolder:
         return None
 
     @property
+    def earlier_failures(self) -> list[Path]:
+        """The records of the failures that were retried, in their order."""
+        return sorted(self.path.glob("failure-*.json"), key=lambda file: (len(file.name), file.name))
+
+    @property
     def user_files(self) -> dict[str, str]:
         """The SHA-256 of the user files that compute the run, by path."""
         return read_record(self.files, dict[str, str]) or {}
@@ -124,7 +131,7 @@ class RunFolder:
     def finish(self, result: Result) -> None:
         """Write the result, which marks the run as finished, and remove the records of earlier failures."""
         write_record(self.result, result)
-        for leftover in (self.failure, self.stopped, *self.path.glob("hang-*.log")):
+        for leftover in (self.failure, self.stopped, *self.earlier_failures, *self.path.glob("hang-*.log")):
             leftover.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:

@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 
 from recstudy.records.files import Json
@@ -48,6 +56,12 @@ def bounded(values: Any) -> Any:
     return values
 
 
+def escaped(text: Any) -> Any:
+    """Return a text whose lone surrogates are escaped, such as those of a Latin-1 file name."""
+    return text.encode(errors="backslashreplace").decode() if isinstance(text, str) else text
+
+
+Encodable = Annotated[str, BeforeValidator(escaped)]
 PlainValue = Annotated[Any, AfterValidator(bounded)]
 Object = Annotated[Json, AfterValidator(bounded)]
 
@@ -296,10 +310,10 @@ class Failure:
     error_class: str = Field(
         validation_alias=AliasChoices("class", "error_class"), serialization_alias="class"
     )
-    error: str = ""
-    traceback: str = ""
+    error: Encodable = ""
+    traceback: Encodable = ""
     # The last lines of the user's files in the traceback, the innermost last (`recstudy.errors.user_calls`).
-    calls: tuple[str, ...] = ()
+    calls: tuple[Encodable, ...] = ()
     attempts: Integer | None = None
 
 

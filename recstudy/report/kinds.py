@@ -9,8 +9,9 @@ import logging
 from dataclasses import replace
 from typing import TypeVar
 
-from recstudy.errors import ConfigError, RecstudyError
+from recstudy.errors import ConfigError, NotYetError, RecstudyError
 from recstudy.lazy import pd
+from recstudy.records.schema import escaped
 from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.claims import QuestionPart
@@ -91,15 +92,20 @@ def heading(part: Part) -> str:
         return part.title or part.name
 
 
-def report_problem(part: Part, error: Exception) -> str:
+def report_problem(part: Part, error: Exception, records: StudyRecords | None = None) -> str:
     """Log why a part cannot be drawn, and return the reason in one line.
 
-    The log has the traceback, unless the error is one of recstudy with a clear message.
+    The log has the traceback, unless the error is one of recstudy with a clear message. The error also counts
+    among the `drawing_errors` of the records, unless data or a module of the study is missing.
     """
+    is_clear = isinstance(error, RecstudyError)
+    reason = escaped(str(error) if is_clear else f"{type(error).__name__}: {error}".partition("\n")[0])
+    if records and not isinstance(part, Undrawable) and not isinstance(error, NotYetError):
+        records.drawing_errors[part.name] = reason
     # Errors of recstudy have a clear message. All others are logged with their traceback.
-    if isinstance(error, RecstudyError):
-        log.warning("%s: %s", part.name, error)
-        return str(error)
-    message = f"{part.name!r} cannot be drawn: {type(error).__name__}: {error}".partition("\n")[0]
+    if is_clear:
+        log.warning("%s: %s", part.name, reason)
+        return reason
+    message = f"{part.name!r} cannot be drawn: {reason}"
     log.error(message, exc_info=error)
     return message

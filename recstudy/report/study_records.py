@@ -134,6 +134,8 @@ class StudyRecords:
     rows: list[Row] = field(repr=False)
     given_path: str = ""
     trust: bool = False
+    # part -> why its drawing raised an error
+    drawing_errors: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def compute_once(self, key: Hashable, make: Callable[[], Value]) -> Value:

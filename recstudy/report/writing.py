@@ -15,13 +15,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.errors import ConfigError, NotYetError, StorageError
+from recstudy.errors import ConfigError, NotYetError, PartError, StorageError
 from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.findings import findings
-from recstudy.report.kinds import heading, render_part, report_problem
+from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import page_title
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
@@ -76,6 +76,7 @@ def show_report(
 
     Raises:
         ConfigError: There is no such study, preset or export format.
+        PartError: The report was written, but the drawing of a part raised an error.
     """
 
     def say(line: str) -> None:
@@ -99,6 +100,9 @@ def show_report(
         for line in map(str, (*failed_metrics(records), *records.missing_modules, *missing_metrics(records))):
             say(line[0].upper() + line[1:])
     say(f"Report: {shortest(page)}")
+    if errors := records.drawing_errors.items():
+        parts = "; ".join(f"{part!r}: {error}" for part, error in errors)
+        raise PartError(f"The report of {name} ({preset}) lacks what cannot be drawn: {parts}")
     return page
 
 
@@ -241,8 +245,9 @@ def section(
     Raises:
         StorageError: `write` cannot write the files.
     """
-    title, content = heading(part), ""
+    title, content = part.title or part.name, ""
     try:
+        title = str(part.heading)
         rendered = render_part(records, part)
         content = rendered.without_notes(warnings(records)).linked_html(link)
         return Section(title, content + write(rendered), rendered.finding)
@@ -250,7 +255,7 @@ def section(
         # The part was rendered, so this error is about writing its files and concerns the whole report.
         if content and isinstance(error, StorageError):
             raise
-        return Section(title, (markup("warnings", [report_problem(part, error)])))
+        return Section(title, (markup("warnings", [report_problem(part, error, records)])))
 
 
 def no_figure(records: StudyRecords, part: Part) -> RenderedPart | None:

@@ -7,7 +7,7 @@ records, so a resumed study continues with the same block.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from typing import Self
@@ -134,11 +134,15 @@ class Until:
         maximum: The maximum number of seeds of a variant.
         budget: The maximum cost of all runs, with the first seeds; None for no limit.
         meter: Measures the spent time, if the budget is in hours.
+
+    Attributes:
+        open_lines: A line about each open question, why the last block adds seeds.
     """
 
     maximum: int
     budget: Budget | None = None
     meter: Meter | None = None
+    open_lines: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, plan: Plan, results: Results, budget: str = "") -> Self:
@@ -183,7 +187,13 @@ class Until:
             known_prices = [price for price in hours if price is not None]
             mean = sum(known_prices) / len(known_prices) if known_prices else 0.0
             prices = [mean if price is None else price for price in hours]
-        block = next_block(open_questions(records), seeds, self.maximum, prices, left)
+        questions = open_questions(records)
+        block = next_block(questions, seeds, self.maximum, prices, left)
+        self.open_lines = [
+            f"- {question.text}: {_outlook(question, seeds, self.maximum)}"
+            for question in questions
+            if ending(question, seeds, self.maximum) is Ending.OPEN
+        ]
         return replace(plan, extended={**plan.extended, **block}) if block else None
 
     def summary(self, plan: Plan, results: Results) -> Iterator[str]:
@@ -231,14 +241,21 @@ def _hours(rows: Sequence[Row], wall: bool) -> float | None:
 
 
 def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:
-    """Return `undecided at 3 seeds, would take about 36 more, 7 are left`."""
+    """Return `undecided at 3 seeds, would take about 36 more, 7 are left; chance 62 % at the maximum ...`."""
     counts = sorted({seeds[variant] for variant in question.variants})
     verdict = f"{question.verdict} at {counts[0]}{f' to {counts[-1]}' if counts[1:] else ''} seeds"
     if question.is_decided:
         return verdict
     if question.waits:
         return f"{verdict}, and runs of it have not ended"
-    if question.more_seeds is None:
-        return f"{verdict}, {question.why}" if question.why else verdict
-    left = seeds_left(question, seeds, maximum)
-    return f"{verdict}, would take about {question.more_seeds:,} more, {left} are left"
+    if question.more_seeds:
+        left = seeds_left(question, seeds, maximum)
+        verdict += f", would take about {question.more_seeds:,} more, {left} are left"
+    elif question.why:
+        verdict += f", {question.why}"
+    if 0 < question.chance < 1:  # 1: the variance is unknown; 0: the maximum is reached
+        verdict += (
+            f"; chance {100 * question.chance:.0f} % at the maximum of {maximum} if the true effect is one"
+            " standard error larger"
+        )
+    return verdict

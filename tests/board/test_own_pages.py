@@ -8,7 +8,7 @@ from own_study import run_study, silent
 
 from recstudy.board.progress import progress_words, seconds_spent
 from recstudy.board.server import make_app
-from recstudy.records import Results
+from recstudy.records import Attempt, Failure, Results, locked
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +52,22 @@ def test_a_run_in_progress_of_which_no_setting_states_the_steps(tmp_path):
     assert progress_words(study, row) == "step 2"
     assert seconds_spent(study, row) == json.loads(run.epochs.read_text().splitlines()[-1])["seconds"]
     assert "Learning curves of runs in progress" in page(root, "/study/depth/default")
+
+
+def test_a_retry_shows_the_new_attempt_and_the_old_failure_below(tmp_path):
+    root = tmp_path / "results"
+    run = run_study(root).run(poll_folder(root).studies["depth", "default"].records.rows[-1].id)
+    run.result.unlink()
+    run.fail(Failure(error_class="code", error="no such kernel", traceback="in train"))
+    failed = sections(page(root, f"/run/{run.path.name}"))
+    with locked(run.lock):
+        run.begin(Attempt(started="2026-01-01T00:00:00+00:00"))
+        retried = sections(page(root, f"/run/{run.path.name}"))
+
+    assert "Failure" in failed
+    assert "Attempts 1" in words(failed["head"])
+    assert "Failure" not in retried
+    assert "step 2" in words(retried["head"])
+    assert "Attempts 2" in words(retried["head"])
+    assert list(retried).index("Earlier failures") > list(retried).index("Attempts")
+    assert "code: 1 run no such kernel in train" in words(retried["Earlier failures"])

@@ -57,7 +57,7 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
         )
         == 2
     )
-    assert errors.startswith("The report cannot be drawn. StorageError: ")  # the report finds no room either
+    assert errors.startswith("The report is incomplete. StorageError: ")  # the report finds no room either
     assert errors.endswith(
         f"`recstudy clean {on_disk.results}` lists removable files. Free some space, then run the same command to resume.\n"
     )

@@ -177,6 +177,6 @@ def test_a_part_that_cannot_be_drawn_leaves_no_older_file(template, tmp_path, ca
     ]
     plan_file(results).write_text(json.dumps(plan | {"report": broken}))
 
-    assert run_command(capsys, "report", str(results.root))[0] == 0
+    assert run_command(capsys, "report", str(results.root))[0] == 8
 
     assert not (results.study("made_up", "paper") / "report/tables/scores.md").exists()

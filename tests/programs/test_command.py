@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -206,6 +207,67 @@ def test_the_last_lines_count_and_a_line_may_have_a_part_of_the_metrics(study):
     row = ran(study(script, ACCURACY | {"f1": Metric()}, metrics=LastLine(pattern)))
 
     assert (row["accuracy"], row["f1"]) == (3, 0.5)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "print('accuracy: 91.5')\nfor i in range(400_000): print('noise', i)",
+        "print('.' * 5_000_000, 'accuracy: 91.5')\nfor i in range(400_000): print('noise', i)",
+    ],
+    ids=["megabytes of other lines", "a line of megabytes"],
+)
+def test_metrics_are_found_while_output_is_read_however_long_it_is(script, study):
+    assert ran(study(script, metrics=LastLine(r"accuracy: (\S+)")))["accuracy"] == 91.5
+
+
+def test_a_part_of_a_number_in_a_long_line_is_no_metric(study):
+    row = ran(study("print('1' * 5_000_000)", metrics=LastLine(r"^(\d+)$")))
+
+    assert "no line of the output matches" in row["error"]
+
+
+def test_a_line_without_end_takes_no_memory(study):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ran(study("for _ in range(300): os.write(1, b'x' * 1_000_000)\n" + GOOD))
+
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB
+
+
+CORRECTED = "open('calls', 'a').write('x'); print('accuracy: 91.5'); time.sleep(0.3)"
+
+
+def corrected(study, script=CORRECTED, **options) -> dict:
+    """The row after a second command with the right pattern."""
+    with gathering():
+        first = ran(study(CORRECTED, metrics=LastLine(r"acc: (\S+)")))
+    assert "no line of the output matches" in first["error"]
+    return ran(study(script, metrics=LastLine(r"accuracy: (\S+)"), **options))
+
+
+def test_a_corrected_pattern_reads_the_kept_output_and_does_not_run_the_command_again(study, capsys):
+    row = corrected(study)
+
+    assert (row["status"], row["accuracy"], row["attempts"]) == ("done", 91.5, 2)
+    assert Path("calls").read_text() == "x"
+    assert row["seconds"] >= 0.3  # of the attempt that ran the command
+    assert "did not run again: the output that was kept has its metrics" in capsys.readouterr().out
+    assert not (run_folder() / "kept.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "accuracy"),
+    [
+        (CORRECTED + "\nprint('accuracy: 92')", 92),  # the script has changed
+        (CORRECTED, 91.5),  # the kept output is gone
+    ],
+)
+def test_kept_output_of_other_code_or_without_a_match_is_not_used(script, accuracy, study, monkeypatch):
+    if script == CORRECTED:
+        monkeypatch.setattr("recstudy.programs.command.kept_lines", lambda log, start: [])
+
+    assert corrected(study, script)["accuracy"] == accuracy
+    assert Path("calls").read_text() == "xx"
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"nan"'])

@@ -141,8 +141,11 @@ def test_a_damaged_line_costs_the_figure_that_needs_it(results, capsys):
     for log, damage in ((run.epochs, "{torn"), (run.losses, line)):
         write_whole(log, f"{damage}\n".encode() + log.read_bytes())
 
-    for command in ("report", "audit", "status", "clean"):
+    for command in ("audit", "status", "clean"):
         assert run_command(capsys, command, str(results.root))[::2] == (0, "")
+    code, _, errors = run_command(capsys, "report", str(results.root))
+    assert (code, errors.count("\n")) == (8, 1)
+    assert re.match("PartError: The report of made_up .* 'learning_curves': .*; 'loss_trace': ", errors)
 
     page = (results.study("made_up", "paper") / "report/report.html").read_text()
     assert f"line 1 of {run.epochs} is damaged: it is not JSON" in page

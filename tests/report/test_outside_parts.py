@@ -16,7 +16,7 @@ from made_up import run_id, write_answers, write_report, write_study
 from rich.console import Console
 
 import recstudy
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, PartError
 from recstudy.plugins import user_files_of
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.explain import find_number, show_cell
@@ -138,8 +138,11 @@ def test_a_broken_module_is_the_reason(tmp_path):
     ],
 )
 def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, words):
-    page = write_report(study(tmp_path / "r", part), "made_up", "paper", trust=True).read_text()
+    results = study(tmp_path / "r", part)
+    with pytest.raises(PartError, match="'f': "):
+        write_report(results, "made_up", "paper", trust=True)
 
+    page = (results.study("made_up", "paper") / "report/report.html").read_text()
     assert words in caplog.text
     # the log has the traceback
     assert all(record.exc_info for record in caplog.records if record.levelno == logging.ERROR)

@@ -22,7 +22,7 @@ from recstudy.cli import main
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
 from recstudy.plugins import gathering
-from recstudy.records import Failure, Results, read_json, write_json
+from recstudy.records import Attempt, Failure, Results, read_json, write_json
 from recstudy.study.plan import make_plan
 from recstudy.study.strategies import PRUNERS
 
@@ -120,6 +120,23 @@ def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, 
             main(study, ["--no-ray", "--seeds", "1", "--results", str(tmp_path)])
 
 
+def test_a_retry_that_another_process_has_left_is_run(tmp_path):
+    def train(run):
+        if run.settings["depth"] == 2:
+            results.run(failed.id).begin(Attempt(started="now"))  # by a process that was killed
+        return {"accuracy": 90}
+
+    study = of_depths(recstudy.Function(train, name="left retry"))
+    results = Results(tmp_path).create()
+    failed = make_plan(study).runs[0]
+    results.run(failed.id).path.mkdir()
+    results.run(failed.id).fail(Failure(error_class="code", error="by this process"))
+
+    loaded = recstudy.run(study, results=tmp_path, ray=False)
+
+    assert loaded.runs["status"].tolist() == ["done"] * 3
+
+
 def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
     label = "latent_steps=2, supervision_steps=1"
     (broken,) = [
@@ -143,6 +160,63 @@ def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
     assert sorted(results.states().values()) == ["done", "done"]
     assert not results.run(broken).failure.exists()
     assert read_json(results.run(broken).result)["attempts"] == 2
+
+
+def test_a_broken_variant_does_not_block_an_extension(tmp_path, capsys):
+    """Old failures are retried last, and after three equal errors the variant is skipped."""
+    tried: list[tuple[int, int]] = []
+
+    def train(run):
+        depth = run.settings["depth"]
+        tried.append((depth, run.seed))
+        if depth == 1:
+            raise ValueError("no such kernel")
+        return {"accuracy": 80 + run.seed}
+
+    study = of_depths(recstudy.Function(train, name="broken variant"))
+    recstudy.run(study, results=tmp_path, ray=False, seeds=3)
+    tried.clear()
+
+    loaded = recstudy.run(study, results=tmp_path, ray=False, seeds=9)
+
+    assert tried[:3] == [(1, 3), (2, 3), (4, 3)]
+    assert [seed for depth, seed in tried if depth == 1] == [3, 4, 5]
+    assert loaded.runs.groupby("status").size().to_dict() == {"done": 18, "failed": 6, "not run": 3}
+    output = capsys.readouterr().out
+    assert "depth=1: 3 runs failed with the same error, so its other 6 runs were skipped." in output
+    assert "Stopped" not in output
+
+
+def test_text_that_utf_8_cannot_encode_fails_its_run_alone(tmp_path):
+    def train(run):
+        if run.settings["depth"] == 1:
+            (run.folder / "caf\udce9.txt").touch()
+            raise ValueError(f"cannot read {next(run.folder.iterdir()).name}")
+        return {"accuracy": 80} | ({"caf\udce9": 1} if run.settings["depth"] == 2 else {})
+
+    runs = recstudy.run(
+        of_depths(recstudy.Function(train, name="surrogates")), results=tmp_path, ray=False
+    ).runs
+
+    assert runs["status"].tolist() == ["failed", "failed", "done"]
+    assert runs["error_class"].tolist()[:2] == ["code", "code"]
+    assert "ValueError: cannot read caf\\udce9.txt" in runs["error"][0]
+    assert "UTF-8 cannot encode 'returned, but not declared as metrics: caf\\udce9'" in runs["error"][1]
+
+
+def test_a_level_or_a_results_folder_that_utf_8_cannot_encode_is_refused_in_one_line(tmp_path, capsys):
+    program = recstudy.Function(lambda run: {"accuracy": 80}, name="encodable")
+    metrics = {"accuracy": recstudy.Metric("%")}
+    study = recstudy.Study(
+        "encodable", program=program, settings={"kind": "a"}, metrics=metrics, variants=recstudy.grid({})
+    )
+    for folder, level in ((tmp_path / "results", "caf\udce9"), (tmp_path / "caf\udce9", "b")):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(study, ["--no-ray", "--results", str(folder), "--vary", f"kind=a,{level}"])
+        errors = capsys.readouterr().err
+        assert errors.startswith("ConfigError: ")
+        assert (errors.count("\n"), "caf\\udce9" in errors) == (1, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def command(results: Results, code: int, *words: str) -> None:

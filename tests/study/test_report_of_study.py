@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from recstudy import RunConfig, Search, Study, grid
+from recstudy import Function, Metric, RunConfig, Search, Study, grid
 from recstudy.cli import main
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
@@ -22,6 +22,7 @@ from recstudy.report import (
     TablePart,
     Tuned,
 )
+from recstudy.report.kinds import report_problem
 from recstudy.report.writing import check_drawable
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
@@ -153,3 +154,32 @@ def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
     assert problems == [
         "The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again when runs have finished."
     ]
+
+
+def test_a_part_that_raises_an_error_is_never_exit_code_0(tmp_path, capsys):
+    class Mine(TablePart):
+        def cells(self, records):
+            raise ValueError("no best\nof none")
+
+    metrics, variants = {"accuracy": Metric("%")}, grid({"depth": [1, 2]})
+    program = Function(lambda run: {"accuracy": 80}, name="undrawn")
+    with gathering():
+        PARTS.add("mine")(Mine)
+        own_study = Study(
+            "undrawn", program=program, settings={"depth": 1}, metrics=metrics, variants=variants, report=[Mine("m"), Table("t")]
+        )  # fmt: skip
+        for _ in range(2):  # with runs, and with finished ones
+            with pytest.raises(SystemExit, match=r"^8$"):
+                main(own_study, ["--no-ray", "--results", str(tmp_path)])
+
+            output, errors = capsys.readouterr()
+            assert errors.splitlines()[-1] == (
+                "The report is incomplete. PartError: The report of undrawn (default) lacks what cannot be drawn: 'm': ValueError: no best"
+            )
+            assert "80.0" in output
+            page = (tmp_path / "studies/undrawn/default/report/report.html").read_text(encoding="utf-8")
+            assert "&#39;m&#39; cannot be drawn: ValueError: no best" in page
+
+
+def test_a_problem_that_utf_8_cannot_encode_is_escaped():
+    assert report_problem(Table("t"), ConfigError("no caf\udce9")) == "no caf\\udce9"

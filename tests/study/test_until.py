@@ -11,6 +11,7 @@ import pytest
 import tiny
 import tiny_until
 
+from recstudy import Claim, Function, Metric, Study, grid
 from recstudy.cli import main
 from recstudy.cluster.sources import Source
 from recstudy.errors import ConfigError
@@ -81,6 +82,39 @@ def test_question_is_decided_open_or_out_of_reach():
         Ending.BUDGET_SPENT,
     ]
     assert ending(CHEAP, [10] * 6, 10) is Ending.OUT_OF_REACH
+
+
+def test_a_block_says_why_it_runs_although_more_seeds_are_needed_than_are_left(results, capsys):
+    scores = {("a", 0): 80.0, ("a", 1): 79.0, ("a", 2): 81.0, ("b", 0): 79.5, ("b", 1): 81.5, ("b", 2): 80.4}
+    claim = Claim("b above a", lower={"kind": "a"}, higher={"kind": "b"})
+    metrics, variants = {"accuracy": Metric("%")}, grid({"kind": ["a", "b"]})
+    program = Function(
+        lambda run: {"accuracy": scores.get((run.settings["kind"], run.seed), 80.0 + run.seed % 3)},
+        name="why",
+    )
+    study = Study(
+        "why",
+        program=program,
+        settings={"kind": "a"},
+        metrics=metrics,
+        variants=variants,
+        seeds=3,
+        claims=[claim],
+    )
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(study, ["--until", "decided", "--no-ray", "--results", str(results.root)])
+
+    output = capsys.readouterr().out
+    assert re.search(
+        r"Not decided yet: 4 additional runs, .*\n"
+        r"- b above a: undecided at 3 seeds, would take about \d+ more, 9 are left; chance \d\d % at the maximum of 12 if"
+        r" the true effect is one standard error larger\n",
+        output,
+    )
+    assert re.search(
+        r"- out of reach: b above a: undecided at \d seeds, .*; chance [1-4]?\d % at the maximum of 12",
+        output,
+    )
 
 
 def test_a_plan_whose_variants_have_different_seeds_goes_in_blocks_too():
