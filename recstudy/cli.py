@@ -191,11 +191,6 @@ def carry_out(
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
         return 0
-    if isinstance(options, StudyOptions) and options.register:
-        from recstudy.study.record import plan_record, register
-
-        print(register(plan_record(plan)))
-        return 0
     results = Results(options.results).pull()
     until = None
     if isinstance(options, StudyOptions) and options.until:

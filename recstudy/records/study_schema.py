@@ -5,7 +5,7 @@ The rules are those of `schema.py`. Drivers write these records; reports and the
 
 from typing import Any, Literal, NamedTuple
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field
 
 from recstudy.explained import explained
 from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
@@ -216,38 +216,6 @@ def folder_of(preset: str, smoke: bool) -> str:
 
 
 @record
-class Registered:
-    """`STUDY.PRESET.registered.yaml` in the folder of a study file: the statements made before the runs."""
-
-    study: str
-    preset: str
-    date: str
-    recstudy: str
-    definition: str  # digest of the settings
-    seeds: Integer
-    max_seeds: Integer = Field(validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
-    stated: dict[str, str]  # digest of a claim, margin, deviation or success threshold -> its words
-
-    @model_validator(mode="before")
-    @classmethod
-    def _merge_statements(cls, values: Any) -> Any:
-        """Read an older file with claims, margins and deviations in lists and thresholds without digests."""
-        if not isinstance(values, dict) or "claims" not in values:
-            return values
-        from recstudy.programs.settings import digest  # imported here, because it imports this module
-
-        kinds = ("claim", "margin", "deviation")
-        statements = {
-            statement["digest"]: f"the {kind} {statement['what']!r}"
-            for kind in kinds
-            for statement in values[f"{kind}s"]
-        }
-        for name, value in values.get("learned", {}).items():
-            statements[digest(["learned", name, float(value)], 12)] = f"when {name} counts as learned"
-        return values | {"stated": statements}
-
-
-@record
 class PlanRecord:
     """`plan.json`: the runs of a study and the parts of its report. A search has the runs of past trials."""
 
@@ -286,7 +254,6 @@ class PlanRecord:
     code_digests: dict[str, str] = Field(default_factory=dict)
     # digest of a claim, margin or deviation -> the date of its first statement
     stated: dict[str, str] = Field(default_factory=dict)
-    registered: Registered | None = None
     # digest of a question -> its words and the number of questions
     dropped: dict[str, tuple[str, Integer]] = Field(default_factory=dict)
     paired: bool = False  # whether differences are taken per seed

@@ -4,9 +4,6 @@ Statements are claims, margins of published values, deviations, success threshol
 seeds. Each has a digest of the values that decide a verdict, and the plan keeps the date of its first
 statement in this folder. A statement is post hoc if a run that it judges had finished before that date. Plans
 of old versions have no dates, so their statements do not count as post hoc.
-
-`recstudy register` writes the digests of the statements and of the settings to a file. A git commit of this
-file registers the study.
 """
 
 from collections.abc import Iterable
@@ -17,7 +14,7 @@ from recstudy.papers import Target
 from recstudy.programs.settings import digest
 from recstudy.records import PlanRecord, Result, read_record
 from recstudy.records.run_folder import ARCHIVE_PREFIX
-from recstudy.records.study_schema import Deviation, Registered
+from recstudy.records.study_schema import Deviation
 from recstudy.report.claims import Claim, Claims, QuestionPart, weights
 from recstudy.report.parts import BesidePublished, read_report
 
@@ -160,62 +157,3 @@ def finished_before(records: "StudyRecords", variants: Iterable[int], date: str)
         if any(datetime.fromisoformat(finished) < limit for finished in dates if finished):
             return True
     return False
-
-
-def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
-    """Return the registration of a plan: the digests of its statements and of its settings.
-
-    Args:
-        plan: The plan.
-        date: The date of the registration.
-        recstudy: The version of recstudy.
-    """
-    words_by_digest = {
-        digest_of(statement): description_of(statement)[1]
-        for statement in statements(plan)
-        if not isinstance(statement, int)
-    }
-    return Registered(
-        study=plan.study,
-        preset=plan.folder,
-        date=date,
-        recstudy=recstudy,
-        definition=plan.definition,
-        seeds=len(plan.seeds),
-        max_seeds=plan.max_seeds,
-        stated=words_by_digest,
-    )
-
-
-def differences(plan: PlanRecord, registered: Registered) -> list[str]:
-    """Return how the plan differs from its registration, each difference in a few words.
-
-    A smaller number of seeds is not a difference.
-    """
-    current_plan, max_seeds, changes = registrable(plan, "", ""), registered.max_seeds or registered.seeds, []
-    if current_plan.definition != registered.definition:
-        changes.append(
-            f"the compared settings differ ({current_plan.definition}, not {registered.definition})"
-        )
-    if current_plan.seeds > max_seeds:
-        changes.append(f"{current_plan.seeds} seeds, more than the maximum of {max_seeds}")
-    if current_plan.max_seeds != registered.max_seeds:
-        changes.append(f"max_seeds {current_plan.max_seeds}, not {registered.max_seeds}")
-    removed_statements = [
-        registered.stated[key] for key in registered.stated if key not in current_plan.stated
-    ]
-    new = [current_plan.stated[key] for key in current_plan.stated if key not in registered.stated]
-    changes += [f"{words} {'changed' if words in new else 'was removed'}" for words in removed_statements]
-    return changes + [f"{words} is new" for words in new if words not in removed_statements]
-
-
-def registration_words(records: "StudyRecords") -> str:
-    """Return the date of the registration and the changes since then; empty if there is none."""
-    registered = records.plan.registered
-    if registered is None:
-        return ""
-    late = finished_before(records, range(len(records.variants)), registered.date)
-    lateness = f", after the first run had finished ({POST_HOC})" * late
-    return (
-        f"{registered.date[:10]}{lateness}, {'; '.join(differences(records.plan, registered)) or 'unchanged'}"
-    )

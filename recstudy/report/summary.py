@@ -25,7 +25,6 @@ from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import Html, escape, fold, markup, words_table
-from recstudy.report.registration import registration_words
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
 from recstudy.report.trials import ranked, trial_table
@@ -221,7 +220,7 @@ def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, 
 
 
 def origins(records: StudyRecords) -> list[tuple[str, str]]:
-    """Return facts on the origin of the numbers: registration, looks, seeds and values computed later."""
+    """Return facts on the origin of the numbers: looks, seeds and values computed later."""
     plan, rows = records.plan, records.rows
     folder, ids = records.results.study(plan.study, plan.folder), {row.id for row in rows}
     earlier_count = len(earlier_runs(records.results, folder, plan.definition, ids))
@@ -242,7 +241,6 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
     ]
     repeated = sum(row.provenance.earlier > 0 for row in rows)
     return [
-        ("Registered", registration_words(records)),
         ("Questions dropped, still counted", "; ".join(words for words, _ in plan.dropped.values())),
         ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records, range(len(records.variants)))),

@@ -1,23 +1,21 @@
-"""Write the plan of a study: its runs, the parts of its report, and registrations."""
+"""Write the plan of a study: its runs, the parts of its report, and the dates of its statements."""
 
 import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import code_digests, current_files, study_file
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import json_value
-from recstudy.records import Results, read_record, write_record, write_whole
-from recstudy.records.reading import dumped, fault, record_of
+from recstudy.records import Results, read_record, write_record
+from recstudy.records.reading import fault
 from recstudy.records.schema import current_time
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
@@ -27,16 +25,13 @@ from recstudy.records.study_schema import (
     PlanRecord,
     RangeRecord,
     Reference,
-    Registered,
     SearchRecord,
 )
 from recstudy.report import dump_report
-from recstudy.report.names import plural
-from recstudy.report.registration import differences, dropped_questions, first_dates, registrable
-from recstudy.strict_yaml import refuse_repeated_keys
+from recstudy.report.registration import dropped_questions, first_dates
 from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, variant_record
-from recstudy.study.repository import code_version, is_user_study, program, user_files
+from recstudy.study.repository import is_user_study, program, user_files
 from recstudy.study.study import PAPER
 
 # Only so many variants get their FLOPs looked up, because each takes some milliseconds.
@@ -198,8 +193,6 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
             if newest
             else {}
         ),
-        registered=registration(record)[1]
-        or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
         variants=tuple(
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
@@ -270,63 +263,3 @@ def _readable(file: Path) -> PlanRecord | None:
     with suppress(StorageError):
         return read_record(file, PlanRecord)
     return None
-
-
-HEAD = (
-    "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit"
-    " registers it.\n"
-)
-
-
-def register(plan: PlanRecord) -> str:
-    """Write the registration, and print its path. An equal registration is kept.
-
-    Raises:
-        ConfigError: There is no study file, or the registered statements differ.
-    """
-    file, registered = registration(plan)
-    if file is None:
-        raise ConfigError("what is typed at a prompt cannot be registered: write the study into a file")
-    if registered is None:
-        code = code_version()
-        code_label = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
-        registration_record = registrable(plan, current_time(), code_label)
-        write_whole(
-            file,
-            HEAD.format(plan.study)
-            + yaml.safe_dump(dumped(registration_record), sort_keys=False, allow_unicode=True, width=100),
-        )
-        return f"{file}: {plural(len(registration_record.stated), 'statement')}"
-    if changed := differences(plan, registered):
-        raise ConfigError(
-            f"{file} was registered on {registered.date} and differs: {'; '.join(changed)}. Run the study as"
-            " registered, or remove the file to register again"
-        )
-    return f"{file}: registered on {registered.date}, unchanged"
-
-
-def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:
-    """Return the file that registers this preset next to the study file, and its content.
-
-    In an interactive session and in a notebook there is no such file, and the content is empty if nothing was
-    registered.
-
-    Raises:
-        ConfigError: The file is damaged.
-    """
-    study = study_file()
-    if study is None:
-        return None, None
-    file = study.path.with_name(f"{study.path.stem}.{plan.folder}.registered.yaml")
-    try:
-        if not file.exists():
-            return file, None
-        # which a merge of two branches may leave
-        refuse_repeated_keys(text := file.read_text(encoding="utf-8"))
-        # digests such as 12e345678901 are texts in YAML 1.1 only
-        return file, record_of(Registered, yaml.safe_load(text))
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(
-            f"{file} is damaged: {reason}. Take it from where it was committed, or remove it"
-        ) from None

@@ -1,21 +1,12 @@
-"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and
-registered.
-"""
+"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 import tiny
-import yaml
 
-from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
-from recstudy.plugins.files import StudyFile
 from recstudy.records import Results, read_record, write_json
 from recstudy.records.plans import record_look
 from recstudy.records.reading import dumped, record_of
@@ -24,11 +15,11 @@ from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
 from recstudy.report.family import family
 from recstudy.report.findings import findings
-from recstudy.report.registration import digest_of, post_hoc, registration_words
+from recstudy.report.registration import digest_of, post_hoc
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import Plan, make_plan
-from recstudy.study.record import plan_record, record_plan, recorded, register
+from recstudy.study.record import record_plan, recorded
 from recstudy.study.study import Study
 from recstudy.testing import make_result
 
@@ -202,144 +193,3 @@ def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
 
     assert digest_of(original) == digest_of(turned_claim)
     assert len({digest_of(claim) for claim in (original, *other_claims)}) == 5
-
-
-# ------------------------------------------------------------------------------------------------------------
-# registered
-
-
-@pytest.fixture
-def file(tmp_path, monkeypatch) -> Path:
-    """Where the study that runs is registered."""
-    monkeypatch.setattr(
-        "recstudy.study.record.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py")
-    )
-    return tmp_path / "tiny.quick.registered.yaml"
-
-
-def describe_registration(records: StudyRecords) -> str:
-    return registration_words(records)
-
-
-def test_registration_is_compared_at_every_run_and_stays_in_the_plan(results, file):
-    target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
-    table = Table("depths", targets=[target])
-    study = replace(STUDY, report=[table], max_seeds=5)
-    register(plan_record(make_plan(study)))
-    finish(results, make_plan(study), LATE_TIME)
-    assert describe_registration(register_study(results, study, seeds=2)).endswith(
-        ", unchanged"
-    )  # fewer seeds are its begin
-
-    file.unlink()
-    wider_table = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
-    deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
-    changed_study = replace(
-        study,
-        claims=[STRICTER, HURTS],
-        report=[wider_table],
-        deviations=[deviation],
-        success_threshold={"top1_accuracy": 50},
-    )
-    records = register_study(results, changed_study, max_seeds=6)
-
-    assert describe_registration(records).partition(", ")[2].split("; ") == [
-        "max_seeds 6, not 5",
-        "the claim 'more steps help' changed",
-        f"the margin '{target.source}: {target.metric}' changed",
-        "the claim 'supervision hurts' is new",
-        "the deviation 'data' is new",
-        "when top1_accuracy counts as learned is new",
-    ]
-    assert "the claim 'more steps help' was removed" in describe_registration(
-        register_study(results, replace(study, claims=[]))
-    )
-    assert "the compared settings differ" in describe_registration(
-        register_study(results, study, changes={"train.epochs": 9})
-    )
-
-
-def test_registration_after_the_first_run_is_post_hoc(results, file):
-    finish(results, make_plan(STUDY), EARLY_TIME)
-    register(plan_record(make_plan(STUDY)))
-    records = register_study(results)
-
-    assert (
-        describe_registration(records).partition(", ")[2]
-        == "after the first run had finished (post hoc), unchanged"
-    )
-
-
-def test_registration_stays_and_a_different_plan_is_refused(file):
-    plan = plan_record(make_plan(STUDY))
-    assert register(plan) == f"{file}: 1 statement"
-    old_text = file.read_text()
-    assert register(plan).endswith(", unchanged")
-
-    with pytest.raises(
-        ConfigError,
-        match=r"quick\.registered\.yaml was registered on .* and differs: 4 seeds, more than the maximum of 3\. Run the",
-    ):
-        register(plan_record(make_plan(STUDY, seeds=4)))
-
-    assert file.read_text() == old_text
-
-
-def test_a_registration_of_an_earlier_version_is_read(results, file):
-    """It listed claims, margins and deviations with more words, and had digests of the code."""
-    study = replace(STUDY, success_threshold={"top1_accuracy": 50})
-    register(plan_record(make_plan(study)))
-    content = yaml.safe_load(file.read_text())
-    claim = {
-        "digest": digest_of(replace(STEPS, metric="top1_accuracy")),
-        "what": STEPS.text,
-        "says": "at least 2",
-        "why": "",
-    }
-    older = {
-        "claims": [claim],
-        "margins": [],
-        "deviations": [],
-        "learned": {"top1_accuracy": 50.0},
-        "code": {"x": "1"},
-    }
-    del content["stated"]
-    file.write_text(yaml.safe_dump(content | older | {"digest": "0"}))
-
-    assert describe_registration(register_study(results, study)).endswith(", unchanged")
-    assert describe_registration(register_study(results, replace(study, claims=[STRICTER]))).endswith(
-        ", the claim 'more steps help' changed"
-    )
-
-
-@pytest.mark.parametrize("content", ["{", "study: tiny"])
-def test_damaged_registration_is_refused_and_not_ignored(results, file, content):
-    file.write_text(content)
-
-    with pytest.raises(
-        ConfigError, match=r"tiny\.quick\.registered\.yaml is damaged: .*Take it from where it was committed"
-    ):
-        record_plan(make_plan(STUDY), results)
-
-
-def test_the_command_registers_a_file_s_study(tmp_path):
-    source = Path(tiny.__file__).read_text().replace("    seeds={", "    claims=[CLAIM],\n    seeds={")
-    claim = "from recstudy import Claim\nCLAIM = Claim('more steps help', lower={'latent_steps': 1}, higher={'latent_steps': 3})\n"
-    (tmp_path / "mine.py").write_text(source.replace("\nFIGURES", f"\n{claim}\nFIGURES"))
-    command = [
-        sys.executable,
-        "-c",
-        "from recstudy.command import main; main()",
-        "register",
-        "mine.py",
-        "--seeds",
-        "2",
-    ]
-
-    for words in ([], ["--max-seeds", "4"]):
-        done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 2
-    assert "max_seeds 4, not 0" in done.stderr
-    registration = yaml.safe_load((tmp_path / "mine.quick.registered.yaml").read_text())
-    assert list(registration["stated"].values()) == ["the claim 'more steps help'"]
