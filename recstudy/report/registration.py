@@ -1,21 +1,31 @@
-"""Registration: when a study stated its claims and margins, and whether runs had finished before that.
+"""When a study stated what decides its verdicts, and whether runs had finished before that.
 
-Statements are claims, margins of published values, deviations, success thresholds and the maximum number of
-seeds. Each has a digest of the values that decide a verdict, and the plan keeps the date of its first
-statement in this folder. A statement is post hoc if a run that it judges had finished before that date. Plans
-of old versions have no dates, so their statements do not count as post hoc.
+Statements are claims, margins of published values, deviations and the maximum number of seeds. Each has a
+digest of the values that decide a verdict, and the plan keeps the date of its first statement in this folder.
+A statement is post hoc if a run that it judges had finished before that date. The description of metrics,
+success thresholds, `paired` and `blocks` decides verdicts, too. The plan keeps its first values and all
+changes with their dates, and a verdict is post hoc if a run finished under another description. Plans of old
+versions have no dates, so their statements do not count as post hoc.
+
+Imported runs have no trusted dates. Claims on them are post hoc unless a git commit has them, which is older
+than the start of the runs by a column of the table.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.papers import Target
 from recstudy.programs.settings import digest
-from recstudy.records import PlanRecord, Result, read_record
+from recstudy.records import Json, PlanRecord, Result, read_record
+from recstudy.records.reading import dumped
 from recstudy.records.run_folder import ARCHIVE_PREFIX
-from recstudy.records.study_schema import Deviation
-from recstudy.report.claims import Claim, Claims, QuestionPart, weights
+from recstudy.records.runs import distinct
+from recstudy.records.study_schema import DescriptionRecord, Deviation
+from recstudy.report.claims import Claim, Claims, QuestionPart
+from recstudy.report.names import plural, value_text
 from recstudy.report.parts import BesidePublished, read_report
 
 if TYPE_CHECKING:
@@ -23,10 +33,9 @@ if TYPE_CHECKING:
         StudyRecords,
     )  # its import of pandas is slow, and planning needs none
 
-# The tuple is a metric with its success threshold, the int the maximum number of seeds, the str `PAIRED`.
-Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int | str
+Statement: TypeAlias = Claim | Target | Deviation | int  # the int is the maximum number of seeds
+DECISIVE = ("unit", "better", "items", "bounds", "share")  # fields of a metric that decide verdicts
 POST_HOC = "post hoc"
-PAIRED = "paired seeds"
 
 
 def description_of(statement: Statement) -> tuple[list[Any], str]:
@@ -44,11 +53,6 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
             return values, f"the deviation {statement.field!r}"
         case int():
             return ["seeds at most", statement], f"the maximum of {statement} seeds"
-        case str():
-            return [statement], statement
-        case name, value:
-            # Registered files have these words, and `differences` compares them.
-            return ["learned", name, float(value)], f"when {name} counts as learned"
 
 
 def digest_of(statement: Statement) -> str:
@@ -68,12 +72,7 @@ def statements(plan: PlanRecord) -> list[Statement]:
         for target in part.targets
         if target.margin
     ]
-    all_statements += [
-        *plan.deviations,
-        *plan.success_threshold.items(),
-        *([plan.max_seeds] if plan.max_seeds else []),
-    ]
-    all_statements += [PAIRED] * plan.paired
+    all_statements += [*plan.deviations, *([plan.max_seeds] if plan.max_seeds else [])]
     return list({digest_of(statement): statement for statement in all_statements}.values())
 
 
@@ -110,50 +109,126 @@ def dropped_questions(
     return {key: words for key, words in dropped.items() if key not in questions_of(plan)}
 
 
-def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord]) -> dict[str, str]:
+def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord], committed: str) -> dict[str, str]:
     """Return digest -> the date of its first statement, by this plan or an earlier one.
 
     The date is empty if the earlier plan has no dates.
+
+    Args:
+        plan: The plan.
+        earlier_plans: The plans before it.
+        committed: The date of the commit of the claims, if they are in a file of their own.
     """
     first: dict[str, str] = {}
     for earlier_plan in earlier_plans:
         dates = earlier_plan.stated or {digest_of(statement): "" for statement in statements(earlier_plan)}
         first |= {key: min(date, first.get(key, date)) for key, date in dates.items()}
-    return {digest_of(statement): plan.created for statement in statements(plan)} | first
+    dates = {}
+    for statement in statements(plan):
+        dates[digest_of(statement)] = (isinstance(statement, Claim) and committed) or plan.created
+    return dates | first
 
 
-def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[int] | None = None) -> bool:
-    """Return whether a statement was first made after a run that it judges had finished.
-
-    Args:
-        records: The study's records.
-        statement: A statement of the study. A claim must have its metric.
-        variants: The variants that it judges. The default is the variants of a claim's contrast, the variants
-            with a deviation, or all variants.
-    """
-    date = records.plan.stated.get(digest_of(statement), "")  # empty if the plan is older than these dates
-    if variants is None:
-        variants = range(len(records.variants))
-        if isinstance(statement, Claim):
-            variants = weights(statement, records.variants, records.configs)
-        elif isinstance(statement, Deviation) and statement.of_config:
-            variants = [
-                index for index in variants if records.configs[index].get(statement.field) == statement.ours
-            ]
-    return bool(date) and finished_before(records, variants, date)
+def description(plan: PlanRecord) -> Json:
+    """Return the values of metrics, thresholds and comparisons, such as `accuracy.items` -> 2000."""
+    values: Json = {"paired": plan.paired, "blocks": [*plan.blocks]}
+    for name, metric in plan.metrics.items():
+        values |= {f"{name}.{field}": value for field, value in dumped(metric).items() if field in DECISIVE}
+    thresholds = {f"{name}.success_threshold": value for name, value in plan.success_threshold.items()}
+    return {name: value for name, value in values.items() if value} | thresholds
 
 
-def finished_before(records: "StudyRecords", variants: Iterable[int], date: str) -> bool:
-    """Return whether a run of these variants, or an earlier attempt of one, had finished by this date."""
-    limit = datetime.fromisoformat(date)
-    for row in (row for index in variants for row in records.by_variant[index] if row.result):
-        earlier_results = (
-            records.results.run(row.id).path.glob(f"{ARCHIVE_PREFIX}-*/result.json")
-            if row.provenance.earlier
-            else ()
-        )
-        attempts = [row.result, *(read_record(file, Result) for file in earlier_results)]
-        dates = [attempt.provenance.finished for attempt in attempts if attempt]
-        if any(datetime.fromisoformat(finished) < limit for finished in dates if finished):
+def descriptions(plan: PlanRecord) -> tuple[DescriptionRecord, ...]:
+    """Return the first description of a plan and its changes. Old versions dated `paired` and thresholds."""
+    if plan.described:
+        return plan.described
+    dated = [["paired seeds"], *(["learned", *threshold] for threshold in plan.success_threshold.items())]
+    date = max(plan.stated.get(digest(values, 12), "") for values in dated)
+    return (DescriptionRecord(date=date, values=description(plan)),)
+
+
+def with_description(plan: PlanRecord, earlier_plan: PlanRecord | None) -> tuple[DescriptionRecord, ...]:
+    """Return the descriptions of the plan before, with that of this plan if it differs."""
+    earlier, values = descriptions(earlier_plan) if earlier_plan else (), description(plan)
+    if earlier and earlier[-1].values == values:
+        return earlier
+    date = plan.created if earlier or not plan.imported else ""
+    return (*earlier, DescriptionRecord(date=date, values=values))
+
+
+def changed_values(plan: PlanRecord, before: Json, after: Json) -> list[str]:
+    """Return the names of the values that differ."""
+    subjects = [{name.partition(".")[0] for name in values} for values in (before, after)]
+    # A table of imported runs may have further metrics, and nobody knows when those were described.
+    ignored = (subjects[0] ^ subjects[1]) - {"paired", "blocks"} if plan.imported else set()
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return [name for name in names if name.partition(".")[0] not in ignored]
+
+
+def is_redescribed(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> bool:
+    """Return whether a run of these variants finished under another description of these metrics."""
+    decisive = {"paired", "blocks", *(re.split("[@.]", name)[0] for name in names)}
+    dates = finish_dates(records, variants)
+    for before, after in pairwise((DescriptionRecord(), *descriptions(records.plan))):
+        changed = changed_values(records.plan, before.values, description(records.plan))
+        if not decisive.isdisjoint(name.partition(".")[0] for name in changed) and any(
+            _moment(before.date) <= date < _moment(after.date) for date in dates
+        ):
             return True
     return False
+
+
+def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[int]) -> bool:
+    """Return whether a statement was first made after a run of the variants that it judges had finished."""
+    date = records.plan.stated.get(digest_of(statement), "")  # empty if the plan is older than these dates
+    return any(finished < _moment(date) for finished in finish_dates(records, variants))
+
+
+def finish_dates(records: "StudyRecords", variants: Iterable[int]) -> list[datetime]:
+    """Return when runs and their earlier attempts finished, or the start of imported runs, if known."""
+    dates = []
+    for row in distinct(row for index in variants for row in records.by_variant[index]):
+        if row.provenance.source:
+            dates.append(_moment(row.provenance.started or ""))
+        elif row.result:
+            archived = f"{ARCHIVE_PREFIX}-*/result.json"
+            files = records.results.run(row.id).path.glob(archived) if row.provenance.earlier else ()
+            attempts = [row.result, *(read_record(file, Result) for file in files)]
+            finished = [attempt.provenance.finished for attempt in attempts if attempt]
+            dates += [_moment(date) for date in finished if date]
+    return dates
+
+
+def _moment(date: str) -> datetime:
+    return datetime.fromisoformat(date or "0001-01-01T00:00+00:00")
+
+
+def marks_of(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> tuple[str, ...]:
+    """Return the marks of a verdict on these metrics and variants."""
+    late = [POST_HOC] * is_redescribed(records, names, variants)
+    return (*late, *dict.fromkeys(filter(None, (dropped_words(records, index) for index in variants))))
+
+
+def dropped_words(records: "StudyRecords", index: int) -> str:
+    """Return `3 of 8 seeds` for a variant of which a later import lacks five seeds."""
+    left, dropped = len(records.by_variant[index]), len(records.dropped_seeds[index])
+    return f"{left} of {left + dropped} seeds" if dropped else ""
+
+
+def late_changes(records: "StudyRecords") -> list[str]:
+    """Return the changes of metrics, thresholds, `paired`, `blocks` and seeds after runs had finished."""
+    plan, lines = records.plan, []
+    finished = finish_dates(records, range(len(records.variants)))
+    for before, after in pairwise((DescriptionRecord(), *descriptions(plan))):
+        count = sum(date < _moment(after.date) for date in finished)
+        changes = [
+            f"{name} {value_text(before.values.get(name))} -> {value_text(after.values.get(name))}"
+            for name in changed_values(plan, before.values, after.values)
+        ]
+        if count and changes:
+            date = f"changed on {after.date[:10]} after {plural(count, 'run')} had finished"
+            lines.append(f"{', '.join(changes)}, {date}")
+    for index, variant in enumerate(records.variants):
+        if words := dropped_words(records, index):
+            lines.append(f"{variant.label}: {words} are left after verdicts were read")
+    return lines
