@@ -251,7 +251,7 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
         yield f"Note: --data has no effect on {plan.study.name}, preset {plan.preset}: {reason}"
     if note := namesake_note(plan, results):
         yield note
-    if plan.extended:
+    if plan.extended and not getattr(options, "until", None):
         yield (
             f"Note: {plural(max(plan.seeds_each), 'seed')} were started or read before and stay, though this"
             f" command asks for {plan.seeds}. A new variant gets as many."

@@ -116,9 +116,6 @@ class Judge:
             earlier_imports = read_imported(folder)
             imported = merge_imports(Imported() if self.replace else earlier_imports, table.file, runs)
             say(*import_changes(earlier_imports, imported, runs))
-            known_runs = earlier_imports.dropped | earlier_imports.runs
-            lacking = {run_id: run for run_id, run in known_runs.items() if run_id not in imported.runs}
-            imported = replace(imported, dropped=lacking)
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
             program = TableProgram(name, metrics, claims_file.title, claims_file.data, imported.files)

@@ -30,7 +30,7 @@ from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import whole_lines
-from recstudy.records.plans import LOOKS, read_looks, record_look, run_contents
+from recstudy.records.plans import LOOKS, read_looks, record_look
 from recstudy.records.reading import append_record, dumped
 from recstudy.records.run_folder import ARCHIVE_PREFIX
 from recstudy.records.study_schema import About, Look
@@ -214,7 +214,7 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
     for file in _regular_files(results.study(plan.study, plan.folder)):
         if file.suffix in (".json", ".jsonl") and not file.match("plan-*.json"):
             copy(file, copies.study(plan.study, plan.folder))
-    planned = run_contents(results, plan)  # with dropped runs of imports
+    planned = {run.id for run in plan.runs}
     for look in read_looks(results, plan):
         if runs := tuple(run_id for run_id in look.runs if run_id in planned):
             append_record(root / "studies" / LOOKS, Look(date=look.date, runs=runs))

@@ -84,20 +84,17 @@ def read_imported(folder: Path) -> Imported:
     return read_record(folder / IMPORTED, Imported) or Imported()
 
 
-def run_contents(results: Results, plan: PlanRecord) -> dict[str, list[str]]:
-    """Return run id -> its keys in the log of looks: its id, or digests of an imported run with each metric.
+def run_keys(results: Results, plan: PlanRecord) -> dict[str, list[str]]:
+    """Return run id -> its keys in the log of looks: its id, or a digest for each metric of an imported run.
 
     Raises:
         StorageError: The file of the imported runs is damaged.
     """
-    contents = {run.id: [run.id] for run in plan.runs}
-    if plan.imported:
-        imported = read_imported(results.study(plan.study, plan.folder))
-        for run_id, run in (imported.dropped | imported.runs).items():
-            metrics = [metric for metric in run.metrics.items() if None not in metric]
-            values = [[run.settings, run.seed, *metric] for metric in metrics]
-            contents[run_id] = [digest(value, 12) for value in values] or [run_id]
-    return contents
+    keys = {run.id: [run.id] for run in plan.runs}
+    for run_id, run in read_imported(results.study(plan.study, plan.folder)).runs.items():
+        metrics = [metric for metric in run.metrics.items() if None not in metric]
+        keys[run_id] = [digest([run.settings, run.seed, metric], 10) for metric in metrics] or [run_id]
+    return keys
 
 
 def whole_seeds(plan: PlanRecord, ended_ids: Collection[str]) -> int:
@@ -150,21 +147,21 @@ def record_runs_read(results: Results, plan: PlanRecord, ended_ids: Collection[s
             run.id for run in plan.runs if run.variant not in waiting and run.id not in seen_ids
         )
         if new:
-            contents = run_contents(results, plan)
-            # Two digests of a run suffice, whichever metrics later tables have.
-            keys = tuple(key for run_id in new for key in contents[run_id][:2])
+            keys = run_keys(results, plan)
+            # Two keys of a run suffice to find it in later tables with other metrics.
+            seen = tuple(key for run_id in new for key in keys[run_id][:2])
             with results.changing(log):
-                append_record(log, Look(date=current_time(), runs=keys))
+                append_record(log, Look(date=current_time(), runs=seen))
 
 
 def read_looks(results: Results, plan: PlanRecord) -> list[Look]:
-    """Return the looks at the verdicts of a results folder, ordered by date, with the plan's run ids."""
+    """Return the looks at the verdicts of a results folder, ordered by date, with ids of the plan's runs."""
     older = read_log(results.study(plan.study, plan.folder) / f"looks-{plan.definition}.jsonl", Look)
     looks = [
         replace(look, runs=tuple(run.id for run in plan.runs if run.seed in plan.seeds[: look.seeds]))
         for look in older
     ]
-    ids = {key: run_id for run_id, keys in run_contents(results, plan).items() for key in keys}
+    ids = {key: run_id for run_id, keys in run_keys(results, plan).items() for key in keys}
     for look in read_log(results.root / "studies" / LOOKS, Look):
         looks.append(replace(look, runs=tuple(dict.fromkeys(ids.get(key, key) for key in look.runs))))
     return sorted(looks, key=lambda look: look.date)

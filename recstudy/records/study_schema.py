@@ -123,7 +123,6 @@ class Imported:
     format: Integer = FORMAT
     files: tuple[ImportedFile, ...] = ()
     runs: dict[str, ImportedRun] = Field(default_factory=dict)
-    dropped: dict[str, ImportedRun] = Field(default_factory=dict)  # that a later import lacks
 
 
 class PlannedRun(NamedTuple):
@@ -250,6 +249,7 @@ class PlanRecord:
     seeds: tuple[Integer, ...]
     # the stated maximum number of seeds; 0 if the study states none
     max_seeds: Integer = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
+    most_seeds: dict[str, Integer] = Field(default_factory=dict)  # of each label, in all imports
     # metric -> the value above which a seed has learned
     success_threshold: dict[str, float] = Field(
         default_factory=dict, validation_alias=AliasChoices("success_threshold", "learned")

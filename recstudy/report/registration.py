@@ -123,10 +123,10 @@ def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord], committed
     for earlier_plan in earlier_plans:
         dates = earlier_plan.stated or {digest_of(statement): "" for statement in statements(earlier_plan)}
         first |= {key: min(date, first.get(key, date)) for key, date in dates.items()}
-    dates = {}
     for statement in statements(plan):
-        dates[digest_of(statement)] = (isinstance(statement, Claim) and committed) or plan.created
-    return dates | first
+        key, date = digest_of(statement), (isinstance(statement, Claim) and committed) or plan.created
+        first[key] = min(date, first.get(key, date))
+    return first
 
 
 def description(plan: PlanRecord) -> Json:
@@ -148,34 +148,38 @@ def descriptions(plan: PlanRecord) -> tuple[DescriptionRecord, ...]:
 
 
 def with_description(plan: PlanRecord, earlier_plan: PlanRecord | None) -> tuple[DescriptionRecord, ...]:
-    """Return the descriptions of the plan before, with that of this plan if it differs."""
+    """Return the descriptions of the plan before, up to that of this plan, which is new or was restored."""
     earlier, values = descriptions(earlier_plan) if earlier_plan else (), description(plan)
-    if earlier and earlier[-1].values == values:
-        return earlier
+    for position, entry in enumerate(earlier, 1):
+        if entry.values == values:
+            return earlier[:position]
     date = plan.created if earlier or not plan.imported else ""
     return (*earlier, DescriptionRecord(date=date, values=values))
 
 
-def changed_values(plan: PlanRecord, before: Json, after: Json) -> list[str]:
-    """Return the names of the values that differ."""
-    subjects = [{name.partition(".")[0] for name in values} for values in (before, after)]
-    # A table of imported runs may have further metrics, and nobody knows when those were described.
-    ignored = (subjects[0] ^ subjects[1]) - {"paired", "blocks"} if plan.imported else set()
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return [name for name in names if name.partition(".")[0] not in ignored]
-
-
-def is_redescribed(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> bool:
-    """Return whether a run of these variants finished under another description of these metrics."""
-    decisive = {"paired", "blocks", *(re.split("[@.]", name)[0] for name in names)}
-    dates = finish_dates(records, variants)
+def redescriptions(records: "StudyRecords", variants: Iterable[int]) -> dict[str, set[str]]:
+    """Return each change of the description after runs of these variants had finished, with its metrics."""
+    dates, changes = finish_dates(records, variants), {}
     for before, after in pairwise((DescriptionRecord(), *descriptions(records.plan))):
-        changed = changed_values(records.plan, before.values, description(records.plan))
-        if not decisive.isdisjoint(name.partition(".")[0] for name in changed) and any(
-            _moment(before.date) <= date < _moment(after.date) for date in dates
-        ):
-            return True
-    return False
+        count = sum(date < _moment(after.date) for date in dates)
+        values = before.values | after.values
+        names = [name for name in values if before.values.get(name) != after.values.get(name)]
+        if records.plan.imported:  # nobody knows when further metrics of a table were described
+            known = {*map(_subject, before.values)} & {*map(_subject, after.values)} | {"paired", "blocks"}
+            names = [name for name in names if _subject(name) in known]
+        words = [
+            f"{name} {value_text(before.values.get(name))} -> {value_text(after.values.get(name))}"
+            for name in names
+        ]
+        if count and names:
+            date = f"changed on {after.date[:10]} after {plural(count, 'run')} had finished"
+            changes[f"{', '.join(words)}, {date}"] = {*map(_subject, names)}
+    return changes
+
+
+def _subject(name: str) -> str:
+    """Return the metric of a value's name, or `paired` or `blocks`."""
+    return re.split("[@.]", name)[0]
 
 
 def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[int]) -> bool:
@@ -209,25 +213,22 @@ def marks_of(records: "StudyRecords", names: Iterable[str], variants: Iterable[i
     return (*late, *dict.fromkeys(filter(None, (dropped_words(records, index) for index in variants))))
 
 
+def is_redescribed(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> bool:
+    """Return whether a run of these variants finished before these metrics were described as they are."""
+    decisive = {"paired", "blocks", *map(_subject, names)}
+    return any(not decisive.isdisjoint(changed) for changed in redescriptions(records, variants).values())
+
+
 def dropped_words(records: "StudyRecords", index: int) -> str:
     """Return `3 of 8 seeds` for a variant of which a later import lacks five seeds."""
-    left, dropped = len(records.by_variant[index]), len(records.dropped_seeds[index])
-    return f"{left} of {left + dropped} seeds" if dropped else ""
+    left, label = len(records.by_variant[index]), records.plan.variants[index].label
+    most = records.plan.most_seeds.get(label, 0)
+    return f"{left} of {most} seeds" if left < most else ""
 
 
 def late_changes(records: "StudyRecords") -> list[str]:
     """Return the changes of metrics, thresholds, `paired`, `blocks` and seeds after runs had finished."""
-    plan, lines = records.plan, []
-    finished = finish_dates(records, range(len(records.variants)))
-    for before, after in pairwise((DescriptionRecord(), *descriptions(plan))):
-        count = sum(date < _moment(after.date) for date in finished)
-        changes = [
-            f"{name} {value_text(before.values.get(name))} -> {value_text(after.values.get(name))}"
-            for name in changed_values(plan, before.values, after.values)
-        ]
-        if count and changes:
-            date = f"changed on {after.date[:10]} after {plural(count, 'run')} had finished"
-            lines.append(f"{', '.join(changes)}, {date}")
+    lines = [*redescriptions(records, range(len(records.variants)))]
     for index, variant in enumerate(records.variants):
         if words := dropped_words(records, index):
             lines.append(f"{variant.label}: {words} are left after verdicts were read")

@@ -22,9 +22,9 @@ from recstudy.opened import is_regular_file, refuse_link
 from recstudy.plugins import missing_reasons, reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
-from recstudy.programs.settings import PREFIX, canonical, flatten
+from recstudy.programs.settings import PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_imported, read_looks, read_plan, record_runs_read, whole_seeds
+from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
@@ -220,7 +220,8 @@ class StudyRecords:
         """The looks (interim analyses) at the whole study, with the present look."""
         seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES})
         looks = self.looks_at(range(len(self.variants)))
-        return replace(looks, seed_counts=tuple(sorted({*looks.seed_counts, seeds} - {0})))
+        counts = {*looks.seed_counts, seeds, *self.plan.most_seeds.values()}
+        return replace(looks, seed_counts=tuple(sorted(counts - {0})))
 
     def record_look(self) -> None:
         """Record a look: verdicts on the finished runs are read now."""
@@ -244,31 +245,13 @@ class StudyRecords:
         return read_looks(self.results, self.plan) if has_results else []
 
     @cached_property
-    def dropped_seeds(self) -> list[list[str]]:
-        """The imported runs of each variant that a later import lacks."""
-        dropped: list[list[str]] = [[] for _ in self.variants]
-        if self.plan.imported:
-            imported = read_imported(self.results.study(self.plan.study, self.plan.folder))
-            runs = imported.dropped | imported.runs
-            settings = {run_id: canonical(run.settings) for run_id, run in runs.items()}
-            homes = {settings.get(row.id): row.variant for row in self.rows}
-            for run_id in imported.dropped:
-                if settings[run_id] in homes:
-                    dropped[homes[settings[run_id]]].append(run_id)
-        return dropped
-
-    @cached_property
     def _first_readings(self) -> list[list[int]]:
         """For each variant, the indices of the looks that first included its runs, in ascending order."""
         first: dict[str, int] = {}
         for position, look in enumerate(self._looks):
             for run_id in look.runs:
                 first.setdefault(run_id, position)
-        ids = [
-            [*(row.id for row in rows), *dropped]
-            for rows, dropped in zip(self.by_variant, self.dropped_seeds, strict=True)
-        ]
-        return [sorted(first[run_id] for run_id in variant if run_id in first) for variant in ids]
+        return [sorted(first[row.id] for row in rows if row.id in first) for rows in self.by_variant]
 
     @cached_property
     def _max_seeds(self) -> int:

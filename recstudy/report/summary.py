@@ -17,7 +17,7 @@ from recstudy.evidence.seeds import Looks
 from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
 from recstudy.records import PlanRecord, read_record
-from recstudy.records.plans import earlier_runs, run_contents
+from recstudy.records.plans import earlier_runs, run_keys
 from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, missing_metric_notes, seed_words, warnings
@@ -27,7 +27,7 @@ from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import Html, escape, fold, markup, words_table
-from recstudy.report.registration import digest_of, late_changes, statements
+from recstudy.report.registration import late_changes, statements
 from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
@@ -268,19 +268,17 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
 def shared_questions(records: StudyRecords) -> str:
     """Return how many claims other studies of the folder state on these runs; empty if there are none."""
     results, own_plan, asking = records.results, records.plan, []
-    keys = {key for contents in run_contents(results, own_plan).values() for key in contents}
-    own_claims = {digest_of(statement) for statement in statements(own_plan)}
+    own_keys = {key for keys in run_keys(results, own_plan).values() for key in keys}
     for name, preset in studies(results):
         with suppress(StorageError, ConfigError):
             plan = read_record(results.study(name, preset) / "plan.json", PlanRecord)
             if plan is None or (name, preset) == (own_plan.study, own_plan.folder):
                 continue
-            contents, configs = run_contents(results, plan), StudyRecords(results, plan, []).configs
-            shared = {run.variant for run in plan.runs if not keys.isdisjoint(contents[run.id])}
-            for claim in statements(plan) if shared else ():
-                if isinstance(claim, Claim) and digest_of(claim) not in own_claims:
-                    is_shared = not shared.isdisjoint(weights(claim, plan.variants, configs))
-                    asking += [(name, preset)] * is_shared
+            keys, configs = run_keys(results, plan), StudyRecords(results, plan, []).configs
+            shared = {run.variant for run in plan.runs if not own_keys.isdisjoint(keys[run.id])}
+            claims = [claim for claim in statements(plan) if isinstance(claim, Claim)] if shared else []
+            judged = [weights(claim, plan.variants, configs) for claim in claims]
+            asking += [(name, preset)] * sum(not shared.isdisjoint(variants) for variants in judged)
     ask = "y asks" if len({*asking}) == 1 else "ies ask"
     return f"{len({*asking})} other stud{ask} {plural(len(asking), 'question')} of these runs" * bool(asking)
 

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -174,10 +175,10 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     The caller must have locked the study (`Results.holding`). The first dates of a study, a claim and a
     margin are kept, and so are seeds that were started or read (`resumed`).
     """
-    full_plan = resumed(plan, results)
-    record, files = plan_record(full_plan, data), _files(plan, results)
+    record, files = plan_record(resumed(plan, results), data), _files(plan, results)
     definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
     newest, last = map(_readable, files)
+    labels = [record.variants[run.variant].label for run in record.runs if record.imported]
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
     pflop_by_label = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
@@ -189,6 +190,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         code_digests=earlier_code(plan, results) | record.code_digests,
         stated=first_dates(record, definitions, plan.base.program.committed),
         described=with_description(record, newest),
+        most_seeds=dict(Counter(labels) | Counter(newest.most_seeds if newest else ())),
         dropped=(
             dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs))
             if newest
@@ -198,8 +200,6 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         variants=tuple(
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
         ),
-        # The earlier command also finishes the runs of the additional seeds.
-        command=last.command if last and full_plan.extended != plan.extended else record.command,
     )
     with results.changing(*files):
         for file in files:
@@ -247,13 +247,13 @@ def resumed(plan: Plan, results: Results) -> Plan:
     Runs are found by their ids, whatever the definition of the earlier plan. A new variant gets as many seeds
     as all others have.
     """
-    folder = results.study(plan.study.name, plan.folder)
-    earlier_plans = [record for record in map(_readable, sorted(folder.glob("plan*.json"))) if record]
-    if not plan.variants or not earlier_plans or plan.base.program.imported:
+    files = results.study(plan.study.name, plan.folder).glob("plan*.json")
+    earlier_plans = [record for record in map(_readable, files) if record]
+    planned_runs = {run.id: run.seed for record in earlier_plans for run in record.runs}
+    most_seeds = max(planned_runs.values(), default=0) + 1
+    if most_seeds <= plan.seeds or not plan.variants or plan.base.program.imported:
         return plan
-    planned_ids = {run.id for record in earlier_plans for run in record.runs}
-    most_seeds = max(run.seed + 1 for record in earlier_plans for run in record.runs)
-    runs = [run for run in replace(plan, seeds=max(plan.seeds, most_seeds)).runs if run.id in planned_ids]
+    runs = [run for run in replace(plan, seeds=most_seeds).runs if run.id in planned_runs]
     read_ids = {run_id for look in read_looks(results, earlier_plans[0]) for run_id in look.runs}
     further_runs = [run for run in runs if run.seed >= plan.seeds]
     kept = [run.seed for run in further_runs if run.id in read_ids or results.run(run.id).has_begun]

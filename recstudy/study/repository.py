@@ -86,8 +86,8 @@ def version_text() -> str:
 def commit_date(file: Path) -> str:
     """Return the date of the last commit that changed a file; empty if no commit has its present content."""
     folder, name = file.absolute().parent, f"./{file.name}"
-    is_committed = _git(folder, "status", "--porcelain", "--ignored", "--", name) == ""
-    return (is_committed and _git(folder, "log", "-1", "--format=%cI", "--", name)) or ""
+    changes = _git(folder, "status", "--porcelain", "--ignored", "--", name)
+    return (not changes and _git(folder, "log", "-1", "--format=%cI", "--", name)) or ""
 
 
 def program() -> list[str]:
