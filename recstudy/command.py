@@ -63,10 +63,6 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
     ),
     "studies": ("commands:Studies", "List the studies that come with recstudy."),
     "run": ("commands:RunShipped", "Run a study that comes with recstudy, from any folder."),
-    "register": (
-        "commands:Register",
-        "Write a study's claims and settings to a file before its runs (preregistration).",
-    ),
     "new": ("commands:New", "Write a starter: a study of a function, a command or a model."),
     "fields": (
         "commands:Fields",
@@ -93,9 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = {
             name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()
         }
-        typed = (
-            words[:2] if words[:1] in (["run"], ["register"]) else words
-        )  # the other words are the study's options
+        typed = words[:2] if words[:1] == ["run"] else words  # the other words are the study's options
         cli_options: dict[str, Any] = {
             "args": typed or ["--help"],
             "prog": "recstudy",

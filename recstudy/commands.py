@@ -223,20 +223,6 @@ class RunShipped:
 
 
 @dataclass(frozen=True)
-class Register:
-    """Write a study's settings, seeds, claims, margins and deviations to a file before its runs.
-
-    Commit the file. Every page of the study then says whether something has changed since.
-    """
-
-    name: Positional[Annotated[str, arg(metavar="STUDY")]]
-    """A study file, or a name in `recstudy studies`. Options of the study follow it: --preset paper."""
-
-    def run(self, arguments: Sequence[str]) -> int:
-        run(self.name, [*arguments, "--register"])
-
-
-@dataclass(frozen=True)
 class New:
     """Write a starter study that runs in under a minute.
 

@@ -150,8 +150,6 @@ class StudyOptions(CommonOptions):
     budget: Amount = ""
     """With --until: the limit of all runs, such as 24 runs, 90min, 2h or 40gpuh. A larger budget later
     continues the study."""
-    register: bool = False
-    """Write the study's statements to STUDY.PRESET.registered.yaml, and exit. See `recstudy register`."""
     only: Annotated[Several, arg(metavar="GLOB")] = ()
     """Run only the variants whose label matches, such as 'latent_steps=3*'. May be repeated."""
     vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()

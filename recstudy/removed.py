@@ -16,6 +16,7 @@ COMMANDS = {
         "Answer a checklist from the report page (report/report.html), which lists seeds, compute, data and"
         " machines."
     ),
+    "register": "Commit the study file before its runs: each plan keeps the date of each statement.",
     "tokenizer": "A run trains the image tokenizer when it needs one.",
     "data": "A run draws its own puzzles: set data=Sudoku(...) or data=Maze(...).",
     "merge": (

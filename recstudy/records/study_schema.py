@@ -5,7 +5,7 @@ The rules are those of `schema.py`. Drivers write these records; reports and the
 
 from typing import Any, Literal, NamedTuple
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field
 
 from recstudy.explained import explained
 from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
@@ -93,7 +93,7 @@ class ImportedFile:
     name: str
     sha256: str
     date: str  # date of the import
-    changed: str = ""  # when the file was last changed, and so the latest possible end of its runs
+    started: str = ""  # the first start of its runs by its own column; empty if that is unknown
 
     @property
     def words(self) -> str:
@@ -216,35 +216,11 @@ def folder_of(preset: str, smoke: bool) -> str:
 
 
 @record
-class Registered:
-    """`STUDY.PRESET.registered.yaml` in the folder of a study file: the statements made before the runs."""
+class DescriptionRecord:
+    """The description of metrics, thresholds, `paired` and `blocks` from a date on."""
 
-    study: str
-    preset: str
-    date: str
-    recstudy: str
-    definition: str  # digest of the settings
-    seeds: Integer
-    max_seeds: Integer = Field(validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
-    stated: dict[str, str]  # digest of a claim, margin, deviation or success threshold -> its words
-
-    @model_validator(mode="before")
-    @classmethod
-    def _merge_statements(cls, values: Any) -> Any:
-        """Read an older file with claims, margins and deviations in lists and thresholds without digests."""
-        if not isinstance(values, dict) or "claims" not in values:
-            return values
-        from recstudy.programs.settings import digest  # imported here, because it imports this module
-
-        kinds = ("claim", "margin", "deviation")
-        statements = {
-            statement["digest"]: f"the {kind} {statement['what']!r}"
-            for kind in kinds
-            for statement in values[f"{kind}s"]
-        }
-        for name, value in values.get("learned", {}).items():
-            statements[digest(["learned", name, float(value)], 12)] = f"when {name} counts as learned"
-        return values | {"stated": statements}
+    date: str = ""  # empty if it is unknown, and then before all runs
+    values: Object = Field(default_factory=dict)  # such as `accuracy.items` -> 2000
 
 
 @record
@@ -273,6 +249,7 @@ class PlanRecord:
     seeds: tuple[Integer, ...]
     # the stated maximum number of seeds; 0 if the study states none
     max_seeds: Integer = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
+    most_seeds: dict[str, Integer] = Field(default_factory=dict)  # of each label, in all imports
     # metric -> the value above which a seed has learned
     success_threshold: dict[str, float] = Field(
         default_factory=dict, validation_alias=AliasChoices("success_threshold", "learned")
@@ -286,7 +263,7 @@ class PlanRecord:
     code_digests: dict[str, str] = Field(default_factory=dict)
     # digest of a claim, margin or deviation -> the date of its first statement
     stated: dict[str, str] = Field(default_factory=dict)
-    registered: Registered | None = None
+    described: tuple[DescriptionRecord, ...] = ()  # the first description, and each change of it
     # digest of a question -> its words and the number of questions
     dropped: dict[str, tuple[str, Integer]] = Field(default_factory=dict)
     paired: bool = False  # whether differences are taken per seed
@@ -330,7 +307,7 @@ class Look:
     """A line of `studies/looks.jsonl`: the verdicts of these runs were read for the first time."""
 
     date: str
-    runs: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()  # ids; of imported runs, digests of settings, seed and metrics
     # In `looks-DEFINITION.jsonl` of records before 2026-11-28, a look has a number of seeds and no run ids.
     seeds: Integer = 0
 

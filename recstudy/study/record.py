@@ -1,23 +1,23 @@
-"""Write the plan of a study: its runs, the parts of its report, and registrations."""
+"""Write the plan of a study: its runs, the parts of its report, and the dates of its statements."""
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import code_digests, current_files, study_file
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import json_value
-from recstudy.records import Results, read_record, write_record, write_whole
-from recstudy.records.reading import dumped, fault, record_of
+from recstudy.records import Results, read_record, write_record
+from recstudy.records.plans import read_looks
+from recstudy.records.reading import fault
 from recstudy.records.schema import current_time
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
@@ -27,16 +27,13 @@ from recstudy.records.study_schema import (
     PlanRecord,
     RangeRecord,
     Reference,
-    Registered,
     SearchRecord,
 )
 from recstudy.report import dump_report
-from recstudy.report.names import plural
-from recstudy.report.registration import differences, dropped_questions, first_dates, registrable
-from recstudy.strict_yaml import refuse_repeated_keys
+from recstudy.report.registration import dropped_questions, first_dates, with_description
 from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, variant_record
-from recstudy.study.repository import code_version, is_user_study, program, user_files
+from recstudy.study.repository import is_user_study, program, user_files
 from recstudy.study.study import PAPER
 
 # Only so many variants get their FLOPs looked up, because each takes some milliseconds.
@@ -176,13 +173,12 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     """Write `plan.json`, and a copy for this definition that other definitions do not change.
 
     The caller must have locked the study (`Results.holding`). The first dates of a study, a claim and a
-    margin are kept. If the plan has fewer seeds than the one before, started runs of the other seeds stay in
-    the plan: no run is lost from the report, and each run stays in a plan.
+    margin are kept, and so are seeds that were started or read (`resumed`).
     """
-    full_plan = resumed(plan, results)
-    record, files = plan_record(full_plan, data), _files(plan, results)
+    record, files = plan_record(resumed(plan, results), data), _files(plan, results)
     definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
     newest, last = map(_readable, files)
+    labels = [record.variants[run.variant].label for run in record.runs if record.imported]
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
     pflop_by_label = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
@@ -192,20 +188,18 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     record = replace(
         record,
         code_digests=earlier_code(plan, results) | record.code_digests,
-        stated=first_dates(record, definitions),
+        stated=first_dates(record, definitions, plan.base.program.committed),
+        described=with_description(record, newest),
+        most_seeds=dict(Counter(labels) | Counter(newest.most_seeds if newest else ())),
         dropped=(
             dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs))
             if newest
             else {}
         ),
-        registered=registration(record)[1]
-        or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
         variants=tuple(
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
         ),
-        # The earlier command also finishes the runs of the additional seeds.
-        command=last.command if last and full_plan.extended != plan.extended else record.command,
     )
     with results.changing(*files):
         for file in files:
@@ -248,15 +242,28 @@ def recorded(plan: Plan, results: Results) -> bool:
 
 
 def resumed(plan: Plan, results: Results) -> Plan:
-    """Return the plan with more seeds of variants for which such runs were planned and started."""
-    last = _readable(_files(plan, results)[1])
-    seeds = dict(plan.extended)
-    runs = [run for run in last.runs if run.seed >= plan.seeds] if last and plan.variants else []
-    started_seeds = {run.seed for run in runs if results.run(run.id).has_begun}
-    for run in runs:
-        if run.seed in started_seeds:
-            seeds[run.variant] = max(run.seed + 1, seeds.get(run.variant, 0))
-    return replace(plan, extended=seeds)
+    """Return the plan with the seeds that an earlier plan of the study had, and that were started or read.
+
+    Runs are found by their ids, whatever the definition of the earlier plan. A new variant gets as many seeds
+    as all others have.
+    """
+    files = results.study(plan.study.name, plan.folder).glob("plan*.json")
+    earlier_plans = [record for record in map(_readable, files) if record]
+    planned_runs = {run.id: run.seed for record in earlier_plans for run in record.runs}
+    most_seeds = max(planned_runs.values(), default=0) + 1
+    if most_seeds <= plan.seeds or not plan.variants or plan.base.program.imported:
+        return plan
+    runs = [run for run in replace(plan, seeds=most_seeds).runs if run.id in planned_runs]
+    read_ids = {run_id for look in read_looks(results, earlier_plans[0]) for run_id in look.runs}
+    further_runs = [run for run in runs if run.seed >= plan.seeds]
+    kept = [run.seed for run in further_runs if run.id in read_ids or results.run(run.id).has_begun]
+    counts = {run.variant: run.seed + 1 for run in runs if run.seed <= max(kept, default=-1)}
+    extended = dict(plan.extended)
+    for variant in range(len(plan.variants)):
+        count = counts.get(variant) or min(counts.values(), default=0)
+        if count > max(plan.seeds, extended.get(variant, 0)):
+            extended[variant] = count
+    return replace(plan, extended=extended)
 
 
 def _files(plan: Plan, results: Results) -> tuple[Path, Path]:
@@ -270,63 +277,3 @@ def _readable(file: Path) -> PlanRecord | None:
     with suppress(StorageError):
         return read_record(file, PlanRecord)
     return None
-
-
-HEAD = (
-    "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit"
-    " registers it.\n"
-)
-
-
-def register(plan: PlanRecord) -> str:
-    """Write the registration, and print its path. An equal registration is kept.
-
-    Raises:
-        ConfigError: There is no study file, or the registered statements differ.
-    """
-    file, registered = registration(plan)
-    if file is None:
-        raise ConfigError("what is typed at a prompt cannot be registered: write the study into a file")
-    if registered is None:
-        code = code_version()
-        code_label = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
-        registration_record = registrable(plan, current_time(), code_label)
-        write_whole(
-            file,
-            HEAD.format(plan.study)
-            + yaml.safe_dump(dumped(registration_record), sort_keys=False, allow_unicode=True, width=100),
-        )
-        return f"{file}: {plural(len(registration_record.stated), 'statement')}"
-    if changed := differences(plan, registered):
-        raise ConfigError(
-            f"{file} was registered on {registered.date} and differs: {'; '.join(changed)}. Run the study as"
-            " registered, or remove the file to register again"
-        )
-    return f"{file}: registered on {registered.date}, unchanged"
-
-
-def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:
-    """Return the file that registers this preset next to the study file, and its content.
-
-    In an interactive session and in a notebook there is no such file, and the content is empty if nothing was
-    registered.
-
-    Raises:
-        ConfigError: The file is damaged.
-    """
-    study = study_file()
-    if study is None:
-        return None, None
-    file = study.path.with_name(f"{study.path.stem}.{plan.folder}.registered.yaml")
-    try:
-        if not file.exists():
-            return file, None
-        # which a merge of two branches may leave
-        refuse_repeated_keys(text := file.read_text(encoding="utf-8"))
-        # digests such as 12e345678901 are texts in YAML 1.1 only
-        return file, record_of(Registered, yaml.safe_load(text))
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(
-            f"{file} is damaged: {reason}. Take it from where it was committed, or remove it"
-        ) from None

@@ -1,34 +1,31 @@
-"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and
-registered.
-"""
+"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import tiny
-import yaml
 
-from recstudy.errors import ConfigError
+from recstudy import Metric, grid
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
-from recstudy.plugins.files import StudyFile
+from recstudy.programs.base import PROGRAMS
+from recstudy.programs.settings import digest
 from recstudy.records import Results, read_record, write_json
 from recstudy.records.plans import record_look
 from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
-from recstudy.report import Claim, Claims, Table
+from recstudy.report import Claim, Claims, Differences, Table
+from recstudy.report.audit import audit
 from recstudy.report.family import family
 from recstudy.report.findings import findings
-from recstudy.report.registration import digest_of, post_hoc, registration_words
+from recstudy.report.registration import digest_of, post_hoc
 from recstudy.report.study_records import StudyRecords, load_study
+from recstudy.report.summary import origins
 from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import Plan, make_plan
-from recstudy.study.record import plan_record, record_plan, recorded, register
+from recstudy.study.record import record_plan, recorded
 from recstudy.study.study import Study
 from recstudy.testing import make_result
 
@@ -101,12 +98,11 @@ def test_a_threshold_of_learning_of_afterwards_marks_the_verdicts_on_its_metric(
 def test_only_runs_of_its_own_variants_and_of_its_own_numbers_count(results):
     plan = make_plan(STUDY)
     finish(results, plan, EARLY_TIME, "latent_steps=2")  # which the claim is not of
-    records = register_study(results)
-    assert not post_hoc(records, claims(records).claims[0])
+    assert outcomes(register_study(results)) == ["not run"]
 
-    finish(results, plan, EARLY_TIME, "latent_steps=3, supervision_steps=1")
+    finish(results, plan, EARLY_TIME)
     records = register_study(results)
-    assert post_hoc(records, claims(records).claims[0])
+    assert outcomes(records) == ["supported (post hoc)"]
     reworded = replace(claims(records).claims[0], text="other words")
     dates = records.plan.stated
     assert dates[digest_of(reworded)] == dates[digest_of(claims(records).claims[0])] > EARLY_TIME
@@ -122,7 +118,7 @@ def test_runs_that_are_run_again_were_finished_before_all_the_same(results):
 
     records = register_study(results)
 
-    assert post_hoc(records, claims(records).claims[0])
+    assert post_hoc(records, claims(records).claims[0], range(6))
 
 
 def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
@@ -132,12 +128,9 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     record_plan(make_plan(STUDY), results)
     finish(results, make_plan(STUDY), EARLY_TIME)
 
-    changed = replace(
-        STUDY, report=[table], deviations=[deviation], max_seeds=9, success_threshold={"top1_accuracy": 50}
-    )
-    records = register_study(results, changed)
+    records = register_study(results, replace(STUDY, report=[table], deviations=[deviation], max_seeds=9))
 
-    assert all(post_hoc(records, item) for item in (deviation, target, ("top1_accuracy", 50), 9))
+    assert all(post_hoc(records, statement, range(6)) for statement in (deviation, target, 9))
     assert not post_hoc(records, target, variants=[])
     assert records.looks == Looks((3,), 9)  # stated before any verdict was read
 
@@ -205,141 +198,120 @@ def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
 
 
 # ------------------------------------------------------------------------------------------------------------
-# registered
+# metrics, thresholds, pairing and blocks
+
+MIDDLE_TIME = "2021-01-01T00:00:00+00:00"
+ITEMS = {"accuracy": Metric("%", items=2000), "loss": Metric(better="lower")}
+BARE = ITEMS | {"accuracy": Metric("%")}
+
+
+def score(run):
+    return {"accuracy": 90.0 + run.settings["depth"], "loss": 1.0}
+
+
+def own_study(metrics=BARE, **fields) -> Study:
+    dict.pop(PROGRAMS, f"{__name__}.score", None)  # a process has one description of a program
+    deeper = {"lower": {"depth": 1}, "higher": {"depth": 2}}
+    return Study(
+        "own",
+        program=score,
+        settings={"depth": 1},
+        metrics=metrics,
+        variants=grid({"depth": [1, 2]}),
+        seeds=3,
+        claims=[Claim("accuracy", metric="accuracy", **deeper), Claim("loss", metric="loss", **deeper)],
+        **fields,
+    )
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch) -> Path:
-    """Where the study that runs is registered."""
-    monkeypatch.setattr(
-        "recstudy.study.record.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py")
-    )
-    return tmp_path / "tiny.quick.registered.yaml"
+def plan_at(results, monkeypatch):
+    """Records the plan of a study at a date. The runs of the first plan finish a year later."""
+
+    def plan(date: str, **fields) -> StudyRecords:
+        study = own_study(**fields)
+        monkeypatch.setattr("recstudy.study.record.current_time", lambda: date)
+        record_plan(make_plan(study), results)
+        for run in () if results.states() else make_plan(study).runs:
+            metrics = {"accuracy": 90 + 3 * run.config.settings["depth"] + run.seed, "loss": 1 + run.seed / 9}
+            provenance = {"finished": EARLY_TIME}
+            results.run(run.id).finish(make_result(metrics=metrics, provenance=provenance))
+        return load_study(results, "own", "default")
+
+    return plan
 
 
-def describe_registration(records: StudyRecords) -> str:
-    return registration_words(records)
+@pytest.mark.parametrize(
+    ("changed", "marked", "words"),
+    [
+        (
+            {"metrics": ITEMS},
+            ["accuracy"],
+            "accuracy.items none -> 2000, accuracy.bounds none -> [0, 100], accuracy.share none -> true",
+        ),
+        (
+            {"metrics": BARE | {"loss": Metric(better="higher")}},
+            ["loss"],
+            "loss.better lower -> higher",
+        ),
+        ({"success_threshold": {"loss": 2.0}}, ["loss"], "loss.success_threshold none -> 2"),
+        ({"paired": True}, ["accuracy", "loss"], "paired none -> true"),
+        ({"blocks": ["depth"]}, ["accuracy", "loss"], "blocks none -> [depth]"),
+    ],
+)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_description_that_is_changed_after_the_runs_marks_its_verdicts(
+    plan_at, changed, marked, words, is_reversed
+):
+    """The page shows both values, audit asks, and the description of before is not post hoc."""
+    first, second = ({}, changed)[:: -1 if is_reversed else 1]
+    before = plan_at("2019-01-01T00:00:00+00:00", **first)
+    with before.study_modules():
+        assert not any("post hoc" in outcome for outcome in outcomes(before))
+    records = plan_at(MIDDLE_TIME, **second)
+    with records.study_modules():
+        rows = family(records, claims(records)).rows
+        question = dict(origins(records))["Changed after runs had finished"]
+        assert [row.label for row in rows if "post hoc" in row.marks] == marked
+        assert question.endswith("changed on 2021-01-01 after 6 runs had finished")
+        assert is_reversed or question.startswith(words)
+        assert [finding.what for finding in audit(records).findings] == [question]
+    restored = plan_at(LATE_TIME, **first)
+    with restored.study_modules():
+        assert not any("post hoc" in outcome for outcome in outcomes(restored))
 
 
-def test_registration_is_compared_at_every_run_and_stays_in_the_plan(results, file):
-    target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
-    table = Table("depths", targets=[target])
-    study = replace(STUDY, report=[table], max_seeds=5)
-    register(plan_record(make_plan(study)))
-    finish(results, make_plan(study), LATE_TIME)
-    assert describe_registration(register_study(results, study, seeds=2)).endswith(
-        ", unchanged"
-    )  # fewer seeds are its begin
-
-    file.unlink()
-    wider_table = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
-    deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
-    changed_study = replace(
-        study,
-        claims=[STRICTER, HURTS],
-        report=[wider_table],
-        deviations=[deviation],
-        success_threshold={"top1_accuracy": 50},
-    )
-    records = register_study(results, changed_study, max_seeds=6)
-
-    assert describe_registration(records).partition(", ")[2].split("; ") == [
-        "max_seeds 6, not 5",
-        "the claim 'more steps help' changed",
-        f"the margin '{target.source}: {target.metric}' changed",
-        "the claim 'supervision hurts' is new",
-        "the deviation 'data' is new",
-        "when top1_accuracy counts as learned is new",
-    ]
-    assert "the claim 'more steps help' was removed" in describe_registration(
-        register_study(results, replace(study, claims=[]))
-    )
-    assert "the compared settings differ" in describe_registration(
-        register_study(results, study, changes={"train.epochs": 9})
-    )
+def test_a_metric_that_is_described_anew_marks_differences_too(plan_at):
+    report = [Differences(metric="accuracy", base="depth=1")]
+    plan_at("2019-01-01T00:00:00+00:00", report=report)
+    records = plan_at(MIDDLE_TIME, report=report, metrics=ITEMS)
+    with records.study_modules():
+        (difference,) = family(records, records.parts[1]).rows
+    assert difference.marks == ("post hoc",)
 
 
-def test_registration_after_the_first_run_is_post_hoc(results, file):
-    finish(results, make_plan(STUDY), EARLY_TIME)
-    register(plan_record(make_plan(STUDY)))
-    records = register_study(results)
-
-    assert (
-        describe_registration(records).partition(", ")[2]
-        == "after the first run had finished (post hoc), unchanged"
-    )
-
-
-def test_registration_stays_and_a_different_plan_is_refused(file):
-    plan = plan_record(make_plan(STUDY))
-    assert register(plan) == f"{file}: 1 statement"
-    old_text = file.read_text()
-    assert register(plan).endswith(", unchanged")
-
-    with pytest.raises(
-        ConfigError,
-        match=r"quick\.registered\.yaml was registered on .* and differs: 4 seeds, more than the maximum of 3\. Run the",
-    ):
-        register(plan_record(make_plan(STUDY, seeds=4)))
-
-    assert file.read_text() == old_text
+def test_descriptions_of_a_plan_without_their_dates_are_from_before(plan_at, results):
+    plan_at("2019-01-01T00:00:00+00:00")
+    for file in results.study("own", "default").glob("plan*.json"):
+        content = json.loads(file.read_text())
+        del content["described"]
+        write_json(file, content)
+    for records in (load_study(results, "own", "default"), plan_at(MIDDLE_TIME)):
+        assert outcomes(records) == ["supported", "undecided"]
+    assert outcomes(plan_at(LATE_TIME, metrics=ITEMS)) == ["supported (post hoc)", "undecided"]
 
 
-def test_a_registration_of_an_earlier_version_is_read(results, file):
-    """It listed claims, margins and deviations with more words, and had digests of the code."""
+def test_a_late_threshold_of_an_old_plan_stays_post_hoc(results):
+    """Thresholds had digests among the dates of claims."""
     study = replace(STUDY, success_threshold={"top1_accuracy": 50})
-    register(plan_record(make_plan(study)))
-    content = yaml.safe_load(file.read_text())
-    claim = {
-        "digest": digest_of(replace(STEPS, metric="top1_accuracy")),
-        "what": STEPS.text,
-        "says": "at least 2",
-        "why": "",
-    }
-    older = {
-        "claims": [claim],
-        "margins": [],
-        "deviations": [],
-        "learned": {"top1_accuracy": 50.0},
-        "code": {"x": "1"},
-    }
-    del content["stated"]
-    file.write_text(yaml.safe_dump(content | older | {"digest": "0"}))
+    record_plan(make_plan(study), results)
+    finish(results, make_plan(study), EARLY_TIME)
+    for file in results.study("tiny", "quick").glob("plan*.json"):
+        content = json.loads(file.read_text())
+        dates = dict.fromkeys(content["stated"], "2019-01-01T00:00:00+00:00")
+        content["stated"] = dates | {digest(["learned", "top1_accuracy", 50.0], 12): MIDDLE_TIME}
+        del content["described"]
+        write_json(file, content)
 
-    assert describe_registration(register_study(results, study)).endswith(", unchanged")
-    assert describe_registration(register_study(results, replace(study, claims=[STRICTER]))).endswith(
-        ", the claim 'more steps help' changed"
-    )
-
-
-@pytest.mark.parametrize("content", ["{", "study: tiny"])
-def test_damaged_registration_is_refused_and_not_ignored(results, file, content):
-    file.write_text(content)
-
-    with pytest.raises(
-        ConfigError, match=r"tiny\.quick\.registered\.yaml is damaged: .*Take it from where it was committed"
-    ):
-        record_plan(make_plan(STUDY), results)
-
-
-def test_the_command_registers_a_file_s_study(tmp_path):
-    source = Path(tiny.__file__).read_text().replace("    seeds={", "    claims=[CLAIM],\n    seeds={")
-    claim = "from recstudy import Claim\nCLAIM = Claim('more steps help', lower={'latent_steps': 1}, higher={'latent_steps': 3})\n"
-    (tmp_path / "mine.py").write_text(source.replace("\nFIGURES", f"\n{claim}\nFIGURES"))
-    command = [
-        sys.executable,
-        "-c",
-        "from recstudy.command import main; main()",
-        "register",
-        "mine.py",
-        "--seeds",
-        "2",
-    ]
-
-    for words in ([], ["--max-seeds", "4"]):
-        done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 2
-    assert "max_seeds 4, not 0" in done.stderr
-    registration = yaml.safe_load((tmp_path / "mine.quick.registered.yaml").read_text())
-    assert list(registration["stated"].values()) == ["the claim 'more steps help'"]
+    assert outcomes(load_study(results, "tiny", "quick")) == ["supported (post hoc)"]
+    assert outcomes(register_study(results, study)) == ["supported (post hoc)"]
