@@ -285,7 +285,8 @@ def answer(
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
     untested = Answer(question, estimate, reasons=reasons, runs=tuple(runs))
     if estimate.value is None:
-        return replace(untested, verdict=Verdict.NOT_RUN)
+        all_lost = lost_runs and not runs_left
+        return untested if all_lost else replace(untested, verdict=Verdict.NOT_RUN)
     tested = edge or estimate
     if reasons or tested.error is None or tested.df is None:
         return untested
