@@ -62,6 +62,13 @@ def caption_facts(records: StudyRecords, variants: Sequence[int]) -> dict[str, A
     return {"caption": caption, "study_notes": (*shared, progress, INTERVALS)}
 
 
+def interim_words(records: StudyRecords) -> str:
+    """Return `interim, 5 of 30 runs` while runs of the study are left to do, else an empty text."""
+    runs = distinct(records.rows)
+    has_runs_left = any(run.status in ("not run", "unfinished") for run in runs)
+    return f"interim, {sum(run.done for run in runs):,} of {plural(len(runs), 'run')}" * has_runs_left
+
+
 def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
     """Return the data of these variants, and how their epoch was selected."""
     data = ", ".join(dict.fromkeys(records.variants[index].data for index in variants))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pydantic import Field
 
@@ -14,10 +15,10 @@ from recstudy.errors import ConfigError
 from recstudy.lazy import np, pd
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import text_notes
+from recstudy.report.caveats import join_labels, text_notes
 from recstudy.report.cells import TableData, TableRow, cell_of
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import find_metric, metric
+from recstudy.report.names import find_metric, metric, number
 from recstudy.report.parts import PARTS, TablePart
 from recstudy.report.study_records import StudyRecords
 
@@ -72,6 +73,19 @@ def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
     return finished.iloc[np.argsort(is_behind, kind="stable")]
 
 
+def trial_words(name: str, trials: Iterable[Any], scores: Iterable[float]) -> str:
+    """Return the trials whose score prints as the first one: `trial 4`, or `trials 1 and 2 tie`.
+
+    Args:
+        name: The metric or cost that is the score.
+        trials: The number of each trial, the best first.
+        scores: The score of each trial.
+    """
+    texts = {str(trial): number(name, score) for trial, score in zip(trials, scores, strict=True)}
+    leaders = [trial for trial, text in texts.items() if text == next(iter(texts.values()))]
+    return f"trials {join_labels(leaders, ' and ')} tie" if len(leaders) > 1 else f"trial {leaders[0]}"
+
+
 def front(points: np.ndarray, directions: Iterable[str]) -> np.ndarray:
     """Return which points (N, objectives) are on the Pareto front.
 
@@ -122,7 +136,9 @@ class Best(TablePart):
         search = search_of(records, self.name)
         trials = ranked(trial_table(records, search), search.objectives).head(self.most)
         variants = trials["variant"].tolist()
-        objectives = [name for name in search.objectives if name not in self.metrics]
+        objectives = [
+            name for name in search.objectives if not (name in self.metrics and metric(name).computed)
+        ]
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
             run, *fresh = records.by_variant[index]

@@ -18,7 +18,7 @@ from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import DASH, axis_title, metric, plural, value_text
+from recstudy.report.names import DASH, axis_title, formatted, metric, plural, value_text
 from recstudy.report.questions import Family, QuestionRow
 from recstudy.report.shown import DrawnFigure, RenderedPart
 from recstudy.report.study_records import StudyRecords
@@ -44,7 +44,7 @@ DETECTABLE = "detectable: the smallest true difference that such a test detects 
 PUBLISHED_DIFFERENCE = (
     "a published difference is computed from two published numbers, whose seeds and variance are unknown"
 )
-LUCKY = "undecided, because the runs that have a value may be the lucky ones"
+LUCKY = "runs without a value, so that the others may be the lucky ones"
 CLAIM_VERDICTS = (Verdict.SUPPORTED, Verdict.SMALLER, Verdict.CONTRADICTED, Verdict.UNDECIDED)
 STATUS_WORDS = {"done": "without the metric", "stopped": "stopped early"}
 
@@ -156,6 +156,7 @@ def _notes(questions: Family) -> list[str]:
         value for difference in comparable for value in (difference.ours, difference.theirs)
     )
     notes += questions.unmatched
+    notes += [f"{row.label}: {words} (n={row.estimate.n})" for row in rows if (words := adjusted_words(row))]
     losses = list(dict.fromkeys(why for row in rows for why in row.loss_reasons))
     if losses:
         notes.append(f"{LUCKY}: {join_labels(losses, '; ', 6)}")
@@ -196,7 +197,7 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "p": answer.p,
         "p_holm": answer.adjusted,
         "verdict": verdict_words(row),
-        "reasons": "; ".join([*answer.reasons, *row.marks]),
+        "reasons": "; ".join(filter(None, [*answer.reasons, *row.marks, adjusted_words(row)])),
         "seeds_needed": most_seeds,
         "seeds_needed_for_the_estimate": fewest_seeds,
         "detectable": row.detectable,
@@ -221,8 +222,12 @@ def verdict_words(row: QuestionRow) -> str:
     elif row.verdict is Verdict.UNDECIDED:
         # WIDE warns about the coverage of the interval; it is not why the question is open
         reasons = [reason for reason in row.answer.reasons if reason is not Reason.WIDE]
-        if reasons:
-            word = f"undecided: {reasons[0]}"
+        if row.lost_runs:
+            total = plural(len({*row.run_ids, *(run.id for run in row.lost_runs)}), "run")
+            states = dict.fromkeys(STATUS_WORDS.get(run.status, run.status) for run in row.lost_runs)
+            lucky = ", and the rest may be the lucky ones" * (row.estimate.value is not None)
+            reasons = [f"{len(row.lost_runs):,} of {total} {' or '.join(states)}{lucky}"]
+        word = ": ".join([word, *reasons[:1]])
     return f"{word} ({', '.join(row.marks)})" if row.marks else word
 
 
@@ -236,13 +241,9 @@ def needed_words(row: QuestionRow) -> str:
     if row.verdict not in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE):
         return ""
     if row.lost_runs:
-        statuses = Counter(run.status for run in row.lost_runs)
-        return ", ".join(
-            f"{plural(count, 'run')} {STATUS_WORDS.get(status, status)}" for status, count in statuses.items()
-        )
-    # a second seed gives a variance, except where seeds split or all sit at the bound of the metric
-    if row.answer.p is None:
-        return "a second seed" if {Reason.SPLIT, Reason.CEILING}.isdisjoint(row.answer.reasons) else ""
+        return plural(len(row.lost_runs), "run")
+    if row.answer.p is None:  # a second seed gives a variance
+        return "a second seed" if row.estimate.n == 1 else ""
     if row.answer.seeds_needed is None:
         return f"over {MAX_SEEDS:,}"
     fewest_seeds, most_seeds = row.answer.seeds_needed
@@ -251,6 +252,21 @@ def needed_words(row: QuestionRow) -> str:
         words = f"{fewest_seeds:,} to {words}"
     seeds, maximum = row.estimate.n + most_seeds, row.answer.maximum
     return f"{words}: a maximum of {seeds:,} instead of {maximum:,}" if seeds > maximum else words
+
+
+def adjusted_words(row: QuestionRow) -> str:
+    """Return the adjusted interval of an open question that the 95 % interval alone would decide, else an
+    empty text.
+    """
+    adjusted = row.answer.adjusted_interval
+    if row.answer.p is None or row.verdict.is_decided or not row.interval or not adjusted:
+        return ""
+    low, high = row.interval
+    if any(low <= edge <= high for edge in row.answer.question.region):
+        return ""
+    form = difference_form(row.metric)[1:]
+    words = " to ".join(formatted(bound, form) for bound in adjusted)
+    return f"adjusted for all questions and looks, the interval is {words}"
 
 
 def difference_form(name: str) -> str:
