@@ -97,7 +97,6 @@ def check_selection(records: StudyRecords) -> Iterator[Observation]:
         index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"
     }
     selected = {row.variant for row in records.rows if row.selected.split == "test"}
-    # Imported weights are excluded, because the selection in their config was never applied.
     if test_selected := (planned - records.imported) | selected:
         yield "The epoch is selected on the test set: validation and test are the same images", test_selected
     objectives = records.plan.search.objectives if records.plan.search else ()
@@ -113,7 +112,6 @@ def check_seeds(records: StudyRecords) -> Iterator[Observation]:
         seeds = {row.seed for row in rows}
         if len(seeds) == 1:
             single.add(index)
-    # The table of a search's best trials names its fresh seeds itself.
     if single and records.plan.search is None:
         yield "One seed only", single
 

@@ -287,22 +287,19 @@ def _best_trial(table: TableData) -> Sentence | None:
     names = (objective, objective.removeprefix("selection_"))
     columns = zip(*(row.cells for row in table.rows), strict=True)
     scores = [cells for cells in columns if cells[0].metric in names]  # the test score is in the last column
-    texts = list[str]()
+    texts = []
     for source, cells in zip(SOURCES, [scores[0], *scores[1:][-1:]], strict=False):
         pairs = zip(table.rows, cells, strict=True)
-        trials = [(cell.value, row.label, cell) for row, cell in pairs if cell.value is not None]
-        if not trials:
-            continue
-        values, labels, (first, *_) = zip(
-            *sorted(trials, key=itemgetter(0), reverse=direction == "max"), strict=True
-        )
-        words = trial_words(first.metric, (label.partition(":")[0] for label in labels), values)
-        if words.endswith("tie"):
-            words += f" with {quantity(first.metric, values[0])}"
-        else:
+        trials = [(cell.value, row.label, cell_text(cell)) for row, cell in pairs if cell.value is not None]
+        trials.sort(key=itemgetter(0), reverse=direction == "max")
+        if trials:
+            values, labels, (text, *_) = zip(*trials, strict=True)
+            name = cells[0].metric
+            words = trial_words(name, (label.partition(":")[0] for label in labels), values)
             settings = f" ({labels[0].partition(': ')[2]})"
-            words += f"{settings * (settings not in ''.join(texts))} with {cell_text(first)}"
-        texts.append(f"{source} by {inline(first.metric)}: {words}")
+            if words.endswith("tie"):
+                settings, text = "", number(name, values[0])
+            texts.append(f"{source} by {inline(name)}: {words}{settings} with {text}")
     return Sentence("Best trial", "; ".join(texts))
 
 

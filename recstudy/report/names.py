@@ -23,27 +23,12 @@ SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
 LONGEST = 1e15  # numbers from here on are printed with an exponent
 
 # How page titles spell the acronyms and names in the name of a study file.
-SPELLINGS = {
-    "arc_agi": "ARC-AGI",
-    "arc": "ARC",
-    "cifar": "CIFAR",
-    "cnn": "CNN",
-    "cpu": "CPU",
-    "ema": "EMA",
-    "fuselip": "FuseLIP",
-    "gpu": "GPU",
-    "hrm": "HRM",
-    "imagehrm": "ImageHRM",
-    "imagetrm": "ImageTRM",
-    "micar": "MicarVLMoE",
-    "micarvlmoe": "MicarVLMoE",
-    "mlp": "MLP",
-    "mnist": "MNIST",
-    "resnet": "ResNet",
-    "trm": "TRM",
-    "vit": "ViT",
-    "vitrm": "ViTRM",
-    "xray": "X-ray",
+SPELLINGS = {"micar": "MicarVLMoE", "xray": "X-ray"} | {
+    name.lower().replace("-", "_"): name
+    for name in (
+        *("ARC-AGI", "ARC", "CIFAR", "CNN", "CPU", "EMA", "FuseLIP", "GPU", "HRM", "ImageHRM", "ImageTRM"),
+        *("MicarVLMoE", "MLP", "MNIST", "ResNet", "TRM", "ViT", "ViTRM"),
+    )
 }
 
 NAMING = ("model", "data", "variant")  # axes whose levels are names

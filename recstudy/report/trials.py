@@ -18,7 +18,7 @@ from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import join_labels, text_notes
 from recstudy.report.cells import TableData, TableRow, cell_of
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import find_metric, metric, number
+from recstudy.report.names import find_metric, metric, number, plural
 from recstudy.report.parts import PARTS, TablePart
 from recstudy.report.study_records import StudyRecords
 
@@ -81,8 +81,8 @@ def trial_words(name: str, trials: Iterable[Any], scores: Iterable[float]) -> st
         trials: The number of each trial, the best first.
         scores: The score of each trial.
     """
-    texts = {str(trial): number(name, score) for trial, score in zip(trials, scores, strict=True)}
-    leaders = [trial for trial, text in texts.items() if text == next(iter(texts.values()))]
+    texts = [number(name, score) for score in scores]
+    leaders = [*map(str, trials)][: texts.count(texts[0])]
     return f"trials {join_labels(leaders, ' and ')} tie" if len(leaders) > 1 else f"trial {leaders[0]}"
 
 
@@ -107,6 +107,7 @@ LUCKY = (
     "Scores over fresh seeds exclude the seed of the search, because the best of many trials is also the"
     " luckiest (winner's curse). The best of several fresh means is again slightly lucky, so none is marked"
 )
+UNCONFIRMED = "No fresh seeds are planned, so every score is that of the selected seed and too optimistic"
 PARETO = "Rows are ordered by the first objective, with the Pareto front first"
 
 
@@ -142,41 +143,32 @@ class Best(TablePart):
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
             run, *fresh = records.by_variant[index]
-            missing_seeds = len(search.confirm.seeds) - len(fresh) if index in search.confirmed else 0
+            missing_seeds = max(0, len(search.confirm.seeds) - len(fresh)) * (index in search.confirmed)
             cells = [
                 cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})])
                 for name in objectives
             ]
             for name in self.metrics:
                 # A computed count, such as parameters, needs no fresh seed.
-                number = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
-                cells.append(
-                    number if metric(name).computed else replace(number, more_planned=max(0, missing_seeds))
-                )
+                runs, left = ([run, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
+                cells.append(replace(cell_of(records, [index], name, runs), more_planned=left))
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [
             metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics
         ]
         seeds = ", ".join(map(str, search.confirm.seeds))
-        luck = (
-            f"{LUCKY}. The best {search.confirm.best} trials are rerun with"
-            f" {'seeds' if ',' in seeds else 'seed'} {seeds}"
-        )
+        luck = UNCONFIRMED
+        if seeds:
+            luck = f"{LUCKY}. Seeds of the best {plural(search.confirm.best, 'trial')}: {seeds}"
         notes = [*text_notes(records, variants, self.metrics), *spread_notes(records, variants, self.metrics)]
-        notes += [PARETO] if len(search.objectives) > 1 else []
-        notes += [
-            luck
-            if seeds
-            else "No fresh seeds are planned, so every score is that of the selected seed and too optimistic"
-        ]
-        warnings = () if rows else ("no trial has finished yet",)
+        notes += [*[PARETO] * (len(search.objectives) > 1), luck]
         return TableData(
             self.name,
             self.heading,
             tuple(heads),
             tuple(rows),
             corner="trial",
-            warnings=warnings,
+            warnings=() if rows else ("no trial has finished yet",),
             notes=tuple(notes),
         )

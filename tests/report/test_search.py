@@ -179,7 +179,7 @@ def test_a_search_names_its_best_trials_by_each_score_and_its_ties(tmp_path):
     best, *_ = findings(records)
 
     assert best.text == (
-        "in the search by top-1 accuracy, selection: trials 4 and 6 tie with 90.0 %; over fresh seeds by"
+        "in the search by top-1 accuracy, selection: trials 4 and 6 tie with 90.0; over fresh seeds by"
         " top-1 accuracy: trial 6 (3 latent steps, batch size 64, learning rate 0.001) with 89.0 [44.3, 100.0]"
         " (n=1 of 3)"
     )

@@ -66,10 +66,12 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
     titles = {"label": LABELS[type(part)], "size": "size" if isinstance(part, Effects) else "difference"}
     titles |= {"score": next(iter(metrics.values()), "")}
-    filled_columns = {head for line in lines for head, entry in line.items() if not entry.is_empty}
-    columns = [head for head in HEADS if head == "label" or head in filled_columns]
+    filled_columns = {head for line in lines for head, entry in line.items() if not entry.is_empty} | {
+        "label"
+    }
     # a single metric is named in the caption or in the head of the scores
-    columns = [head for head in columns if head != "metric" or len(metrics) > 1]
+    filled_columns -= {"metric"} if len(metrics) < 2 else set()
+    columns = [head for head in HEADS if head in filled_columns]
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
@@ -99,14 +101,9 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
 
 def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
-    runs = [run for term in row.terms for run in term.runs]
-    sources = []
-    for term in row.terms:
-        if term.runs:
-            run_ids = " ".join(run.id for run in term.runs)
-            sources.append(f"{term.weight:+.4g} * mean of runs {run_ids}")
-    if runs:
-        sources.append(seeds_text(runs))
+    terms = [term for term in row.terms if term.runs]
+    sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
+    sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
     numeric = partial(TableEntry, origin="; ".join(sources), runs=row.run_ids)
     score = TableEntry("")
     if row.group:
