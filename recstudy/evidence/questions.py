@@ -323,8 +323,9 @@ def answer(
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
     untested = Answer(question, estimate, reasons=reasons, runs=tuple(runs))
-    if estimate.value is None and not (lost_runs and not runs_left):
-        return replace(untested, verdict=Verdict.NOT_RUN)
+    if estimate.value is None:
+        all_lost = lost_runs and not runs_left
+        return untested if all_lost else replace(untested, verdict=Verdict.NOT_RUN)
     tested = edge or estimate
     if estimate.value is None or reasons or tested.error is None or tested.df is None:
         return untested

@@ -288,8 +288,9 @@ def _titled(name: str, metrics: Any) -> dict[str, Metric]:
             raise ConfigError(
                 f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {spec!r}'
             )
-        title = spec.title or metric.replace("_", " ").capitalize()
-        titled[metric] = dataclasses.replace(spec, title=title)
+        words = metric.replace("_", " ")
+        title = words.capitalize() if words.isascii() and words.islower() else words
+        titled[metric] = dataclasses.replace(spec, title=spec.title or title)
     return titled
 
 

@@ -23,7 +23,7 @@ from recstudy.evidence import mean_of
 from recstudy.papers import by_name, papers
 from recstudy.programs.metric import METRICS
 from recstudy.records import Results
-from recstudy.records.runs import Row
+from recstudy.records.runs import Row, distinct
 from recstudy.records.schema import REPEATED, Provenance
 from recstudy.report.caveats import join_labels
 from recstudy.report.names import metric, plural
@@ -98,7 +98,6 @@ def check_selection(records: StudyRecords) -> Iterator[Observation]:
         index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"
     }
     selected = {row.variant for row in records.rows if row.selected.split == "test"}
-    # Imported weights are excluded, because the selection in their config was never applied.
     if test_selected := (planned - records.imported) | selected:
         yield "The epoch is selected on the test set: validation and test are the same images", test_selected
     objectives = records.plan.search.objectives if records.plan.search else ()
@@ -114,9 +113,21 @@ def check_seeds(records: StudyRecords) -> Iterator[Observation]:
         seeds = {row.seed for row in rows}
         if len(seeds) == 1:
             single.add(index)
-    # The table of a search's best trials names its fresh seeds itself.
     if single and records.plan.search is None:
         yield "One seed only", single
+
+
+def check_missing_runs(records: StudyRecords) -> Iterator[Observation]:
+    """Count the runs without a result by state and variant. Of a search, only fresh seeds count."""
+    first = 1 if records.plan.search else 0
+    runs = distinct(run for rows in records.by_variant for run in rows[first:])
+    missing_runs = [run for run in runs if not run.done]
+    if missing_runs:
+        counts = Counter((run.label, run.status) for run in missing_runs)
+        states = [f"{label}: {count} {status}" for (label, status), count in counts.items()]
+        count = f"{len(missing_runs):,} of {len(runs):,}"
+        fact = f"Runs without a result: {count} ({join_labels(states, '; ', 6)})"
+        yield fact, {run.variant for run in missing_runs}
 
 
 def check_flops(records: StudyRecords) -> Iterator[Observation]:
@@ -226,6 +237,13 @@ RULES = {  # in the order of the report
         check_seeds,
         "A difference from a single run may be luck, because the variance between seeds is unknown.",
         "Run three seeds or more: the study's command with --seeds 3.",
+        is_general=True,
+    ),
+    "missing runs": Rule(
+        check_missing_runs,
+        "The runs that have a result may be the lucky ones, so that means are too good.",
+        "Repeat the study's command, which runs failed and unfinished runs again. State how many runs of each"
+        " variant diverged.",
         is_general=True,
     ),
     "equal training FLOPs": Rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recstudy.programs.metric import METRICS
-from recstudy.records.runs import Row, distinct
+from recstudy.records.runs import FINAL_STATUSES, Row, distinct
 from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.names import metric, plural, value_text
 from recstudy.report.study_records import StudyRecords
@@ -60,6 +60,13 @@ def caption_facts(records: StudyRecords, variants: Sequence[int]) -> dict[str, A
     # A page states the facts of the whole study once, and not below each table.
     shared = [fact for fact in facts if fact in study_facts]
     return {"caption": caption, "study_notes": (*shared, progress, INTERVALS)}
+
+
+def interim_words(records: StudyRecords) -> str:
+    """Return `interim, 5 of 30 runs` while runs of the study are left to do, else an empty text."""
+    runs = distinct(records.rows)
+    is_interim = any(run.status not in FINAL_STATUSES for run in runs)
+    return f"interim, {sum(run.done for run in runs):,} of {plural(len(runs), 'run')}" * is_interim
 
 
 def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
@@ -207,11 +214,9 @@ def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[
             method = run.result_or_empty.decode if key == "decode" else run.result_or_empty.tokenizer.get(key)
             if method:
                 labels_by_method.setdefault(str(method), {})[run.label] = None
-        if len(labels_by_method) == 1:
-            notes.append(f"{TEXT[key]}: {next(iter(labels_by_method))}")
-        elif labels_by_method:
-            facts = (f"{method}: {join_labels(list(runs))}" for method, runs in labels_by_method.items())
-            notes.append(f"{TEXT[key]}: {'; '.join(facts)}")
+        facts = [f"{method}: {join_labels(list(runs))}" for method, runs in labels_by_method.items()]
+        if facts:
+            notes.append(f"{TEXT[key]}: {'; '.join(labels_by_method if len(facts) == 1 else facts)}")
         if key == "image":
             has_stand_in = any("standin" in method for method in labels_by_method)
     return (*notes, *([STAND_IN] if has_stand_in else []))

@@ -10,23 +10,34 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from recstudy.evidence import Answer, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
-from recstudy.report.caveats import join_labels
+from recstudy.report.caveats import interim_words, join_labels
 from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
 from recstudy.report.family import family, published_values
 from recstudy.report.kinds import make_table
-from recstudy.report.names import DASH, difference_form, inline, metric, number, plural, points, quantity
+from recstudy.report.names import (
+    DASH,
+    difference_form,
+    formatted,
+    inline,
+    metric,
+    number,
+    plural,
+    points,
+    quantity,
+)
 from recstudy.report.parts import TablePart
 from recstudy.report.questions import QuestionRow
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.question_table import needed_words, verdict_words
-from recstudy.report.tables.render import cell_text, outcome_words
-from recstudy.report.trials import Best
+from recstudy.report.tables.question_table import adjusted_words, needed_words, verdict_words
+from recstudy.report.tables.render import cell_text, leaders, outcome_words
+from recstudy.report.trials import Best, trial_words
 
 MAX_SENTENCES = 5
 METHOD = (
@@ -37,6 +48,7 @@ METHOD = (
 )
 NO_RESULT = "No result yet"
 NO_DIFFERENCE = "No significant difference"
+SOURCES = ("in the search", "over fresh seeds")  # of a trial's score
 SIGNIFICANT = (Verdict.HIGHER, Verdict.LOWER)
 SIDES = ("better", "worse", "higher", "lower")
 AGAINST = (Verdict.CONTRADICTED, Verdict.SMALLER)  # verdicts that need the claimed margin to be understood
@@ -73,8 +85,11 @@ class PartFindings(NamedTuple):
 
 
 def findings(records: StudyRecords) -> list[Sentence]:
-    """Return the study's findings, the most important first."""
-    return records.compute_once("findings", lambda: _findings(records))
+    """Return the study's findings, the most important first, marked while runs are left."""
+    sentences = records.compute_once("findings", lambda: _findings(records))
+    if interim := interim_words(records):
+        return [Sentence(f"{verdict} ({interim})", text) for verdict, text in sentences]
+    return sentences
 
 
 def _findings(records: StudyRecords) -> list[Sentence]:
@@ -132,8 +147,8 @@ def _closest_claim(rows: Sequence[QuestionRow], claims: str) -> Sentence:
     row = min(rows, key=lambda row: row.answer.seeds_needed[1] if row.answer.seeds_needed else inf)
     count = f"{len(rows)} of {claims}; the closest to a verdict: " if len(rows) > 1 else ""
     seeds = needed_words(row)
-    reason = next((str(reason) for reason in row.answer.reasons if reason is not Reason.WIDE), "")
-    remedy = f"seeds needed: {seeds}" if seeds else reason
+    reason = verdict_words(replace(row, marks=())).removeprefix("undecided: ")
+    remedy = f"seeds needed: {seeds}" if seeds and not row.lost_runs else reason
     return Sentence("Undecided", count + "; ".join(filter(None, [claim_text(row), remedy])))
 
 
@@ -144,6 +159,8 @@ def claim_text(row: QuestionRow) -> str:
     (difference 14.91 points, 95 % CI 11.60 to 18.30, n=3)`. If a side is a difference itself, the values are
     left out.
     """
+    if row.estimate.value is None:
+        return row.label
     values = _side_values(row)
     count = f"n={row.estimate.n}"
     if len(row.terms) == 1 and len(row.terms[0].direction) == 1:  # the claim is about one value
@@ -177,12 +194,12 @@ def _estimate(row: QuestionRow, unit: str, is_signed: bool = False) -> str:
     """Return `14.91 points, 95 % CI 11.60 to 18.30`; with `is_signed` also positive numbers have a sign."""
     form = difference_form(row.metric)
     form = form if is_signed else form.removeprefix("+")
-    value = DASH if row.estimate.value is None else format(row.estimate.value, form)
+    value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     size = f"{value} {unit}".strip()
     if not row.interval:
         return size
-    low, high = (format(end, form) for end in row.interval)
-    return f"{size}, 95 % CI {low} to {high}"
+    low, high = (formatted(end, form) for end in row.interval)
+    return "; ".join(filter(None, [f"{size}, 95 % CI {low} to {high}", adjusted_words(row)]))
 
 
 def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
@@ -259,41 +276,43 @@ def _best_variant(records: StudyRecords) -> PartFindings:
 
 def _leaders(table: TableData) -> Sentence | None:
     """Name the best variants by the table's first measured metric that ranks variants; None without one."""
-    ranked = []
-    for row in table.rows:
-        for column, cell in zip(table.columns, row.cells, strict=False):
-            is_ranked = cell.value is not None and (cell.best or cell.tied)
-            if is_ranked and not metric(cell.metric).computed:
-                ranked.append((row.label, column, cell))
-    metrics = {cell.metric for _, _, cell in ranked}
-    name = next((cell.metric for cell in table.cells if cell.metric in metrics), None)
-    if name is None:
+    cells, is_single = leaders(table)
+    if not cells:
         return None
-    heading = metric(name).heading
-    leaders = [
-        (label if column == heading else f"{label}, {column}", cell)
-        for label, column, cell in ranked
-        if cell.metric == name
-    ]
-    best = [f"{label} {cell_text(cell)}" for label, cell in leaders if cell.best]
+    name = inline(cells[0][1].metric)
+    best = [f"{label} {cell_text(cell)}" for label, cell in cells if cell.best]
     if best:
-        return Sentence("Best", f"by {inline(name)}, {join_labels(best, ', ')}, 95 % CIs over seeds")
-    counts = sorted({cell.n for _, cell in leaders})
+        tie = " tie without a significant difference" * (is_single and len(best) > 1)
+        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over seeds")
+    counts = sorted({cell.n for _, cell in cells})
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     reason = f"n={seeds}" if counts[-1] > 1 else "one run of each, so the variance is unknown"
-    return Sentence(NO_DIFFERENCE, f"between variants by {inline(name)} ({reason})")
+    return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 
 
 def _best_trial(table: TableData) -> Sentence | None:
-    """Name the best trial of a search with the score of its fresh seeds, or of the search without any."""
-    cells = table.rows[0].cells if table.rows else ()
-    measured = [cell for cell in cells if cell.value is not None and not metric(cell.metric).computed]
-    if not measured:
+    """Name the best trial by its score in the search, and the best one by its score over fresh seeds."""
+    search = next((cell.records.plan.search for cell in table.cells), None)
+    if search is None:
         return None
-    objective = measured[0].metric
-    names = (objective, objective.removeprefix("selection_"))  # the test score is in a later column
-    score = [cell for cell in measured if cell.metric in names][-1]
-    return Sentence("Best trial", f"{table.rows[0].label}: {inline(score.metric)} {cell_text(score)}")
+    objective, direction = next(iter(search.objectives.items()))
+    names = (objective, objective.removeprefix("selection_"))
+    columns = zip(*(row.cells for row in table.rows), strict=True)
+    scores = [cells for cells in columns if cells[0].metric in names]  # the test score is in the last column
+    texts = []
+    for source, cells in zip(SOURCES, [scores[0], *scores[1:][-1:]], strict=False):
+        pairs = zip(table.rows, cells, strict=True)
+        trials = [(cell.value, row.label, cell_text(cell)) for row, cell in pairs if cell.value is not None]
+        trials.sort(key=itemgetter(0), reverse=direction == "max")
+        if trials:
+            values, labels, (text, *_) = zip(*trials, strict=True)
+            name = cells[0].metric
+            words = trial_words(name, (label.partition(":")[0] for label in labels), values)
+            settings = f" ({labels[0].partition(': ')[2]})"
+            if words.endswith("tie"):
+                settings, text = "", number(name, values[0])
+            texts.append(f"{source} by {inline(name)}: {words}{settings} with {text}")
+    return Sentence("Best trial", "; ".join(texts))
 
 
 # --- published and missing

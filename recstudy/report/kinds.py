@@ -12,7 +12,7 @@ from typing import TypeVar
 from recstudy.errors import ConfigError, NotYetError, RecstudyError
 from recstudy.lazy import pd
 from recstudy.records.schema import escaped
-from recstudy.report.caveats import caption_facts, warnings
+from recstudy.report.caveats import caption_facts, interim_words, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.claims import QuestionPart
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
@@ -50,7 +50,14 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
 
 
 def render_part(records: StudyRecords, part: Part) -> RenderedPart:
-    """Render any part of a report. Raises as `draw_figure`."""
+    """Render any part of a report. Its finding is marked while runs are left. Raises as `draw_figure`."""
+    rendered, interim = _render(records, part), interim_words(records)
+    if not rendered.finding or not interim:
+        return rendered
+    return replace(rendered, finding=f"{rendered.finding} ({interim})")
+
+
+def _render(records: StudyRecords, part: Part) -> RenderedPart:
     if isinstance(part, Undrawable):
         raise ConfigError(part.reason)
     if isinstance(part, FigurePart):

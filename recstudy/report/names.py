@@ -20,29 +20,15 @@ DASH = "\N{EN DASH}"  # printed in place of a missing number
 SPLITS = {"selection_": "selection", "train_": "training"}
 # Papers print millions and fractions. Records have counts and percents.
 SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
+LONGEST = 1e15  # numbers from here on are printed with an exponent
 
 # How page titles spell the acronyms and names in the name of a study file.
-SPELLINGS = {
-    "arc_agi": "ARC-AGI",
-    "arc": "ARC",
-    "cifar": "CIFAR",
-    "cnn": "CNN",
-    "cpu": "CPU",
-    "ema": "EMA",
-    "fuselip": "FuseLIP",
-    "gpu": "GPU",
-    "hrm": "HRM",
-    "imagehrm": "ImageHRM",
-    "imagetrm": "ImageTRM",
-    "micar": "MicarVLMoE",
-    "micarvlmoe": "MicarVLMoE",
-    "mlp": "MLP",
-    "mnist": "MNIST",
-    "resnet": "ResNet",
-    "trm": "TRM",
-    "vit": "ViT",
-    "vitrm": "ViTRM",
-    "xray": "X-ray",
+SPELLINGS = {"micar": "MicarVLMoE", "xray": "X-ray"} | {
+    name.lower().replace("-", "_"): name
+    for name in (
+        *("ARC-AGI", "ARC", "CIFAR", "CNN", "CPU", "EMA", "FuseLIP", "GPU", "HRM", "ImageHRM", "ImageTRM"),
+        *("MicarVLMoE", "MLP", "MNIST", "ResNet", "TRM", "ViT", "ViTRM"),
+    )
 }
 
 NAMING = ("model", "data", "variant")  # axes whose levels are names
@@ -114,7 +100,13 @@ def in_own_unit(name: str, value: float, unit: str) -> float:
 
 def number(name: str, value: float) -> str:
     """Return a value of this metric as tables print it."""
-    return format(value, metric(name).form)
+    return formatted(value, metric(name).form)
+
+
+def formatted(value: float, form: str) -> str:
+    """Return a number in this format, but a number of more than 15 digits as `2.4e200`."""
+    text = format(value, form if abs(value) < LONGEST else f"{'+' * form.startswith('+')}.4g")
+    return re.sub(r"e\+?(-?)0*", r"e\1", text)
 
 
 def quantity(name: str, value: float) -> str:
@@ -123,15 +115,20 @@ def quantity(name: str, value: float) -> str:
     if definition.unit == "PFLOP":
         return flops(value)
     # The format `g` would print 13800 as 1.38e+04.
-    is_large = definition.form.endswith("g") and abs(value) >= 1000
+    is_large = definition.form.endswith("g") and 1000 <= abs(value) < LONGEST
     words = f"{value:,.0f}" if is_large else number(name, value)
     return f"{words} {definition.unit}".strip()
 
 
 def inline(name: str) -> str:
-    """Return a metric's title within a sentence: `exact accuracy`, but `AUROC` and `CIDEr`."""
-    title = metric(name).title
-    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    """Return a metric's title within a sentence: `exact accuracy`, but `AUROC` and `F1`.
+
+    A title that is the metric's own name has the letters of the name.
+    """
+    title, words = metric(name).title, name.replace("_", " ")
+    if title[1:] == words[1:]:
+        return words
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def points(name: str, difference: str) -> str:

@@ -32,7 +32,7 @@ from recstudy.report.registration import late_changes, statements
 from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
-from recstudy.report.trials import ranked, trial_table
+from recstudy.report.trials import ranked, trial_table, trial_words
 from recstudy.terminal import duration, flops
 
 
@@ -330,7 +330,10 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
         (counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]
     ]
     order = ranked(table, {name: search.objectives[name]})
-    best = [f"{quantity(name, row[name])} (trial {row['trial']})" for row in order.head(1).to_dict("records")]
+    best = [
+        f"{quantity(name, score)} ({trial_words(name, order['trial'], order[name])})"
+        for score in order[name][:1]
+    ]
     stopping = "" if search.stopping == "none" else f", stops early by {search.stopping}"
     return [
         ("Search", f"{search.sampler}, {search.budget}{stopping}"),

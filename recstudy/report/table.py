@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from recstudy.report.names import DASH
+from recstudy.report.names import DASH, formatted
 
 PUBLISHED = "published"  # the head of a column of published values, or the label of a line of them
 
@@ -23,7 +23,7 @@ class Number:
     form: str = ".1f"
 
     def __str__(self) -> str:
-        return format(self.value, self.form)
+        return formatted(self.value, self.form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Interval:
     form: str = ".1f"
 
     def __str__(self) -> str:
-        return f"[{format(self.low, self.form)}, {format(self.high, self.form)}]"
+        return f"[{formatted(self.low, self.form)}, {formatted(self.high, self.form)}]"
 
 
 Piece = str | Number | Interval

@@ -314,12 +314,10 @@ def _reasons(
     design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
     config = design.configs[index]
     reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
-    different = {
-        path: value for path, value in stated_settings.items() if not design.agrees(index, path, value)
-    }
     reasons += [
         f"{_short(path)} {value_text(design.setting(index, path))}, not {value_text(value)}"
-        for path, value in different.items()
+        for path, value in stated_settings.items()
+        if not design.agrees(index, path, value)
     ]
     deviating = {deviation.field for deviation in deviations if _excuses(deviation, config, sourced)}
     sourced = dict(sourced)

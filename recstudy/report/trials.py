@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pydantic import Field
 
@@ -14,10 +15,10 @@ from recstudy.errors import ConfigError
 from recstudy.lazy import np, pd
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import text_notes
+from recstudy.report.caveats import join_labels, text_notes
 from recstudy.report.cells import TableData, TableRow, cell_of
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import find_metric, metric
+from recstudy.report.names import find_metric, metric, number, plural
 from recstudy.report.parts import PARTS, TablePart
 from recstudy.report.study_records import StudyRecords
 
@@ -72,6 +73,19 @@ def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
     return finished.iloc[np.argsort(is_behind, kind="stable")]
 
 
+def trial_words(name: str, trials: Iterable[Any], scores: Iterable[float]) -> str:
+    """Return the trials whose score prints as the first one: `trial 4`, or `trials 1 and 2 tie`.
+
+    Args:
+        name: The metric or cost that is the score.
+        trials: The number of each trial, the best first.
+        scores: The score of each trial.
+    """
+    texts = [number(name, score) for score in scores]
+    leaders = [*map(str, trials)][: texts.count(texts[0])]
+    return f"trials {join_labels(leaders, ' and ')} tie" if len(leaders) > 1 else f"trial {leaders[0]}"
+
+
 def front(points: np.ndarray, directions: Iterable[str]) -> np.ndarray:
     """Return which points (N, objectives) are on the Pareto front.
 
@@ -93,6 +107,7 @@ LUCKY = (
     "Scores over fresh seeds exclude the seed of the search, because the best of many trials is also the"
     " luckiest (winner's curse). The best of several fresh means is again slightly lucky, so none is marked"
 )
+UNCONFIRMED = "No fresh seeds are planned, so every score is that of the selected seed and too optimistic"
 PARETO = "Rows are ordered by the first objective, with the Pareto front first"
 
 
@@ -122,45 +137,38 @@ class Best(TablePart):
         search = search_of(records, self.name)
         trials = ranked(trial_table(records, search), search.objectives).head(self.most)
         variants = trials["variant"].tolist()
-        objectives = [name for name in search.objectives if name not in self.metrics]
+        objectives = [
+            name for name in search.objectives if not (name in self.metrics and metric(name).computed)
+        ]
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
             run, *fresh = records.by_variant[index]
-            missing_seeds = len(search.confirm.seeds) - len(fresh) if index in search.confirmed else 0
+            missing_seeds = max(0, len(search.confirm.seeds) - len(fresh)) * (index in search.confirmed)
             cells = [
                 cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})])
                 for name in objectives
             ]
             for name in self.metrics:
                 # A computed count, such as parameters, needs no fresh seed.
-                number = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
-                cells.append(
-                    number if metric(name).computed else replace(number, more_planned=max(0, missing_seeds))
-                )
+                runs, left = ([run, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
+                cells.append(replace(cell_of(records, [index], name, runs), more_planned=left))
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [
             metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics
         ]
         seeds = ", ".join(map(str, search.confirm.seeds))
-        luck = (
-            f"{LUCKY}. The best {search.confirm.best} trials are rerun with"
-            f" {'seeds' if ',' in seeds else 'seed'} {seeds}"
-        )
+        luck = UNCONFIRMED
+        if seeds:
+            luck = f"{LUCKY}. Seeds of the best {plural(search.confirm.best, 'trial')}: {seeds}"
         notes = [*text_notes(records, variants, self.metrics), *spread_notes(records, variants, self.metrics)]
-        notes += [PARETO] if len(search.objectives) > 1 else []
-        notes += [
-            luck
-            if seeds
-            else "No fresh seeds are planned, so every score is that of the selected seed and too optimistic"
-        ]
-        warnings = () if rows else ("no trial has finished yet",)
+        notes += [*[PARETO] * (len(search.objectives) > 1), luck]
         return TableData(
             self.name,
             self.heading,
             tuple(heads),
             tuple(rows),
             corner="trial",
-            warnings=warnings,
+            warnings=() if rows else ("no trial has finished yet",),
             notes=tuple(notes),
         )

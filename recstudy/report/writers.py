@@ -49,6 +49,15 @@ TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     "\N{LESS-THAN OR EQUAL TO}": r"$\leq$",
     "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
     "[": "{[}",  # after \\ LaTeX reads a bracket as an argument
+    "\N{MICRO SIGN}": r"$\mu$",
+}
+GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi"
+    " chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+)
+TEX |= {
+    letter: rf"$\{name}$"
+    for letter, name in zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", GREEK.split(), strict=True)
 }
 
 
@@ -158,7 +167,6 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
 def sentence(title: str, finding: str = "") -> str:
     """Return the caption of a float: the title, without a table number of another paper, and the finding."""
     name = NUMBERED.sub("", title.strip()).rstrip(". ") or finding or title
-    name = name[:1].upper() + name[1:]
     finding = "" if name[1:] == finding[1:] else finding
     if not finding:
         return _finished_sentence(name)
@@ -178,7 +186,8 @@ def tex(text: str) -> str:
         '"', "\N{RIGHT DOUBLE QUOTATION MARK}"
     )
     escaped = " ".join("".join(TEX.get(character, character) for character in text).split())
-    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", re.sub("-(?=-)", "-{}", escaped))
+    escaped = re.sub(r"(?<![\w-])-(?=\d)", "$-$", re.sub("-(?=-)", "-{}", escaped))
+    return re.sub(r"(?<![\w.])(\d(?:\.\d+)?)e(-?)0*(\d{1,3})\b", r"\1$\\times10^{\2\3}$", escaped)
 
 
 def breakable(text: str, longest: int = 20) -> str:

@@ -218,3 +218,15 @@ def test_the_command_prints_json_and_exits_with_0(results, capsys):
     (entry,) = json.loads(capsys.readouterr().out)
     assert (entry["study"], entry["preset"], entry["checked"]) == ("made_up", "paper", [*RULES])
     assert {"rule", "what", "conclusion", "settle", "where"} == set(entry["findings"][0])
+
+
+def test_missing_runs_are_asked_about_by_variant_and_state(results):
+    """Of a search, only fresh seeds are missed."""
+    finding = findings_by_rule(read(results))["missing runs"]
+
+    assert finding.what == (
+        "Runs without a result: 6 of 12 (ViTRM, batch size 128: 1 failed; ViT-Small, batch size 64: 1"
+        " diverged; ViT-Small, batch size 64: 1 not run; ViT-Small, batch size 128: 2 not run; ViT-Small,"
+        " batch size 128: 1 unfinished)"
+    )
+    assert finding.where == ["ViTRM, batch size 128", "ViT-Small, batch size 64", "ViT-Small, batch size 128"]

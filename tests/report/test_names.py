@@ -1,7 +1,10 @@
 import pytest
 
+from recstudy import Function, Metric
+from recstudy.programs.metric import using_metrics
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.names import metric, number, quantity, with_word_labels
+from recstudy.report.names import formatted, inline, metric, number, quantity, with_word_labels
+from recstudy.report.table import Interval
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,36 @@ def test_a_generated_label_is_words_where_a_level_has_a_comma():
     assert [variant.label for variant in with_word_labels(variants)] == ["batch size 32", "batch size 64"]
     variants.append(VariantRecord("model=ViTRM, batch_size=32", {"model": "ViTRM", "batch_size": 32}))
     assert with_word_labels(variants)[0].label == "ViT, equal FLOPs, batch size 32"
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [
+        (2.4e200, ".1f", "2.4e200"),
+        (-2.4e200, "+.4g", "-2.4e200"),
+        (2.4e200, "+.2f", "+2.4e200"),
+        (5e-07, ".4g", "5e-7"),
+        (123456.0, ",.0f", "123,456"),
+        (float("nan"), ".1f", "nan"),
+    ],
+)
+def test_numbers_of_any_size_can_be_read(value, form, text):
+    assert formatted(value, form) == text
+    assert str(Interval(value, value, form)) == f"[{text}, {text}]"
+
+
+def test_a_metric_keeps_the_letters_of_its_name_within_a_sentence():
+    names = ["F1", "macro_F1", "\N{GREEK CAPITAL LETTER DELTA}_loss", "accuracy"]
+    program = Function(max).bind({}, {name: Metric() for name in names})
+
+    with using_metrics(program.metrics):
+        titles = [(metric(name).title, inline(name)) for name in [*names, "selection_F1"]]
+
+    assert titles == [
+        ("F1", "F1"),
+        ("macro F1", "macro F1"),
+        ("\N{GREEK CAPITAL LETTER DELTA} loss", "\N{GREEK CAPITAL LETTER DELTA} loss"),
+        ("Accuracy", "accuracy"),
+        ("F1, selection", "F1, selection"),
+    ]
+    assert inline("top1_accuracy") == "top-1 accuracy"

@@ -160,7 +160,7 @@ def test_each_writer_formats_a_number_for_itself():
 
     assert "{@{}lS[table-format=+2.1]@{~}lS[table-format=7.1]@{~}lr@{}}" in text
     assert r"a & \bfseries 93.1 & {[}92.0, 94.0] & 3624971 &  & {[}$-$1.1, +0.5] \\" in text
-    assert r"b & -7.0 & {[}$-$8.0, $-$6.0] (2 of 3) &  & 1e-07 & not run \\" in text
+    assert r"b & -7.0 & {[}$-$8.0, $-$6.0] (2 of 3) &  & 1$\times10^{-7}$ & not run \\" in text
     assert r"c &  & not run & 0.5 &  & \textendash{} \\" in text
     assert r"| a | **93.1 \[92.0, 94.0\]** | 3,624,971 | \[-1.1, +0.5\] |" in writers.markdown(typed())
     assert "<td><strong>93.1 [92.0, 94.0]</strong></td><td>3,624,971</td>" in writers.html(typed())
@@ -184,3 +184,16 @@ def test_widths_have_units():
     assert paper_of(width="8.5cm") == Paper(8.5 / 2.54, 8.5 / 2.54)
     assert paper_of(width="289.08pt").column == pytest.approx(4.0)
     assert paper_of("acl").columns == 2
+
+
+def test_greek_letters_are_mathematics_and_other_scripts_name_luatex():
+    lines = [[TableEntry("\N{MICRO SIGN}-net 5e-07"), TableEntry("\N{GREEK CAPITAL LETTER DELTA}")]]
+    greek = PrintedTable("t", "\N{GREEK SMALL LETTER ALPHA}", ("model", "name"), lines)
+    chinese = PrintedTable("t", "t", ("model",), [[TableEntry("\u65e5\u672c")]])
+
+    text = latex(greek)
+
+    assert r"$\mu$-net 5$\times10^{-7}$ & $\Delta$ \\" in text
+    assert r"\caption{$\alpha$.}" in text
+    assert "LuaLaTeX" not in text
+    assert "% pdfLaTeX cannot print \u65e5\u672c: compile with LuaLaTeX" in latex(chinese)

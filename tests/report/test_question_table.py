@@ -1,12 +1,14 @@
 """Questions in words: in tables, CSV, LaTeX, `explain`, and as rows of a forest plot."""
 
 import pytest
-from asking import HURTS, LINEAR_METRIC, ablation, by, read, study
+from asking import CLOSE, HURTS, LINEAR_METRIC, ablation, by, read, study
 
+from recstudy.evidence import Verdict
 from recstudy.report import Differences
 from recstudy.report.explain import find_number
 from recstudy.report.family import family
-from recstudy.report.tables.question_table import needed_words, p_words, printed
+from recstudy.report.findings import findings
+from recstudy.report.tables.question_table import needed_words, p_words, printed, verdict_words
 
 COMPONENTS = Differences("components", metric=LINEAR_METRIC, title="Components")
 
@@ -49,3 +51,51 @@ def test_a_difference_is_explained_with_what_it_lacks(tmp_path):
 
     assert failed_fields["lost"] == "a failed seed, seed 1: failed: code"
     assert (none["verdict"], none["reasons"]) == ("not run", "runs are left to do")
+
+
+def test_a_claim_whose_runs_all_diverged_is_undecided_with_their_number(tmp_path):
+    losses = {(steps, seed): "diverged" for steps in (1, 16) for seed in (0, 1)}
+    records = read(study(tmp_path / "r", [HURTS], seeds=2, losses=losses))
+    (row,) = family(records, records.parts[0]).rows
+
+    assert verdict_words(row) == "undecided: 4 of 4 runs diverged"
+    assert [str(sentence) for sentence in findings(records)] == [
+        f"Undecided: {HURTS.text}; 4 of 4 runs diverged.",
+        "Missing: 4 of 8 runs diverged.",
+    ]
+    assert find_number(records, "claims:1").fields["verdict"] == "undecided: 4 of 4 runs diverged"
+
+
+def test_lost_runs_are_counted_beside_the_verdict(tmp_path):
+    losses = {(16, 0): "diverged", (1, 1): "failed"}
+    records = read(study(tmp_path / "r", [HURTS], losses=losses))
+    (row,) = family(records, records.parts[0]).rows
+
+    assert verdict_words(row) == (
+        "undecided: 2 of 6 runs failed or diverged, and the rest may be the lucky ones"
+    )
+    assert needed_words(row) == "2 runs"
+
+
+def test_an_open_verdict_has_the_adjusted_interval_if_the_printed_one_contradicts_it(tmp_path):
+    """The first look of at most 30 seeds has a small part of the 5 %."""
+    means = {1: 93.0, 2: 92.6}
+    records = read(study(tmp_path / "r", [CLOSE], means, max_seeds=30))
+    (row,) = family(records, records.parts[0]).rows
+    low, high = row.answer.adjusted_interval
+    words = f"adjusted for all questions and looks, the interval is {low:.2f} to {high:.2f}"
+
+    assert row.verdict is Verdict.UNDECIDED
+    assert row.interval[0] > 0 > low
+    assert f"; {words}, n=3)" in str(findings(records)[0])
+    assert (
+        f"{CLOSE.text}: {words} (n=3)"
+        in printed(records, records.parts[0], family(records, records.parts[0])).notes
+    )
+    assert find_number(records, "claims:1").fields["reasons"] == words
+
+
+def test_a_decided_verdict_has_no_adjusted_interval(tmp_path):
+    records = read(study(tmp_path / "r", [CLOSE], {1: 93.0, 2: 92.6}))
+
+    assert "adjusted" not in str(findings(records)[0])

@@ -12,7 +12,9 @@ import pytest
 from golden_pages import Tags
 from made_up import (
     failure,
+    finish,
     plan,
+    result,
     run_id,
     specs,
     variants,
@@ -307,3 +309,24 @@ def test_the_specs_load_without_pandas():
         subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2]).returncode
         == 0
     )
+
+
+def test_findings_and_tables_are_marked_while_runs_are_left(results):
+    """On the page, in the terminal and in LaTeX."""
+    text = printed(show_report, results, "made_up", "paper", ())
+    folder = results.study("made_up", "paper") / "report"
+    words = Tags((folder / "report.html").read_text()).words
+
+    assert "No significant difference (interim, 6 of 12 runs): between variants" in text
+    assert "no significant difference between variants by Top-1 accuracy (interim, 6 of 12 runs)" in text
+    assert "No significant difference (interim, 6 of 12 runs): between variants" in words
+    assert "Accuracy and cost: no significant difference by top-1 accuracy (interim, 6 of 12 runs)" in words
+    assert "(interim, 6 of 12 runs)" in (folder / "tables" / "scores.tex").read_text()
+
+
+def test_a_study_without_runs_left_has_no_mark(tmp_path):
+    results = write_study(tmp_path / "r")
+    for index, seed in ((2, 2), (3, 0), (3, 1), (3, 2)):
+        finish(results, index, seed, result(94.0))
+
+    assert "interim" not in printed(show_report, results, "made_up", "paper", ())

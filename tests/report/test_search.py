@@ -5,6 +5,7 @@ import pytest
 from made_up import (
     TRIALS,
     as_result,
+    finish,
     read,
     run_id,
     searched,
@@ -18,10 +19,12 @@ from recstudy.records import Result, append_line, write_json
 from recstudy.records.reading import dumped
 from recstudy.records.runs import Row
 from recstudy.records.schema import Selected
-from recstudy.report import Best, History, Table
-from recstudy.report.kinds import draw_figure, make_table
+from recstudy.report import Best, History, Slices, Table
+from recstudy.report.findings import findings
+from recstudy.report.kinds import draw_figure, make_table, render_part
 from recstudy.report.status import show_status, status
 from recstudy.report.summary import origins
+from recstudy.report.summary import searched as searched_facts
 from recstudy.report.trials import (
     ranked,
     trial_table,
@@ -164,3 +167,35 @@ def test_runs_of_earlier_definitions_are_counted(results):
     results.run("x").path.mkdir()
 
     assert ("Definition", "3f2a9c0d1e4b; 1 run of earlier definitions in runs/") in origins(read(results))
+
+
+def test_a_search_names_its_best_trials_by_each_score_and_its_ties(tmp_path):
+    """Trials 4 and 6 have equal scores in the search; over fresh seeds, trial 6 has 89 and trial 4 has 87."""
+    trials = {4: TRIALS[4], 6: (*TRIALS[6][:4], 90.0, 0.3), 0: TRIALS[0]}
+    results = write_search(tmp_path / "r", trials, {"objectives": ONE_OBJECTIVE})
+    finish(results, 6, 1, searched(0.0, 0.3, 89.0))
+    records = read(results)
+
+    best, *_ = findings(records)
+
+    assert best.text == (
+        "in the search by top-1 accuracy, selection: trials 4 and 6 tie with 90.0; over fresh seeds by"
+        " top-1 accuracy: trial 6 (3 latent steps, batch size 64, learning rate 0.001) with 89.0 [44.3, 100.0]"
+        " (n=1 of 3)"
+    )
+    assert [render_part(records, part).finding.partition(" (")[0] for part in (History(), Slices())] == [
+        "best 90.0 %: trials 4 and 6 tie"
+    ] * 2
+    assert dict(searched_facts(records, records.plan.search))["Best so far"].endswith(
+        "90.0 % (trials 4 and 6 tie)"
+    )
+
+
+def test_the_table_shows_the_score_of_the_search_that_orders_it(tmp_path):
+    """Also if the score is a metric that the table shows over fresh seeds."""
+    records = read(write_search(tmp_path / "r", search={"objectives": {"top1_accuracy": "max"}}))
+
+    table = make_table(records, Best(metrics=("top1_accuracy",)))
+
+    assert table.columns == ("Top-1 accuracy (%), in the search", "Top-1 accuracy (%), fresh seeds")
+    assert [row.cells[0].value for row in table.rows] == [85.0, 80.0, 75.0, 70.0, 65.0]

@@ -3,6 +3,8 @@ golden.
 """
 
 import csv
+import re
+from dataclasses import replace
 
 import pytest
 from made_up import (
@@ -22,10 +24,11 @@ from scenarios import ranked
 
 from recstudy.papers import Target, published
 from recstudy.report import Arithmetic, Table, Tuned, dump_report
+from recstudy.report.findings import _best_variant
 from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
-from recstudy.report.tables.render import csv_text
+from recstudy.report.tables.render import csv_text, finding
 from recstudy.report.tables.table import table_data
 
 
@@ -243,3 +246,25 @@ def test_derived_number_is_marked():
 
     assert (derived.note, derived.verdict) == ("derived; 251904/27e6", "given")
     assert claim(0.93, 0.94, unit="percent", kind="derived").verdict == "differs"
+
+
+def test_the_best_variants_come_in_the_order_of_their_scores_and_tie(tmp_path):
+    records = read(ranked(tmp_path / "r", {"CIFAR-10": [80.0, 92.0, 92.1]}))
+    part = Table("t", metrics=("top1_accuracy",))
+
+    sentence = _best_variant(
+        replace(records, plan=replace(records.plan, report=tuple(dump_report([part]))))
+    ).decided[0]
+
+    assert re.sub(r" \[.*?\] \(n=3\)", "", str(sentence)) == (
+        "Best: by top-1 accuracy, C 92.1, B 92.0 tie without a significant difference, 95 % CIs over seeds."
+    )
+    assert finding(make_table(records, part)) == "best by top-1 accuracy: C and B (tie)"
+
+
+def test_the_best_of_a_group_is_named_with_its_group(tmp_path):
+    records = read(ranked(tmp_path / "r", {"COVCTR": [60.0, 72.0], "ROCO": [33.0, 21.0]}))
+
+    words = finding(make_table(records, Table("t", metrics=("top1_accuracy",), group="data")))
+
+    assert words == "best by top-1 accuracy: B (COVCTR) and A (ROCO)"

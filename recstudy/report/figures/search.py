@@ -18,7 +18,7 @@ from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metr
 from recstudy.report.names import metric, plural, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.trials import TRIAL, direction_of, front, ranked, search_of, trial_table
+from recstudy.report.trials import TRIAL, direction_of, front, ranked, search_of, trial_table, trial_words
 
 TRIAL_COLUMNS = [
     "trial",
@@ -69,17 +69,16 @@ class History(FigurePart):
         data = pd.concat(objectives, ignore_index=True)[TRIAL_COLUMNS]
         # an early stop looks at the first objective only
         data.loc[len(trials) :, "reached"] = None
-        data.attrs["caption"] = BEST_SO_FAR
+        data.attrs = {"caption": BEST_SO_FAR, "objectives": search.objectives}
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
-        leaders = (
-            data[data["objective"] == data["objective"].iloc[0]].dropna(subset="best").drop_duplicates("best")
-        )
-        best = leaders.tail(1).to_dict("records")
-        return "".join(
-            f"best {quantity(trial['objective'], trial['best'])}, by trial {trial['trial']}" for trial in best
-        )
+        name, direction = next(iter(data.attrs["objectives"].items()))
+        trials = ranked(data[data["objective"] == name], {"value": direction})
+        if trials.empty:
+            return ""
+        words = trial_words(name, trials["trial"], trials["value"])
+        return f"best {quantity(name, trials['value'].iloc[0])}: {words}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         score = data["value"].fillna(data["reached"])
@@ -228,14 +227,16 @@ class ParallelCoordinates(FigurePart):
 
     def finding(self, data: pd.DataFrame) -> str:
         *fields, score = data.columns[len(TRIAL) :]
-        best = ranked(data, data.attrs["objective"]).iloc[0]
-        names = short_names(fields)
+        trials, names = ranked(data, data.attrs["objective"]), short_names(fields)
+        best = trials.iloc[0]
         settings = [
             f"{names[field].replace('_', ' ')} {value_text(best[field])}"
             for field in fields
             if pd.notna(best[field])
         ]
-        return f"best {quantity(score, best[score])} at {', '.join(settings)}"
+        words = trial_words(score, trials["trial"], trials[score])
+        where = f": {words}" if words.endswith("tie") else f" at {', '.join(settings)}"
+        return f"best {quantity(score, best[score])}{where}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw better lines in orange above the others. A line skips a field that its family lacks."""

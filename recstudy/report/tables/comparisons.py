@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
-from recstudy.report.caveats import LEAK
+from recstudy.report.caveats import LEAK, interim_words
 from recstudy.report.cells import NONE, Cell, TableRow, cell
 from recstudy.report.fits import weighted_mean
 from recstudy.report.names import improved_metric, metric, number, value_text
@@ -137,7 +137,10 @@ def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
         f"{metric(name).title}{' (in a part of the table)' if name in best_metrics else ''}"
         for name in tied_metrics
     ]
-    return (f"no significant difference between variants by {'; '.join(names)}",) if names else ()
+    if not names:
+        return ()
+    interim = interim_words(cells[0].records)
+    return (f"no significant difference between variants by {'; '.join(names)}{interim and f' ({interim})'}",)
 
 
 def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, placement: Placement) -> Cell:

@@ -20,7 +20,7 @@ from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import DASH, axis_title, difference_form, metric, plural, value_text
+from recstudy.report.names import DASH, axis_title, difference_form, formatted, metric, plural, value_text
 from recstudy.report.questions import Family, QuestionRow
 from recstudy.report.shown import DrawnFigure, RenderedPart
 from recstudy.report.study_records import StudyRecords
@@ -46,7 +46,7 @@ DETECTABLE = "detectable: the smallest true difference that such a test detects 
 PUBLISHED_DIFFERENCE = (
     "a published difference is computed from two published numbers, whose seeds and variance are unknown"
 )
-LUCKY = "undecided, because the runs that have a value may be the lucky ones"
+LUCKY = "runs without a value, so that the others may be the lucky ones"
 CLAIM_VERDICTS = (Verdict.SUPPORTED, Verdict.SMALLER, Verdict.CONTRADICTED, Verdict.UNDECIDED)
 STATUS_WORDS = {"done": "without the metric", "stopped": "stopped early"}
 
@@ -67,10 +67,12 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
     titles = {"label": LABELS[type(part)], "size": "size" if isinstance(part, Effects) else "difference"}
     titles |= {"score": next(iter(metrics.values()), "")}
-    filled_columns = {head for line in lines for head, entry in line.items() if not entry.is_empty}
-    columns = [head for head in HEADS if head == "label" or head in filled_columns]
+    filled_columns = {head for line in lines for head, entry in line.items() if not entry.is_empty} | {
+        "label"
+    }
     # a single metric is named in the caption or in the head of the scores
-    columns = [head for head in columns if head != "metric" or len(metrics) > 1]
+    filled_columns -= {"metric"} if len(metrics) < 2 else set()
+    columns = [head for head in HEADS if head in filled_columns]
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
@@ -100,14 +102,9 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
 
 def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
-    runs = [run for term in row.terms for run in term.runs]
-    sources = []
-    for term in row.terms:
-        if term.runs:
-            run_ids = " ".join(run.id for run in term.runs)
-            sources.append(f"{term.weight:+.4g} * mean of runs {run_ids}")
-    if runs:
-        sources.append(seeds_text(runs))
+    terms = [term for term in row.terms if term.runs]
+    sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
+    sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
     numeric = partial(TableEntry, origin="; ".join(sources), runs=row.run_ids)
     score = _score(records, row, 1) if row.group else TableEntry("")
     size: Piece = DASH if value is None else Number(value, form)
@@ -178,6 +175,7 @@ def _notes(questions: Family) -> list[str]:
     )
     notes += [note for row in rows for note in block_notes(row)]
     notes += questions.unmatched
+    notes += [f"{row.label}: {words} (n={row.estimate.n})" for row in rows if (words := adjusted_words(row))]
     losses = list(dict.fromkeys(why for row in rows for why in row.loss_reasons))
     if losses:
         notes.append(f"{LUCKY}: {join_labels(losses, '; ', 6)}")
@@ -218,7 +216,7 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "p": answer.p,
         "p_holm": answer.adjusted,
         "verdict": verdict_words(row),
-        "reasons": "; ".join([*answer.reasons, *row.marks]),
+        "reasons": "; ".join(filter(None, [*answer.reasons, *row.marks, adjusted_words(row)])),
         "seeds_needed": most_seeds,
         "seeds_needed_for_the_estimate": fewest_seeds,
         "detectable": row.detectable,
@@ -243,8 +241,12 @@ def verdict_words(row: QuestionRow) -> str:
     elif row.verdict is Verdict.UNDECIDED:
         # WIDE warns about the coverage of the interval; it is not why the question is open
         reasons = [reason for reason in row.answer.reasons if reason is not Reason.WIDE]
-        if reasons:
-            word = f"undecided: {reasons[0]}"
+        if row.lost_runs:
+            total = plural(len({*row.run_ids, *(run.id for run in row.lost_runs)}), "run")
+            states = dict.fromkeys(STATUS_WORDS.get(run.status, run.status) for run in row.lost_runs)
+            lucky = ", and the rest may be the lucky ones" * (row.estimate.value is not None)
+            reasons = [f"{len(row.lost_runs):,} of {total} {' or '.join(states)}{lucky}"]
+        word = ": ".join([word, *reasons[:1]])
     return f"{word} ({', '.join(row.marks)})" if row.marks else word
 
 
@@ -258,21 +260,13 @@ def needed_words(row: QuestionRow) -> str:
     if row.verdict not in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE):
         return ""
     if row.lost_runs:
-        statuses = Counter(run.status for run in row.lost_runs)
-        return ", ".join(
-            f"{plural(count, 'run')} {STATUS_WORDS.get(status, status)}" for status, count in statuses.items()
-        )
+        return plural(len(row.lost_runs), "run")
     if Reason.OVER_BLOCKS in row.answer.reasons:
         return "more blocks"
-    if row.answer.p is None:
+    if row.answer.p is None:  # a second seed gives a variance
         if Reason.ONE_AT_BOUND in row.answer.reasons:
             return f"{MIN_SEEDS_IF_SPLIT - row.estimate.n} more"
-        # a second seed gives a variance, except where seeds split or all have the same value
-        return (
-            ""
-            if {Reason.SPLIT, Reason.CEILING, Reason.EQUAL_SEEDS} & {*row.answer.reasons}
-            else "a second seed"
-        )
+        return "a second seed" if row.estimate.n == 1 else ""
     if row.answer.seeds_needed is None:
         return f"over {MAX_SEEDS:,}"
     fewest_seeds, most_seeds = row.answer.seeds_needed
@@ -281,6 +275,21 @@ def needed_words(row: QuestionRow) -> str:
         words = f"{fewest_seeds:,} to {words}"
     seeds, maximum = row.estimate.n + most_seeds, row.answer.maximum
     return f"{words}: a maximum of {seeds:,} instead of {maximum:,}" if seeds > maximum else words
+
+
+def adjusted_words(row: QuestionRow) -> str:
+    """Return the adjusted interval of an open question that the 95 % interval alone would decide, else an
+    empty text.
+    """
+    adjusted = row.answer.adjusted_interval
+    if row.answer.p is None or row.verdict.is_decided or not row.interval or not adjusted:
+        return ""
+    low, high = row.interval
+    if any(low <= edge <= high for edge in row.answer.question.region):
+        return ""
+    form = difference_form(row.metric)[1:]
+    words = " to ".join(formatted(bound, form) for bound in adjusted)
+    return f"adjusted for all questions and looks, the interval is {words}"
 
 
 def interval_words(row: QuestionRow) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.lazy import pd
 from recstudy.records.runs import Row
-from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS
+from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS, join_labels
 from recstudy.report.cells import Cell, TableData, commit_words
 from recstudy.report.family import published_answers
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
@@ -20,7 +20,7 @@ from recstudy.report.shown import RenderedPart
 from recstudy.report.table import PUBLISHED, Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.targets import MatchedTarget, deviation_text
 
-LEADERS = 2  # variants that a heading names; if more are best, it counts them
+LEADERS = 2  # variants that a heading names; it counts the others
 WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
 LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
 
@@ -331,22 +331,39 @@ def _fields(cell: Cell) -> dict[str, Any]:
     }
 
 
-def finding(table: TableData) -> str:
-    """Return the best variants by the first measured metric whose column compares variants.
+def leaders(table: TableData) -> tuple[list[tuple[str, Cell]], bool]:
+    """Return the marked cells of the first measured metric that ranks variants, and whether they are compared
+    with each other.
 
-    Return an empty text if there is no such metric.
+    A label names the variant, and the column or group within which it is compared. Cells that are compared
+    with each other are in the order of their values, the best first.
     """
-    rows = [row for row in table.rows if row.cells]
-    for head, cells in zip(table.columns, zip(*(row.cells for row in rows), strict=False), strict=False):
-        name = cells[0].metric
-        best = [row.label for row, cell in zip(rows, cells, strict=True) if cell.best]
-        # in a crossed or transposed table, the head of a column is a level or a variant and not a metric
-        is_measured_column = head == metric(name).heading and not metric(name).computed
-        if not is_measured_column or not (best or any(cell.tied for cell in cells)):
-            continue
-        if not best:
-            return f"no significant difference by {inline(name)}"
-        if len(best) > LEADERS:
-            return f"{len(best)} of {len(cells)} variants tie as best by {inline(name)}"
-        return f"best by {inline(name)}: {' and '.join(best)}"
-    return ""
+    group, marked = "", list[tuple[list[str], Cell]]()
+    for row in table.rows:
+        group = group if row.cells or row.published else row.label
+        for column, cell in zip(table.columns, row.cells, strict=False):
+            if (cell.best or cell.tied) and not metric(cell.metric).computed:
+                heads = ("", metric(cell.metric).heading)
+                marked.append(([part for part in (row.label, column, group) if part not in heads], cell))
+    metrics = {cell.metric for _, cell in marked}
+    name = next((cell.metric for cell in table.cells if cell.metric in metrics), "")
+    cells = [
+        (" (".join(parts) + ")" * (len(parts) - 1), cell) for parts, cell in marked if cell.metric == name
+    ]
+    is_single = all(len(parts) == 1 for parts, _ in marked)
+    if is_single:
+        cells.sort(key=lambda entry: -metric(name).sign * (entry[1].value or 0.0))
+    return cells, is_single
+
+
+def finding(table: TableData) -> str:
+    """Return the best variants by the first measured metric that ranks variants; empty without one."""
+    cells, is_single = leaders(table)
+    if not cells:
+        return ""
+    name = cells[0][1].metric
+    best = [label for label, cell in cells if cell.best]
+    if not best:
+        return f"no significant difference by {inline(name)}"
+    tie = " (tie)" * (is_single and len(best) > 1)
+    return f"best by {inline(name)}: {join_labels(best, ' and ', LEADERS)}{tie}"
