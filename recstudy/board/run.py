@@ -73,9 +73,7 @@ def run_page(study: BoardStudy, run_id: str) -> str:
         curves(records) if is_regular_file(folder.epochs) else None,
         *(section(records, part) for part in drawn_parts(records)),
         checked("Attempts", lambda: attempts(folder)),
-        checked(
-            "Earlier failures", lambda: failures(replace(records, rows=[*earlier_failures(row, folder)]))
-        ),
+        checked("Earlier failures", lambda: failures(replace(records, rows=retried(row, folder)))),
         checked("Last epochs", lambda: last_epochs(records)),
         checked("Output", lambda: tail(folder.path / "output.log")),
         checked("Settings", lambda: settings(records)),
@@ -133,10 +131,10 @@ def attempts(folder: RunFolder) -> str:
     return words_table("Attempts", ("time", "event", "host", "commit"), rows) if rows else ""
 
 
-def earlier_failures(row: Row, folder: RunFolder) -> Iterator[Row]:
-    """Yield the run as it was after each failure that was retried."""
-    for file in folder.earlier_failures:
-        yield replace(row, status="failed", failure=read_record(file, Failure))
+def retried(row: Row, folder: RunFolder) -> list[Row]:
+    """Return the run as it was after each failure that was retried."""
+    records = [read_record(file, Failure) for file in folder.earlier_failures]
+    return [replace(row, status="failed", failure=failure) for failure in records]
 
 
 def last_epochs(records: StudyRecords) -> str:
