@@ -28,9 +28,8 @@ def encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        # of JSON, the string in quotes
-        word = text[: error.start].rpartition('"')[2] + text[error.start :].partition('"')[0]
-        raise ConfigError(f"UTF-8 cannot encode {word!a}. Rename the file, level or setting") from None
+        part = text[max(0, error.start - 40) : error.end]
+        raise ConfigError(f"UTF-8 cannot encode {part!a}. Rename the file, level or setting") from None
 
 
 def sha(parts: Iterable[str]) -> str:

@@ -14,7 +14,6 @@ from recstudy.opened import descriptor, is_regular_file
 from recstudy.programs.settings import flatten
 from recstudy.records import RunFolder, read_log
 from recstudy.records.reading import read_record
-from recstudy.records.runs import Row
 from recstudy.records.schema import Attempt, Failure
 from recstudy.report import (
     Alignment,
@@ -73,9 +72,7 @@ def run_page(study: BoardStudy, run_id: str) -> str:
         curves(records) if is_regular_file(folder.epochs) else None,
         *(section(records, part) for part in drawn_parts(records)),
         checked("Attempts", lambda: attempts(folder)),
-        checked(
-            "Earlier failures", lambda: failures(replace(records, rows=[*earlier_failures(row, folder)]))
-        ),
+        checked("Earlier failures", lambda: earlier_failures(records, folder)),
         checked("Last epochs", lambda: last_epochs(records)),
         checked("Output", lambda: tail(folder.path / "output.log")),
         checked("Settings", lambda: settings(records)),
@@ -133,10 +130,13 @@ def attempts(folder: RunFolder) -> str:
     return words_table("Attempts", ("time", "event", "host", "commit"), rows) if rows else ""
 
 
-def earlier_failures(row: Row, folder: RunFolder) -> Iterator[Row]:
-    """Yield the run as it was after each failure that was retried."""
-    for file in folder.earlier_failures:
-        yield replace(row, status="failed", failure=read_record(file, Failure))
+def earlier_failures(records: StudyRecords, folder: RunFolder) -> str:
+    """Return the failures that were retried since."""
+    rows = [
+        replace(records.rows[0], status="failed", failure=read_record(file, Failure))
+        for file in folder.earlier_failures
+    ]
+    return failures(replace(records, rows=rows))
 
 
 def last_epochs(records: StudyRecords) -> str:

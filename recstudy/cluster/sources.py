@@ -16,7 +16,6 @@ from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Trial, Work
 from recstudy.records import Results, Stopped, write_record
-from recstudy.report.names import plural
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import resumed
@@ -178,20 +177,15 @@ class Runner(ABC):
                 self.starved.append(run)
         for listener in self.listeners:
             listener.on_end(run, outcome)
-        # runs without memory may succeed alone
-        if _are_same(errors[-MAX_SAME_FAILURES:]) and outcome.get("class") != "out of memory":
-            self._skip_variant(run)
-
-    def _skip_variant(self, run: Run) -> None:
-        """Skip the waiting runs of a run's variant."""
-        others = [other for other in self.source.waiting if other.variant == run.variant]
-        if others and not self.is_hopeless:
+        if not _are_same(errors[-MAX_SAME_FAILURES:]) or run in self.starved or self.is_hopeless:
+            return  # runs without memory may succeed alone
+        if others := [other for other in self.source.waiting if other.variant == run.variant]:
             for other in others:
                 self.source.waiting.remove(other)
-            self.view.left_out(*others)
+                self.view.left_out(other)
             self.view.say(
                 f"{run.label}: {MAX_SAME_FAILURES} runs failed with the same error, so its other"
-                f" {plural(len(others), 'run')} were skipped."
+                f" {len(others)} were skipped."
             )
 
     def is_pruned(self, run_id: str, line: Outcome) -> bool:

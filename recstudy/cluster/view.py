@@ -171,10 +171,9 @@ class View(Listener):
     def on_leave(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
-    def left_out(self, *runs: Run) -> None:
-        """Remove runs that are skipped, or that another process has executed."""
-        for run in runs:
-            self._open_runs.pop(run.id, None)
+    def left_out(self, run: Run) -> None:
+        """Remove a run that is skipped, or that another process has executed."""
+        self._open_runs.pop(run.id, None)
 
     def left_to_others(self, runs: Sequence[tuple[Run, str]]) -> None:
         """Print the runs that other processes are executing, when no other runs are left."""

@@ -280,8 +280,9 @@ class CommandProgram(TrainingProgram):
         words, variables, _ = self._fill(
             {"seed": settings.seed, "folder": folder, **flatten(settings.settings)}
         )
-        if (kept_metrics := self._read_kept(context, execution.records.path)) is not None:
-            return kept_metrics
+        files, kept_file = self.user_files(), execution.records.path / KEPT
+        if (metrics := self._read_kept(context, kept_file, files)) is not None:
+            return metrics
         # os.environ overrides these two, so users can change them
         threads = {"OMP_NUM_THREADS": str(settings.resources.cpus), "PYTHONUNBUFFERED": "1"}
         environment = {**threads, **os.environ, "PATH": _search_path(), **variables}
@@ -314,43 +315,39 @@ class CommandProgram(TrainingProgram):
             is_out_of_memory = process.status.get("code") in KILLED or NO_MEMORY.search(tail)
             raise RunError(f"{self.title} {ending}", "out of memory" if is_out_of_memory else "code", tail)
         try:
-            returned = command.metrics.read(context.folder, values)
-            read_metrics(self.title, returned, self.metrics)
+            return self._read_metrics(context, values)
         except ConfigError as error:
-            kept = {
-                "files": self.user_files(),
-                "start": process.output_start,
-                "seconds": context.seconds,
-                "memory_mb": context.memory_mb,
-            }
-            write_json(execution.records.path / KEPT, kept)
+            cost = {"seconds": context.seconds, "memory_mb": context.memory_mb}
+            write_json(kept_file, {"files": files, "start": process.output_start, **cost})
             raise RunError(
                 f"{self.title} exited with code 0, but its metrics are missing: {error}", "code", tail
             ) from None
+
+    def _read_metrics(self, context: RunContext, values: Mapping[str, str]) -> Any:
+        returned = self.command.metrics.read(context.folder, values)
+        read_metrics(self.title, returned, self.metrics)
         return returned
 
-    def _read_kept(self, context: RunContext, records: Path) -> Any:
+    def _read_kept(self, context: RunContext, kept_file: Path, files: Mapping[str, str]) -> Any:
         """Return the metrics of an earlier attempt that exited with code 0, if only they were missing.
 
         The source of the metrics may be corrected since, which changes no run id. Return None if the command
         must run again, also if its files have changed.
         """
-        kept = read_record(records / KEPT, Json)
-        (records / KEPT).unlink(missing_ok=True)
-        if kept is None or kept["files"] != self.user_files():
+        kept = read_record(kept_file, Json) or {}
+        kept_file.unlink(missing_ok=True)
+        if kept.get("files") != files:
             return None
         values: dict[str, str] = {}
-        with open(records / LOG, "rb") as log_file:
-            for line in kept_lines(log_file, kept["start"]):
+        with open(kept_file.with_name(LOG), "rb") as output:
+            for line in kept_lines(output, kept["start"]):
                 values |= self.command.metrics.match(self.metrics, line)
-        try:
-            returned = self.command.metrics.read(context.folder, values)
-            read_metrics(self.title, returned, self.metrics)
-        except ConfigError:
-            return None
-        context.earlier_seconds, context.memory_mb = kept["seconds"], kept["memory_mb"]
-        log.warning("%s did not run again: the output that was kept has its metrics", self.title)
-        return returned
+        with suppress(ConfigError):
+            metrics = self._read_metrics(context, values)
+            context.earlier_seconds, context.memory_mb = kept["seconds"], kept["memory_mb"]
+            log.warning("%s did not run again: the output that was kept has its metrics", self.title)
+            return metrics
+        return None
 
     def _limit(self, resources: Resources, process: Process) -> str:
         """Return why the command must be stopped; empty if it may continue."""

@@ -13,7 +13,7 @@ Records are written atomically and stay readable after any crash.
                    measured.json           metrics that were computed after the run had finished
                    result.json             marks the run as finished; then only `measured.json` can change
                    failure.json            why the last attempt failed
-                   failure-N.json          why the N-th attempt failed; both are removed when one succeeds
+                   failure-00N.json        why the N-th attempt failed; both are removed when one succeeds
                    stopped.json            why the run was stopped early; removed when it starts again
                    weights.safetensors     the weights of the selected epoch
                    checkpoint-EPOCH.pt     for resuming; at most two, none once the run is finished

@@ -77,7 +77,7 @@ class RunFolder:
         append_record(self.attempts, attempt)
         self.stopped.unlink(missing_ok=True)
         if self.failure.exists():
-            self.failure.rename(self.path / f"failure-{self.tries - 1}.json")
+            self.failure.rename(self.path / f"failure-{self.tries - 1:03}.json")
 
     def record_drain(self, end_time: str) -> None:
         """Record that the current attempt left a drained node. It and the next one count as one attempt."""
@@ -121,7 +121,7 @@ class RunFolder:
     @property
     def earlier_failures(self) -> list[Path]:
         """The records of the failures that were retried, in their order."""
-        return sorted(self.path.glob("failure-*.json"), key=lambda file: (len(file.name), file.name))
+        return sorted(self.path.glob("failure-*.json"))
 
     @property
     def user_files(self) -> dict[str, str]:

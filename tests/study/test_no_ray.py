@@ -183,7 +183,7 @@ def test_a_broken_variant_does_not_block_an_extension(tmp_path, capsys):
     assert [seed for depth, seed in tried if depth == 1] == [3, 4, 5]
     assert loaded.runs.groupby("status").size().to_dict() == {"done": 18, "failed": 6, "not run": 3}
     output = capsys.readouterr().out
-    assert "depth=1: 3 runs failed with the same error, so its other 6 runs were skipped." in output
+    assert "depth=1: 3 runs failed with the same error, so its other 6 were skipped." in output
     assert "Stopped" not in output
 
 
@@ -201,7 +201,7 @@ def test_text_that_utf_8_cannot_encode_fails_its_run_alone(tmp_path):
     assert runs["status"].tolist() == ["failed", "failed", "done"]
     assert runs["error_class"].tolist()[:2] == ["code", "code"]
     assert "ValueError: cannot read caf\\udce9.txt" in runs["error"][0]
-    assert "UTF-8 cannot encode 'returned, but not declared as metrics: caf\\udce9'" in runs["error"][1]
+    assert "not declared as metrics: caf\\udce9'. Rename the file, level or setting" in runs["error"][1]
 
 
 def test_a_level_or_a_results_folder_that_utf_8_cannot_encode_is_refused_in_one_line(tmp_path, capsys):
