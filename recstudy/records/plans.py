@@ -149,9 +149,9 @@ def record_runs_read(results: Results, plan: PlanRecord, ended_ids: Collection[s
         if new:
             keys = run_keys(results, plan)
             # Two keys of a run suffice to find it in later tables with other metrics.
-            seen = tuple(key for run_id in new for key in keys[run_id][:2])
+            seen_keys = tuple(key for run_id in new for key in keys[run_id][:2])
             with results.changing(log):
-                append_record(log, Look(date=current_time(), runs=seen))
+                append_record(log, Look(date=current_time(), runs=seen_keys))
 
 
 def read_looks(results: Results, plan: PlanRecord) -> list[Look]:

@@ -150,30 +150,30 @@ def descriptions(plan: PlanRecord) -> tuple[DescriptionRecord, ...]:
 
 def with_description(plan: PlanRecord, earlier_plan: PlanRecord | None) -> tuple[DescriptionRecord, ...]:
     """Return the descriptions of the plan before, up to that of this plan, which is new or was restored."""
-    earlier, values = descriptions(earlier_plan) if earlier_plan else (), description(plan)
-    for position, entry in enumerate(earlier, 1):
+    entries, values = descriptions(earlier_plan) if earlier_plan else (), description(plan)
+    for position, entry in enumerate(entries, 1):
         if entry.values == values:
-            return earlier[:position]
-    date = plan.created if earlier or not plan.imported else ""
-    return (*earlier, DescriptionRecord(date=date, values=values))
+            return entries[:position]
+    date = plan.created if entries or not plan.imported else ""
+    return (*entries, DescriptionRecord(date=date, values=values))
 
 
 def redescriptions(records: "StudyRecords", variants: Iterable[int]) -> dict[str, set[str]]:
     """Return each change of the description after runs of these variants had finished, with its metrics."""
     dates, changes = finish_dates(records, variants), {}
-    for before, after in pairwise((DescriptionRecord(), *descriptions(records.plan))):
-        count = sum(date < _moment(after.date) for date in dates)
-        values = before.values | after.values
-        names = [name for name in values if before.values.get(name) != after.values.get(name)]
+    for previous_entry, entry in pairwise((DescriptionRecord(), *descriptions(records.plan))):
+        count = sum(date < _moment(entry.date) for date in dates)
+        old_values, new_values = previous_entry.values, entry.values
+        names = [name for name in old_values | new_values if old_values.get(name) != new_values.get(name)]
         if records.plan.imported:  # nobody knows when further metrics of a table were described
-            known = {*map(_subject, before.values)} & {*map(_subject, after.values)} | {"paired", "blocks"}
-            names = [name for name in names if _subject(name) in known]
+            subjects = {*map(_subject, old_values)} & {*map(_subject, new_values)} | {"paired", "blocks"}
+            names = [name for name in names if _subject(name) in subjects]
         words = [
-            f"{name} {value_text(before.values.get(name))} -> {value_text(after.values.get(name))}"
+            f"{name} {value_text(old_values.get(name))} -> {value_text(new_values.get(name))}"
             for name in names
         ]
         if count and names:
-            date = f"changed on {after.date[:10]} after {plural(count, 'run')} had finished"
+            date = f"changed on {entry.date[:10]} after {plural(count, 'run')} had finished"
             changes[f"{', '.join(words)}, {date}"] = {*map(_subject, names)}
     return changes
 
@@ -222,9 +222,9 @@ def is_redescribed(records: "StudyRecords", names: Iterable[str], variants: Iter
 
 def dropped_words(records: "StudyRecords", index: int) -> str:
     """Return `3 of 8 seeds` for a variant of which a later import lacks five seeds."""
-    left, label = len(records.by_variant[index]), records.plan.variants[index].label
-    most = records.plan.most_seeds.get(label, 0)
-    return f"{left} of {most} seeds" if left < most else ""
+    seed_count, label = len(records.by_variant[index]), records.plan.variants[index].label
+    most_seeds = records.plan.most_seeds.get(label, 0)
+    return f"{seed_count} of {most_seeds} seeds" if seed_count < most_seeds else ""
 
 
 def late_changes(records: "StudyRecords") -> list[str]:

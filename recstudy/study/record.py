@@ -256,8 +256,8 @@ def resumed(plan: Plan, results: Results) -> Plan:
     runs = [run for run in replace(plan, seeds=most_seeds).runs if run.id in planned_runs]
     read_ids = {run_id for look in read_looks(results, earlier_plans[0]) for run_id in look.runs}
     further_runs = [run for run in runs if run.seed >= plan.seeds]
-    kept = [run.seed for run in further_runs if run.id in read_ids or results.run(run.id).has_begun]
-    counts = {run.variant: run.seed + 1 for run in runs if run.seed <= max(kept, default=-1)}
+    kept_seeds = [run.seed for run in further_runs if run.id in read_ids or results.run(run.id).has_begun]
+    counts = {run.variant: run.seed + 1 for run in runs if run.seed <= max(kept_seeds, default=-1)}
     extended = dict(plan.extended)
     for variant in range(len(plan.variants)):
         count = counts.get(variant) or min(counts.values(), default=0)
