@@ -154,8 +154,10 @@ def run(
     )
     begin = _begin(study, options)
     changes = {**(set or {}), **weight_changes(begin)}
-    plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, max_seeds=max_seeds)
+    from recstudy.study.record import resumed
+
     records = Results(options.results).pull()
+    plan = resumed(make_plan(study, preset, changes, seeds, smoke, vary=vary, max_seeds=max_seeds), records)
     # what ours and Ray's do suits a command
     with using_metrics(study.metrics), sigterm_restored(), environment(), output():
         say(*_notes(plan, options, records))
@@ -191,13 +193,14 @@ def carry_out(
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
         return 0
+    from recstudy.study.record import resumed
+
     results = Results(options.results).pull()
-    until = None
+    plan, until = resumed(plan, results), None
     if isinstance(options, StudyOptions) and options.until:
-        from recstudy.study.record import resumed
         from recstudy.study.until import Until, with_maximum
 
-        plan = with_maximum(resumed(plan, results), results)
+        plan = with_maximum(plan, results)
         until = Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus and not options.json:
@@ -248,6 +251,11 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
         yield f"Note: --data has no effect on {plan.study.name}, preset {plan.preset}: {reason}"
     if note := namesake_note(plan, results):
         yield note
+    if plan.extended and not getattr(options, "until", None):
+        yield (
+            f"Note: {plural(max(plan.seeds_each), 'seed')} were started or read before and stay, though this"
+            f" command asks for {plan.seeds}. A new variant gets as many."
+        )
 
 
 def _usable_gpus(study: Study | Search, address: str) -> float:

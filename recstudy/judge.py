@@ -45,6 +45,7 @@ from recstudy.report.names import plural
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.plan import Plan, Run, make_plan
 from recstudy.study.record import record_plan
+from recstudy.study.repository import commit_date
 from recstudy.study.study import NAME, Study
 from recstudy.terminal import output, say
 
@@ -118,6 +119,7 @@ class Judge:
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
             program = TableProgram(name, metrics, claims_file.title, claims_file.data, imported.files)
+            program.committed = commit_date(self.claims) if self.claims else ""
             plan = finished_plan(name, program, imported.runs, claims_file, targets)
             with results.changing(folder / IMPORTED):
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))

@@ -93,11 +93,13 @@ class Program:
     Attributes:
         name: Part of the id of a run, except for the recursive models.
         imported: The files from which its runs were imported; empty if the program itself runs.
+        committed: The date of the git commit of claims on imported runs; empty without one.
         packages: Packages whose versions are recorded in the results.
     """
 
     name: str = RECURSIVE
     imported: tuple[ImportedFile, ...] = ()
+    committed: str = ""
     packages: tuple[str, ...] = ()
 
     def read(self, values: Json) -> RunSettings:

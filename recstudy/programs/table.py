@@ -10,10 +10,11 @@ import csv
 import hashlib
 import io
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -40,6 +41,8 @@ BOOKKEEPING = re.compile(
     |epoch|(trainer_)?(global_)?step|(.*_)?(std|stdev|stddev|stderr|sem)""",
     re.VERBOSE,
 )
+START = re.compile("created(_at)?|start(ed)?(_at)?|start_time|datetime_start")
+FIRST_ZONE = timezone(timedelta(hours=14))
 STATES = {  # names in W&B, MLflow, Optuna and Ray; a run without a state counts as done
     "done": ",finished,complete,completed,done,success,succeeded,terminated",
     "failed": "crashed,failed,fail,failure,error,killed,canceled,cancelled,preempted",
@@ -201,8 +204,6 @@ def read_table(path: Path) -> RunTable:
     try:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
-        # before the date of any claim that this import registers
-        changed = min(path.stat().st_mtime, time.time() - 1)
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -211,13 +212,17 @@ def read_table(path: Path) -> RunTable:
             f"{name}, line {line}: the text is not UTF-8. Export the file as CSV in UTF-8"
         ) from None
     lines, rows = _cells(name, text)
-    date = datetime.fromtimestamp(int(changed), UTC).isoformat()
-    file = ImportedFile(
-        name=name, sha256=hashlib.sha256(content).hexdigest(), date=current_time(), changed=date
-    )
+    file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=current_time())
     table = RunTable(file, lines[1:], [])
     for head, *cells in zip(*rows, strict=True):
         table.columns += _parts(table, Column(head, cells)) if head else []
+    columns = [column for column in table.columns if START.fullmatch(column.name.lower())]
+    with suppress(ValueError):  # a start is unknown, or no column has it
+        starts = [datetime.fromisoformat(cell) for column in columns for cell in column.cells]
+        # A time without a zone may be that of the earliest zone.
+        first = min(start if start.tzinfo else start.replace(tzinfo=FIRST_ZONE) for start in starts)
+        if first < datetime.now(UTC):
+            table.file = replace(file, started=first.isoformat())
     return table
 
 

@@ -11,7 +11,8 @@ Trials with the same settings share a variant, and the first trial makes its run
 
 `studies/looks.jsonl` has one line for each time that verdicts were read (report, board, notebook), with the
 runs that were shown for the first time. Looks belong to runs, so renaming the study, adding a variant or
-dropping a claim does not reset them.
+dropping a claim does not reset them. The ids of imported runs contain the study's name, so the log has
+digests of their content instead.
 """
 
 import os
@@ -21,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from recstudy.errors import StorageError
-from recstudy.programs.settings import current_names, current_paths
+from recstudy.programs.settings import current_names, current_paths, digest
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
 from recstudy.records.schema import current_time
@@ -83,6 +84,19 @@ def read_imported(folder: Path) -> Imported:
     return read_record(folder / IMPORTED, Imported) or Imported()
 
 
+def run_keys(results: Results, plan: PlanRecord) -> dict[str, list[str]]:
+    """Return run id -> its keys in the log of looks: its id, or a digest for each metric of an imported run.
+
+    Raises:
+        StorageError: The file of the imported runs is damaged.
+    """
+    keys = {run.id: [run.id] for run in plan.runs}
+    for run_id, run in read_imported(results.study(plan.study, plan.folder)).runs.items():
+        metrics = [metric for metric in run.metrics.items() if None not in metric]
+        keys[run_id] = [digest([run.settings, run.seed, metric], 10) for metric in metrics] or [run_id]
+    return keys
+
+
 def whole_seeds(plan: PlanRecord, ended_ids: Collection[str]) -> int:
     """Return the number of seeds of which every planned run has ended.
 
@@ -133,18 +147,23 @@ def record_runs_read(results: Results, plan: PlanRecord, ended_ids: Collection[s
             run.id for run in plan.runs if run.variant not in waiting and run.id not in seen_ids
         )
         if new:
+            keys = run_keys(results, plan)
+            # Two keys of a run suffice to find it in later tables with other metrics.
+            seen_keys = tuple(key for run_id in new for key in keys[run_id][:2])
             with results.changing(log):
-                append_record(log, Look(date=current_time(), runs=tuple(new)))
+                append_record(log, Look(date=current_time(), runs=seen_keys))
 
 
 def read_looks(results: Results, plan: PlanRecord) -> list[Look]:
-    """Return the looks at the verdicts of a results folder, ordered by date."""
+    """Return the looks at the verdicts of a results folder, ordered by date, with ids of the plan's runs."""
     older = read_log(results.study(plan.study, plan.folder) / f"looks-{plan.definition}.jsonl", Look)
     looks = [
         replace(look, runs=tuple(run.id for run in plan.runs if run.seed in plan.seeds[: look.seeds]))
         for look in older
     ]
-    looks += read_log(results.root / "studies" / LOOKS, Look)
+    ids = {key: run_id for run_id, keys in run_keys(results, plan).items() for key in keys}
+    for look in read_log(results.root / "studies" / LOOKS, Look):
+        looks.append(replace(look, runs=tuple(dict.fromkeys(ids.get(key, key) for key in look.runs))))
     return sorted(looks, key=lambda look: look.date)
 
 

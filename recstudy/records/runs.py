@@ -302,7 +302,7 @@ def imported_rows(study: Path) -> dict[str, Row]:
     """Return the imported runs of a study by id. Raises StorageError if their file is damaged."""
     imported = read_imported(study)
     origins = [
-        Provenance(origin="imported", source=file.words, finished=file.changed) for file in imported.files
+        Provenance(origin="imported", source=file.words, started=file.started) for file in imported.files
     ]
     rows = {}
     for run_id, run in imported.runs.items():

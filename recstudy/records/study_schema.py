@@ -93,7 +93,7 @@ class ImportedFile:
     name: str
     sha256: str
     date: str  # date of the import
-    changed: str = ""  # when the file was last changed, and so the latest possible end of its runs
+    started: str = ""  # the first start of its runs by its own column; empty if that is unknown
 
     @property
     def words(self) -> str:
@@ -216,6 +216,14 @@ def folder_of(preset: str, smoke: bool) -> str:
 
 
 @record
+class DescriptionRecord:
+    """The description of metrics, thresholds, `paired` and `blocks` from a date on."""
+
+    date: str = ""  # empty if it is unknown, and then before all runs
+    values: Object = Field(default_factory=dict)  # such as `accuracy.items` -> 2000
+
+
+@record
 class PlanRecord:
     """`plan.json`: the runs of a study and the parts of its report. A search has the runs of past trials."""
 
@@ -241,6 +249,7 @@ class PlanRecord:
     seeds: tuple[Integer, ...]
     # the stated maximum number of seeds; 0 if the study states none
     max_seeds: Integer = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
+    most_seeds: dict[str, Integer] = Field(default_factory=dict)  # of each label, in all imports
     # metric -> the value above which a seed has learned
     success_threshold: dict[str, float] = Field(
         default_factory=dict, validation_alias=AliasChoices("success_threshold", "learned")
@@ -254,6 +263,7 @@ class PlanRecord:
     code_digests: dict[str, str] = Field(default_factory=dict)
     # digest of a claim, margin or deviation -> the date of its first statement
     stated: dict[str, str] = Field(default_factory=dict)
+    described: tuple[DescriptionRecord, ...] = ()  # the first description, and each change of it
     # digest of a question -> its words and the number of questions
     dropped: dict[str, tuple[str, Integer]] = Field(default_factory=dict)
     paired: bool = False  # whether differences are taken per seed
@@ -297,7 +307,7 @@ class Look:
     """A line of `studies/looks.jsonl`: the verdicts of these runs were read for the first time."""
 
     date: str
-    runs: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()  # ids; of imported runs, digests of settings, seed and metrics
     # In `looks-DEFINITION.jsonl` of records before 2026-11-28, a look has a number of seeds and no run ids.
     seeds: Integer = 0
 

@@ -29,6 +29,7 @@ from recstudy.report.caveats import join_labels
 from recstudy.report.names import metric, plural
 from recstudy.report.page import markup
 from recstudy.report.parts import BesidePublished
+from recstudy.report.registration import late_changes
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.report.targets import PAPER
 from recstudy.terminal import flops
@@ -180,6 +181,11 @@ def check_origins(records: StudyRecords) -> Iterator[Observation]:
             yield f"{len(values)} {noun}: {count_words(values)}", range(len(records.variants))
 
 
+def check_changes(records: StudyRecords) -> Iterator[Observation]:
+    """Find changes of metrics, thresholds, pairing, blocks and seeds after runs had finished."""
+    yield from ((change, range(len(records.variants))) for change in late_changes(records))
+
+
 def finished_by_variant(records: StudyRecords) -> list[list[Row]]:
     return [[row for row in rows if row.done] for rows in records.by_variant]
 
@@ -245,6 +251,13 @@ RULES = {  # in the order of the report
         " time may come from the machine.",
         "Check that the change does not affect the runs (git diff), or rerun everything in another results"
         " folder (--results).",
+        is_general=True,
+    ),
+    "descriptions before the runs": Rule(
+        check_changes,
+        "Was the metric described, and were the seeds chosen, before the runs? A later choice may have been"
+        " made for its verdict.",
+        "Restore the description or the seeds, or rerun everything in another results folder (--results).",
         is_general=True,
     ),
 }

@@ -48,7 +48,7 @@ from recstudy.report.claims import (
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, level_of, level_words, metric, value_text
-from recstudy.report.registration import PAIRED, post_hoc
+from recstudy.report.registration import marks_of, post_hoc
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
 from recstudy.report.targets import MatchedTarget, Placement, match_targets, unmatched_notes
@@ -292,13 +292,8 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
             weakest_row, answer=replace(weakest_row.answer, p=min(1.0, weakest_row.answer.p * len(rows)))
         )
     has_difference_terms = not isinstance(claim.lower, dict) or isinstance(claim.higher, Interaction)
-    thresholds = [
-        threshold for threshold in records.plan.success_threshold.items() if threshold[0] == claim.metric
-    ]
-    late = post_hoc(records, claim, waiting_variants) or any(
-        post_hoc(records, threshold, waiting_variants) for threshold in thresholds
-    )
-    marks = (*weakest_row.marks, *([str(Reason.POST_HOC)] if late else []))
+    late = [str(Reason.POST_HOC)] * post_hoc(records, claim, waiting_variants)
+    marks = tuple(dict.fromkeys([*late, *weakest_row.marks]))
     return replace(
         weakest_row,
         words=claim.words(partial(_setting_words, records)),
@@ -502,7 +497,8 @@ def _ask(
     tested = answer(question, estimate, left, len(lost_rows), runs, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
-    marks = (f"{PAIRED}, {Reason.POST_HOC}",) if is_paired and post_hoc(records, PAIRED) else ()
+    names = {metric_name for weights in term_weights.values() for metric_name in weights}
+    marks = marks_of(records, names, waiting_variants or [*term_weights])
     return QuestionRow(label, contrast_words, name, tested, terms, left, lost_rows, marks=marks)
 
 

@@ -1,21 +1,31 @@
-"""Registration: when a study stated its claims and margins, and whether runs had finished before that.
+"""When a study stated what decides its verdicts, and whether runs had finished before that.
 
-Statements are claims, margins of published values, deviations, success thresholds and the maximum number of
-seeds. Each has a digest of the values that decide a verdict, and the plan keeps the date of its first
-statement in this folder. A statement is post hoc if a run that it judges had finished before that date. Plans
-of old versions have no dates, so their statements do not count as post hoc.
+Statements are claims, margins of published values, deviations and the maximum number of seeds. Each has a
+digest of the values that decide a verdict, and the plan keeps the date of its first statement in this folder.
+A statement is post hoc if a run that it judges had finished before that date. The description of metrics,
+success thresholds, `paired` and `blocks` decides verdicts, too. The plan keeps its first values and all
+changes with their dates, and a verdict is post hoc if a run finished under another description. Plans of old
+versions have no dates, so their statements do not count as post hoc.
+
+Imported runs have no trusted dates. Claims on them are post hoc unless a git commit has them, which is older
+than the start of the runs by a column of the table.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.papers import Target
 from recstudy.programs.settings import digest
-from recstudy.records import PlanRecord, Result, read_record
+from recstudy.records import Json, PlanRecord, Result, read_record
+from recstudy.records.reading import dumped
 from recstudy.records.run_folder import ARCHIVE_PREFIX
-from recstudy.records.study_schema import Deviation
-from recstudy.report.claims import Claim, Claims, QuestionPart, weights
+from recstudy.records.runs import distinct
+from recstudy.records.study_schema import DescriptionRecord, Deviation
+from recstudy.report.claims import Claim, Claims, QuestionPart
+from recstudy.report.names import plural, value_text
 from recstudy.report.parts import BesidePublished, read_report
 
 if TYPE_CHECKING:
@@ -23,10 +33,9 @@ if TYPE_CHECKING:
         StudyRecords,
     )  # its import of pandas is slow, and planning needs none
 
-# The tuple is a metric with its success threshold, the int the maximum number of seeds, the str `PAIRED`.
-Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int | str
+Statement: TypeAlias = Claim | Target | Deviation | int  # the int is the maximum number of seeds
+DECISIVE = ("unit", "better", "items", "bounds", "share")  # fields of a metric that decide verdicts
 POST_HOC = "post hoc"
-PAIRED = "paired seeds"
 
 
 def description_of(statement: Statement) -> tuple[list[Any], str]:
@@ -44,11 +53,6 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
             return values, f"the deviation {statement.field!r}"
         case int():
             return ["seeds at most", statement], f"the maximum of {statement} seeds"
-        case str():
-            return [statement], statement
-        case name, value:
-            # Registered files have these words, and `differences` compares them.
-            return ["learned", name, float(value)], f"when {name} counts as learned"
 
 
 def digest_of(statement: Statement) -> str:
@@ -68,12 +72,7 @@ def statements(plan: PlanRecord) -> list[Statement]:
         for target in part.targets
         if target.margin
     ]
-    all_statements += [
-        *plan.deviations,
-        *plan.success_threshold.items(),
-        *([plan.max_seeds] if plan.max_seeds else []),
-    ]
-    all_statements += [PAIRED] * plan.paired
+    all_statements += [*plan.deviations, *([plan.max_seeds] if plan.max_seeds else [])]
     return list({digest_of(statement): statement for statement in all_statements}.values())
 
 
@@ -110,50 +109,127 @@ def dropped_questions(
     return {key: words for key, words in dropped.items() if key not in questions_of(plan)}
 
 
-def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord]) -> dict[str, str]:
+def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord], committed: str) -> dict[str, str]:
     """Return digest -> the date of its first statement, by this plan or an earlier one.
 
     The date is empty if the earlier plan has no dates.
+
+    Args:
+        plan: The plan.
+        earlier_plans: The plans before it.
+        committed: The date of the commit of the claims, if they are in a file of their own.
     """
     first: dict[str, str] = {}
     for earlier_plan in earlier_plans:
         dates = earlier_plan.stated or {digest_of(statement): "" for statement in statements(earlier_plan)}
         first |= {key: min(date, first.get(key, date)) for key, date in dates.items()}
-    return {digest_of(statement): plan.created for statement in statements(plan)} | first
+    for statement in statements(plan):
+        key, date = digest_of(statement), (isinstance(statement, Claim) and committed) or plan.created
+        first[key] = min(date, first.get(key, date))
+    return first
 
 
-def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[int] | None = None) -> bool:
-    """Return whether a statement was first made after a run that it judges had finished.
+def description(plan: PlanRecord) -> Json:
+    """Return the values of metrics, thresholds and comparisons, such as `accuracy.items` -> 2000."""
+    values: Json = {"paired": plan.paired, "blocks": [*plan.blocks]}
+    for name, metric in plan.metrics.items():
+        values |= {f"{name}.{field}": value for field, value in dumped(metric).items() if field in DECISIVE}
+    thresholds = {f"{name}.success_threshold": value for name, value in plan.success_threshold.items()}
+    return {name: value for name, value in values.items() if value} | thresholds
 
-    Args:
-        records: The study's records.
-        statement: A statement of the study. A claim must have its metric.
-        variants: The variants that it judges. The default is the variants of a claim's contrast, the variants
-            with a deviation, or all variants.
-    """
+
+def descriptions(plan: PlanRecord) -> tuple[DescriptionRecord, ...]:
+    """Return the first description of a plan and its changes. Old versions dated `paired` and thresholds."""
+    if plan.described:
+        return plan.described
+    dated = [["paired seeds"], *(["learned", *threshold] for threshold in plan.success_threshold.items())]
+    date = max(plan.stated.get(digest(values, 12), "") for values in dated)
+    return (DescriptionRecord(date=date, values=description(plan)),)
+
+
+def with_description(plan: PlanRecord, earlier_plan: PlanRecord | None) -> tuple[DescriptionRecord, ...]:
+    """Return the descriptions of the plan before, up to that of this plan, which is new or was restored."""
+    entries, values = descriptions(earlier_plan) if earlier_plan else (), description(plan)
+    for position, entry in enumerate(entries, 1):
+        if entry.values == values:
+            return entries[:position]
+    date = plan.created if entries or not plan.imported else ""
+    return (*entries, DescriptionRecord(date=date, values=values))
+
+
+def redescriptions(records: "StudyRecords", variants: Iterable[int]) -> dict[str, set[str]]:
+    """Return each change of the description after runs of these variants had finished, with its metrics."""
+    dates, changes = finish_dates(records, variants), {}
+    for previous_entry, entry in pairwise((DescriptionRecord(), *descriptions(records.plan))):
+        count = sum(date < _moment(entry.date) for date in dates)
+        old_values, new_values = previous_entry.values, entry.values
+        names = [name for name in old_values | new_values if old_values.get(name) != new_values.get(name)]
+        if records.plan.imported:  # nobody knows when further metrics of a table were described
+            subjects = {*map(_subject, old_values)} & {*map(_subject, new_values)} | {"paired", "blocks"}
+            names = [name for name in names if _subject(name) in subjects]
+        words = [
+            f"{name} {value_text(old_values.get(name))} -> {value_text(new_values.get(name))}"
+            for name in names
+        ]
+        if count and names:
+            date = f"changed on {entry.date[:10]} after {plural(count, 'run')} had finished"
+            changes[f"{', '.join(words)}, {date}"] = {*map(_subject, names)}
+    return changes
+
+
+def _subject(name: str) -> str:
+    """Return the metric of a value's name, or `paired` or `blocks`."""
+    return re.split("[@.]", name)[0]
+
+
+def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[int]) -> bool:
+    """Return whether a statement was first made after a run of the variants that it judges had finished."""
     date = records.plan.stated.get(digest_of(statement), "")  # empty if the plan is older than these dates
-    if variants is None:
-        variants = range(len(records.variants))
-        if isinstance(statement, Claim):
-            variants = weights(statement, records.variants, records.configs)
-        elif isinstance(statement, Deviation) and statement.of_config:
-            variants = [
-                index for index in variants if records.configs[index].get(statement.field) == statement.ours
-            ]
-    return bool(date) and finished_before(records, variants, date)
+    return any(finished < _moment(date) for finished in finish_dates(records, variants))
 
 
-def finished_before(records: "StudyRecords", variants: Iterable[int], date: str) -> bool:
-    """Return whether a run of these variants, or an earlier attempt of one, had finished by this date."""
-    limit = datetime.fromisoformat(date)
-    for row in (row for index in variants for row in records.by_variant[index] if row.result):
-        earlier_results = (
-            records.results.run(row.id).path.glob(f"{ARCHIVE_PREFIX}-*/result.json")
-            if row.provenance.earlier
-            else ()
-        )
-        attempts = [row.result, *(read_record(file, Result) for file in earlier_results)]
-        dates = [attempt.provenance.finished for attempt in attempts if attempt]
-        if any(datetime.fromisoformat(finished) < limit for finished in dates if finished):
-            return True
-    return False
+def finish_dates(records: "StudyRecords", variants: Iterable[int]) -> list[datetime]:
+    """Return when runs and their earlier attempts finished, or the start of imported runs, if known."""
+    dates = []
+    for row in distinct(row for index in variants for row in records.by_variant[index]):
+        if row.provenance.source:
+            dates.append(_moment(row.provenance.started or ""))
+        elif row.result:
+            archived = f"{ARCHIVE_PREFIX}-*/result.json"
+            files = records.results.run(row.id).path.glob(archived) if row.provenance.earlier else ()
+            attempts = [row.result, *(read_record(file, Result) for file in files)]
+            finished = [attempt.provenance.finished for attempt in attempts if attempt]
+            dates += [_moment(date) for date in finished if date]
+    return dates
+
+
+def _moment(date: str) -> datetime:
+    return datetime.fromisoformat(date or "0001-01-01T00:00+00:00")
+
+
+def marks_of(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> tuple[str, ...]:
+    """Return the marks of a verdict on these metrics and variants."""
+    late = [POST_HOC] * is_redescribed(records, names, variants)
+    return (*late, *dict.fromkeys(filter(None, (dropped_words(records, index) for index in variants))))
+
+
+def is_redescribed(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> bool:
+    """Return whether a run of these variants finished before these metrics were described as they are."""
+    decisive = {"paired", "blocks", *map(_subject, names)}
+    return any(not decisive.isdisjoint(changed) for changed in redescriptions(records, variants).values())
+
+
+def dropped_words(records: "StudyRecords", index: int) -> str:
+    """Return `3 of 8 seeds` for a variant of which a later import lacks five seeds."""
+    seed_count, label = len(records.by_variant[index]), records.plan.variants[index].label
+    most_seeds = records.plan.most_seeds.get(label, 0)
+    return f"{seed_count} of {most_seeds} seeds" if seed_count < most_seeds else ""
+
+
+def late_changes(records: "StudyRecords") -> list[str]:
+    """Return the changes of metrics, thresholds, `paired`, `blocks` and seeds after runs had finished."""
+    lines = [*redescriptions(records, range(len(records.variants)))]
+    for index, variant in enumerate(records.variants):
+        if words := dropped_words(records, index):
+            lines.append(f"{variant.label}: {words} are left after verdicts were read")
+    return lines

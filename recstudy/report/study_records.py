@@ -220,7 +220,8 @@ class StudyRecords:
         """The looks (interim analyses) at the whole study, with the present look."""
         seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES})
         looks = self.looks_at(range(len(self.variants)))
-        return replace(looks, seed_counts=tuple(sorted({*looks.seed_counts, seeds} - {0})))
+        counts = {*looks.seed_counts, seeds, *self.plan.most_seeds.values()}
+        return replace(looks, seed_counts=tuple(sorted(counts - {0})))
 
     def record_look(self) -> None:
         """Record a look: verdicts on the finished runs are read now."""

@@ -9,22 +9,26 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, StorageError
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
-from recstudy.records.plans import earlier_runs
+from recstudy.records import PlanRecord, read_record
+from recstudy.records.plans import earlier_runs, run_keys
 from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, missing_metric_notes, seed_words, warnings
 from recstudy.report.changes import change_lines, study_changes
-from recstudy.report.claims import QuestionPart
+from recstudy.report.claims import Claim, QuestionPart, weights
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import Html, escape, fold, markup, words_table
+from recstudy.report.registration import late_changes, statements
+from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
 from recstudy.report.trials import ranked, trial_table
@@ -241,7 +245,9 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
     ]
     repeated = sum(row.provenance.earlier > 0 for row in rows)
     return [
+        ("Changed after runs had finished", "; ".join(late_changes(records))),
         ("Questions dropped, still counted", "; ".join(words for words, _ in plan.dropped.values())),
+        ("Questions of other studies", shared_questions(records)),
         ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records, range(len(records.variants)))),
         (
@@ -257,6 +263,24 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
             f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N" * bool(repeated),
         ),
     ]
+
+
+def shared_questions(records: StudyRecords) -> str:
+    """Return how many claims other studies of the folder state on these runs; empty if there are none."""
+    results, own_plan, asking = records.results, records.plan, []
+    own_keys = {key for keys in run_keys(results, own_plan).values() for key in keys}
+    for name, preset in studies(results):
+        with suppress(StorageError, ConfigError):
+            plan = read_record(results.study(name, preset) / "plan.json", PlanRecord)
+            if plan is None or (name, preset) == (own_plan.study, own_plan.folder):
+                continue
+            keys, configs = run_keys(results, plan), StudyRecords(results, plan, []).configs
+            shared = {run.variant for run in plan.runs if not own_keys.isdisjoint(keys[run.id])}
+            claims = [claim for claim in statements(plan) if isinstance(claim, Claim)] if shared else []
+            judged = [weights(claim, plan.variants, configs) for claim in claims]
+            asking += [(name, preset)] * sum(not shared.isdisjoint(variants) for variants in judged)
+    ask = "y asks" if len({*asking}) == 1 else "ies ask"
+    return f"{len({*asking})} other stud{ask} {plural(len(asking), 'question')} of these runs" * bool(asking)
 
 
 def looks_words(looks: Looks) -> str:

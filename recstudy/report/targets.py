@@ -28,7 +28,7 @@ from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
 from recstudy.report.caveats import IMPORTED, LEAK, join_labels
 from recstudy.report.names import in_own_unit, metric, number, plural, same_value, setting_name, value_text
-from recstudy.report.registration import post_hoc
+from recstudy.report.registration import is_redescribed, post_hoc
 from recstudy.report.study_records import StudyRecords
 
 SHOWN_ASSUMPTIONS = 2  # a verdict names at most so many assumptions, and counts more
@@ -225,7 +225,10 @@ def match_targets(
             applied = tuple(
                 deviation for deviation in deviations if _applies(deviation, config, target.metric, sourced)
             )
-            late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
+            late = not reasons and (
+                is_redescribed(records, [target.metric], [index])
+                or (bool(target.margin_reason) and post_hoc(records, target, [index]))
+            )
             value = MatchedTarget(target, reasons, () if reasons else applied, late)
             by_cell.setdefault((index, target.metric), []).append(value)
             is_placed = True

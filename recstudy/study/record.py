@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -15,6 +16,7 @@ from recstudy.plugins import code_digests, current_files, study_file
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import json_value
 from recstudy.records import Results, read_record, write_record
+from recstudy.records.plans import read_looks
 from recstudy.records.reading import fault
 from recstudy.records.schema import current_time
 from recstudy.records.stores import without_secrets
@@ -28,7 +30,7 @@ from recstudy.records.study_schema import (
     SearchRecord,
 )
 from recstudy.report import dump_report
-from recstudy.report.registration import dropped_questions, first_dates
+from recstudy.report.registration import dropped_questions, first_dates, with_description
 from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, variant_record
 from recstudy.study.repository import is_user_study, program, user_files
@@ -171,13 +173,12 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     """Write `plan.json`, and a copy for this definition that other definitions do not change.
 
     The caller must have locked the study (`Results.holding`). The first dates of a study, a claim and a
-    margin are kept. If the plan has fewer seeds than the one before, started runs of the other seeds stay in
-    the plan: no run is lost from the report, and each run stays in a plan.
+    margin are kept, and so are seeds that were started or read (`resumed`).
     """
-    full_plan = resumed(plan, results)
-    record, files = plan_record(full_plan, data), _files(plan, results)
+    record, files = plan_record(resumed(plan, results), data), _files(plan, results)
     definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
     newest, last = map(_readable, files)
+    labels = [record.variants[run.variant].label for run in record.runs if record.imported]
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
     pflop_by_label = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
@@ -187,7 +188,9 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     record = replace(
         record,
         code_digests=earlier_code(plan, results) | record.code_digests,
-        stated=first_dates(record, definitions),
+        stated=first_dates(record, definitions, plan.base.program.committed),
+        described=with_description(record, newest),
+        most_seeds=dict(Counter(labels) | Counter(newest.most_seeds if newest else ())),
         dropped=(
             dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs))
             if newest
@@ -197,8 +200,6 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         variants=tuple(
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
         ),
-        # The earlier command also finishes the runs of the additional seeds.
-        command=last.command if last and full_plan.extended != plan.extended else record.command,
     )
     with results.changing(*files):
         for file in files:
@@ -241,15 +242,28 @@ def recorded(plan: Plan, results: Results) -> bool:
 
 
 def resumed(plan: Plan, results: Results) -> Plan:
-    """Return the plan with more seeds of variants for which such runs were planned and started."""
-    last = _readable(_files(plan, results)[1])
-    seeds = dict(plan.extended)
-    runs = [run for run in last.runs if run.seed >= plan.seeds] if last and plan.variants else []
-    started_seeds = {run.seed for run in runs if results.run(run.id).has_begun}
-    for run in runs:
-        if run.seed in started_seeds:
-            seeds[run.variant] = max(run.seed + 1, seeds.get(run.variant, 0))
-    return replace(plan, extended=seeds)
+    """Return the plan with the seeds that an earlier plan of the study had, and that were started or read.
+
+    Runs are found by their ids, whatever the definition of the earlier plan. A new variant gets as many seeds
+    as all others have.
+    """
+    files = results.study(plan.study.name, plan.folder).glob("plan*.json")
+    earlier_plans = [record for record in map(_readable, files) if record]
+    planned_runs = {run.id: run.seed for record in earlier_plans for run in record.runs}
+    most_seeds = max(planned_runs.values(), default=0) + 1
+    if most_seeds <= plan.seeds or not plan.variants or plan.base.program.imported:
+        return plan
+    runs = [run for run in replace(plan, seeds=most_seeds).runs if run.id in planned_runs]
+    read_ids = {run_id for look in read_looks(results, earlier_plans[0]) for run_id in look.runs}
+    further_runs = [run for run in runs if run.seed >= plan.seeds]
+    kept_seeds = [run.seed for run in further_runs if run.id in read_ids or results.run(run.id).has_begun]
+    counts = {run.variant: run.seed + 1 for run in runs if run.seed <= max(kept_seeds, default=-1)}
+    extended = dict(plan.extended)
+    for variant in range(len(plan.variants)):
+        count = counts.get(variant) or min(counts.values(), default=0)
+        if count > max(plan.seeds, extended.get(variant, 0)):
+            extended[variant] = count
+    return replace(plan, extended=extended)
 
 
 def _files(plan: Plan, results: Results) -> tuple[Path, Path]:

@@ -83,6 +83,13 @@ def version_text() -> str:
     )
 
 
+def commit_date(file: Path) -> str:
+    """Return the date of the last commit that changed a file; empty if no commit has its present content."""
+    folder, name = file.absolute().parent, f"./{file.name}"
+    changes = _git(folder, "status", "--porcelain", "--ignored", "--", name)
+    return (not changes and _git(folder, "log", "-1", "--format=%cI", "--", name)) or ""
+
+
 def program() -> list[str]:
     """Return the words that start this program, for printed commands."""
     script, folder = Path(sys.argv[0]), Path.cwd()

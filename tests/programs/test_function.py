@@ -254,3 +254,15 @@ def test_a_function_that_cannot_be_sent_to_workers_is_refused_in_one_line(tmp_pa
     ):
         recstudy.run(study_of(train, {"depth": 1}), results=tmp_path / "r")
     assert not (tmp_path / "r").exists()
+
+
+def test_seeds_that_were_started_stay_and_a_new_level_gets_as_many(tmp_path):
+    command(tmp_path / "r", "", "--seeds", "4")
+    longer = command(tmp_path / "r", "", "--vary", "depth=1,2,3", "--seeds", "3")
+
+    assert (
+        "Note: 4 seeds were started or read before and stay, though this command asks for 3." in longer.stdout
+    )
+    runs = recstudy.load(tmp_path / "r/studies/counting/default").runs
+    assert runs.groupby("label").seed.count().tolist() == [4, 4, 4]
+    assert set(runs.status) == {"done"}

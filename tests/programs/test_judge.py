@@ -3,6 +3,7 @@ other.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,10 @@ from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
 from recstudy.records import Results
 from recstudy.reevaluate import evaluate
-from recstudy.report.audit import show_audits
+from recstudy.report.audit import audit, show_audits
 from recstudy.report.explain import show_cell
 from recstudy.report.status import status, studies_at
+from recstudy.report.summary import origins
 from recstudy.report.writing import show_report
 from recstudy.reproduce import Reproduce
 
@@ -118,6 +120,119 @@ def test_a_changed_value_is_refused_unless_the_file_replaces_what_was_imported(j
     judge(changed, replace=True)
     assert len(values(folder)) == 11
     assert values(folder)["lr 0.1, depth 1, 3"] == 84.8
+
+
+def claim_verdicts(folder: Path) -> list[str]:
+    return list(recstudy.load(folder).table("claims").frame.verdict)
+
+
+def test_claims_on_imported_runs_stay_post_hoc(judge):
+    """The date of the file was evidence, so `touch` made the claims older than the runs."""
+    Path("claims.yaml").write_text(CLAIMS)
+    before = claim_verdicts(judge(ROWS))
+    os.utime("runs.csv", (4e9, 4e9))
+    rows = [row.replace("finished", "done") for row in ROWS]
+
+    assert claim_verdicts(judge(rows, replace=True)) == before
+    assert all("post hoc" in verdict for verdict in before)
+
+
+@pytest.mark.parametrize(
+    ("start", "is_early"),
+    [
+        ("2026-01-02T00:00:00Z", True),
+        ("2026-01-02 15:00:00", True),
+        ("2026-01-01T23:30:00+01:00", False),
+        ("2026-01-01 13:00:00", False),  # 11 hours before the commit in the earliest zone
+        ("yesterday", False),
+        ("", False),
+        ("2099-01-01T00:00:00Z", False),
+    ],
+)
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_claims_of_a_commit_before_the_runs_are_not_post_hoc(judge, monkeypatch, start, is_early, is_changed):
+    Path("claims.yaml").write_text(CLAIMS)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@b")
+        monkeypatch.setenv(f"GIT_{name}_DATE", "2026-01-01T23:00:00+00:00")
+    for words in (["init", "-q"], ["add", "claims.yaml"], ["commit", "-qm", "claims"]):
+        subprocess.run(["git", *words], check=True)
+    if is_changed:
+        Path("claims.yaml").write_text(CLAIMS + "\n")
+    Path("runs.csv").write_text(f"{HEAD.strip()},start_time\n" + "".join(f"{row},{start}\n" for row in ROWS))
+    Judge(Path("runs.csv"), claims=Path("claims.yaml")).run()
+
+    verdicts = claim_verdicts(Path("results/studies/runs/imported"))
+    assert ["post hoc" in verdict for verdict in verdicts] == [is_changed or not is_early] * 2
+
+
+def test_looks_belong_to_the_imported_runs_whatever_the_name_and_the_metrics(judge):
+    Path("claims.yaml").write_text(CLAIMS)
+    for seeds in (2, 3):
+        judge([row for position, row in enumerate(ROWS) if position % 3 < seeds])
+    first = recstudy.load(Path("results/studies/runs/imported")).records
+    judge(ROWS, name="other")
+    more = [f"{row},{position}" for position, row in enumerate(ROWS)]
+    Path("more.csv").write_text(f"{HEAD.strip()},f1\n" + "".join(f"{row}\n" for row in more))
+    Judge(Path("more.csv"), claims=Path("claims.yaml"), name="third", metrics="f1,accuracy,val/loss").run()
+    for name in ("other", "third"):
+        records = recstudy.load(Path(f"results/studies/{name}/imported")).records
+        assert records.looks_at([0, 1]).seed_counts == first.looks_at([0, 1]).seed_counts == (2, 3)
+
+
+def test_seeds_that_a_later_table_lacks_are_counted(judge, tmp_path):
+    """The page shows both numbers, audit asks, and the mark is in the bundle, too."""
+    Path("claims.yaml").write_text(CLAIMS)
+    judge(ROWS)
+    folder = judge([row for row in ROWS if ",42," not in row], replace=True)
+    records = recstudy.load(folder).records
+
+    assert claim_verdicts(folder)[0] == "supported (post hoc, 2 of 3 seeds)"
+    assert (
+        audit(records).findings[0].what == "lr 0.01, depth 1: 2 of 3 seeds are left after verdicts were read"
+    )
+    assert records.looks.seed_counts == (2, 3)
+    publish(*studies_at(folder)[0], tmp_path / "bundle")
+    assert not verify(Bundle(tmp_path / "bundle")).differences
+    assert claim_verdicts(tmp_path / "bundle/results/studies/runs/imported")[0].endswith("2 of 3 seeds)")
+    assert "seeds)" not in claim_verdicts(judge(ROWS))[0]  # they are back
+
+
+def test_a_metric_that_is_described_anew_for_imported_runs_marks_its_differences(judge):
+    options = {"settings": "depth,lr", "name": "runs"}
+    judge(ROWS, metrics="accuracy:%", **options)
+    more = judge(
+        ROWS, metrics="accuracy:%,val/loss", **options
+    )  # a further metric is not another description
+    assert "Changed after runs had finished" not in dict(filter(all, origins(recstudy.load(more).records)))
+    folder = judge(ROWS, metrics="accuracy:%:2000", **options)
+
+    verdicts = list(recstudy.load(folder).table("differences").frame.verdict)
+    assert len(verdicts) == sum("post hoc" in verdict for verdict in verdicts) == 3
+    changes = dict(origins(recstudy.load(folder).records))["Changed after runs had finished"]
+    assert changes.startswith("accuracy.items none -> 2000, ")
+
+
+def test_questions_of_other_studies_on_the_same_runs_are_counted(judge):
+    Path("claims.yaml").write_text(CLAIMS)
+    folder = judge(ROWS)
+    assert dict(origins(recstudy.load(folder).records))["Questions of other studies"] == ""
+    for name in ("second", "third"):
+        judge(ROWS, name=name)
+    Path("claims.yaml").unlink()
+    judge(ROWS, name="without_claims")
+    Path("claims.yaml").write_text(CLAIMS)
+    others = [
+        f"{lr},{depth},{seed},{10 * depth + seed},{depth},finished"
+        for lr in (0.1, 0.01)
+        for depth in (1, 2)
+        for seed in (3, 7)
+    ]
+    judge(others, name="other_values")
+
+    words = dict(origins(recstudy.load(folder).records))["Questions of other studies"]
+    assert words == "2 other studies ask 4 questions of these runs"
 
 
 def test_a_failed_run_is_replaced_by_its_repetition(judge):

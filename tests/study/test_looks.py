@@ -1,11 +1,13 @@
 """How often a study was looked at, of how many seeds at most: stated by the study, and kept in its folder."""
 
 import os
+import shutil
 from dataclasses import replace
 
 import pytest
 import tiny
 
+from recstudy import grid
 from recstudy.command import main
 from recstudy.errors import ConfigError, StorageError
 from recstudy.evidence.seeds import Looks
@@ -15,7 +17,7 @@ from recstudy.records.reading import append_record
 from recstudy.records.study_schema import Look
 from recstudy.report.study_records import load_study
 from recstudy.study.plan import make_plan
-from recstudy.study.record import record_plan
+from recstudy.study.record import record_plan, resumed
 from recstudy.study.study import Study
 from recstudy.testing import finish_runs, write_study
 
@@ -69,6 +71,40 @@ def test_each_report_is_a_look_that_later_plans_keep(results):
         record_look(results, "tiny", "quick")
     record_plan(make_plan(STUDY, seeds=5), results)
     assert looks_taken(results) == (3, 5)
+
+
+def test_seeds_that_were_read_stay_when_a_level_is_added(results):
+    """A new level had three seeds, and so had all others: the page forgot the look at eight."""
+    record_plan(make_plan(STUDY, seeds=8), results)
+    finish(results, range(3, 8))
+    record_look(results, "tiny", "quick")
+    larger = replace(
+        STUDY, variants=grid({"model.latent_steps": [1, 2, 3, 4], "train.supervision_steps": [1, 2]})
+    )
+
+    record_plan(make_plan(larger), results)
+
+    plan = resumed(make_plan(larger, seeds=2), results)
+    assert plan.seeds_each == [8] * 8
+    finish_runs(results, plan.runs, lambda run: 90.0 + run.seed)
+    assert load_study(results, "tiny", "quick").looks == Looks((8,), 10)
+    assert load_study(results, "tiny", "quick").looks_at(range(6)) == Looks((8,), 10)
+
+
+def test_a_seed_that_was_read_stays_without_its_folder(results):
+    record_plan(make_plan(STUDY, seeds=5), results)
+    finish(results, range(3, 5))
+    record_look(results, "tiny", "quick")
+    shutil.rmtree(results.root / "runs")
+
+    assert resumed(make_plan(STUDY), results).seeds_each == [5] * 6
+
+
+def test_seeds_of_other_settings_do_not_stay(results):
+    record_plan(make_plan(STUDY, seeds=5), results)
+    finish(results, range(3, 5))
+
+    assert resumed(make_plan(STUDY, changes={"train.epochs": 9}), results).seeds_each == [3] * 6
 
 
 def test_a_study_without_a_whole_seed_was_not_looked_at(tmp_path):

@@ -3,20 +3,26 @@
 import json
 from dataclasses import replace
 
+import pytest
 import tiny
 
+from recstudy import Metric, grid
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
+from recstudy.programs.base import PROGRAMS
+from recstudy.programs.settings import digest
 from recstudy.records import Results, read_record, write_json
 from recstudy.records.plans import record_look
 from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
-from recstudy.report import Claim, Claims, Table
+from recstudy.report import Claim, Claims, Differences, Table
+from recstudy.report.audit import audit
 from recstudy.report.family import family
 from recstudy.report.findings import findings
 from recstudy.report.registration import digest_of, post_hoc
 from recstudy.report.study_records import StudyRecords, load_study
+from recstudy.report.summary import origins
 from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan, recorded
@@ -92,12 +98,11 @@ def test_a_threshold_of_learning_of_afterwards_marks_the_verdicts_on_its_metric(
 def test_only_runs_of_its_own_variants_and_of_its_own_numbers_count(results):
     plan = make_plan(STUDY)
     finish(results, plan, EARLY_TIME, "latent_steps=2")  # which the claim is not of
-    records = register_study(results)
-    assert not post_hoc(records, claims(records).claims[0])
+    assert outcomes(register_study(results)) == ["not run"]
 
-    finish(results, plan, EARLY_TIME, "latent_steps=3, supervision_steps=1")
+    finish(results, plan, EARLY_TIME)
     records = register_study(results)
-    assert post_hoc(records, claims(records).claims[0])
+    assert outcomes(records) == ["supported (post hoc)"]
     reworded = replace(claims(records).claims[0], text="other words")
     dates = records.plan.stated
     assert dates[digest_of(reworded)] == dates[digest_of(claims(records).claims[0])] > EARLY_TIME
@@ -113,7 +118,7 @@ def test_runs_that_are_run_again_were_finished_before_all_the_same(results):
 
     records = register_study(results)
 
-    assert post_hoc(records, claims(records).claims[0])
+    assert post_hoc(records, claims(records).claims[0], range(6))
 
 
 def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
@@ -123,12 +128,9 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     record_plan(make_plan(STUDY), results)
     finish(results, make_plan(STUDY), EARLY_TIME)
 
-    changed = replace(
-        STUDY, report=[table], deviations=[deviation], max_seeds=9, success_threshold={"top1_accuracy": 50}
-    )
-    records = register_study(results, changed)
+    records = register_study(results, replace(STUDY, report=[table], deviations=[deviation], max_seeds=9))
 
-    assert all(post_hoc(records, item) for item in (deviation, target, ("top1_accuracy", 50), 9))
+    assert all(post_hoc(records, statement, range(6)) for statement in (deviation, target, 9))
     assert not post_hoc(records, target, variants=[])
     assert records.looks == Looks((3,), 9)  # stated before any verdict was read
 
@@ -193,3 +195,123 @@ def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
 
     assert digest_of(original) == digest_of(turned_claim)
     assert len({digest_of(claim) for claim in (original, *other_claims)}) == 5
+
+
+# ------------------------------------------------------------------------------------------------------------
+# metrics, thresholds, pairing and blocks
+
+MIDDLE_TIME = "2021-01-01T00:00:00+00:00"
+ITEMS = {"accuracy": Metric("%", items=2000), "loss": Metric(better="lower")}
+BARE = ITEMS | {"accuracy": Metric("%")}
+
+
+def score(run):
+    return {"accuracy": 90.0 + run.settings["depth"], "loss": 1.0}
+
+
+def own_study(metrics=BARE, **fields) -> Study:
+    dict.pop(PROGRAMS, f"{__name__}.score", None)  # a process has one description of a program
+    deeper = {"lower": {"depth": 1}, "higher": {"depth": 2}}
+    return Study(
+        "own",
+        program=score,
+        settings={"depth": 1},
+        metrics=metrics,
+        variants=grid({"depth": [1, 2]}),
+        seeds=3,
+        claims=[Claim("accuracy", metric="accuracy", **deeper), Claim("loss", metric="loss", **deeper)],
+        **fields,
+    )
+
+
+@pytest.fixture
+def plan_at(results, monkeypatch):
+    """Records the plan of a study at a date. The runs of the first plan finish a year later."""
+
+    def plan(date: str, **fields) -> StudyRecords:
+        study = own_study(**fields)
+        monkeypatch.setattr("recstudy.study.record.current_time", lambda: date)
+        record_plan(make_plan(study), results)
+        for run in () if results.states() else make_plan(study).runs:
+            metrics = {"accuracy": 90 + 3 * run.config.settings["depth"] + run.seed, "loss": 1 + run.seed / 9}
+            provenance = {"finished": EARLY_TIME}
+            results.run(run.id).finish(make_result(metrics=metrics, provenance=provenance))
+        return load_study(results, "own", "default")
+
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("changed", "marked", "words"),
+    [
+        (
+            {"metrics": ITEMS},
+            ["accuracy"],
+            "accuracy.items none -> 2000, accuracy.bounds none -> [0, 100], accuracy.share none -> true",
+        ),
+        (
+            {"metrics": BARE | {"loss": Metric(better="higher")}},
+            ["loss"],
+            "loss.better lower -> higher",
+        ),
+        ({"success_threshold": {"loss": 2.0}}, ["loss"], "loss.success_threshold none -> 2"),
+        ({"paired": True}, ["accuracy", "loss"], "paired none -> true"),
+        ({"blocks": ["depth"]}, ["accuracy", "loss"], "blocks none -> [depth]"),
+    ],
+)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_description_that_is_changed_after_the_runs_marks_its_verdicts(
+    plan_at, changed, marked, words, is_reversed
+):
+    """The page shows both values, audit asks, and the description of before is not post hoc."""
+    first, second = ({}, changed)[:: -1 if is_reversed else 1]
+    before = plan_at("2019-01-01T00:00:00+00:00", **first)
+    with before.study_modules():
+        assert not any("post hoc" in outcome for outcome in outcomes(before))
+    records = plan_at(MIDDLE_TIME, **second)
+    with records.study_modules():
+        rows = family(records, claims(records)).rows
+        question = dict(origins(records))["Changed after runs had finished"]
+        assert [row.label for row in rows if "post hoc" in row.marks] == marked
+        assert question.endswith("changed on 2021-01-01 after 6 runs had finished")
+        assert is_reversed or question.startswith(words)
+        assert [finding.what for finding in audit(records).findings] == [question]
+    restored = plan_at(LATE_TIME, **first)
+    with restored.study_modules():
+        assert not any("post hoc" in outcome for outcome in outcomes(restored))
+
+
+def test_a_metric_that_is_described_anew_marks_differences_too(plan_at):
+    report = [Differences(metric="accuracy", base="depth=1")]
+    plan_at("2019-01-01T00:00:00+00:00", report=report)
+    records = plan_at(MIDDLE_TIME, report=report, metrics=ITEMS)
+    with records.study_modules():
+        (difference,) = family(records, records.parts[1]).rows
+    assert difference.marks == ("post hoc",)
+
+
+def test_descriptions_of_a_plan_without_their_dates_are_from_before(plan_at, results):
+    plan_at("2019-01-01T00:00:00+00:00")
+    for file in results.study("own", "default").glob("plan*.json"):
+        content = json.loads(file.read_text())
+        del content["described"]
+        write_json(file, content)
+    for records in (load_study(results, "own", "default"), plan_at(MIDDLE_TIME)):
+        assert outcomes(records) == ["supported", "undecided"]
+    assert outcomes(plan_at(LATE_TIME, metrics=ITEMS)) == ["supported (post hoc)", "undecided"]
+
+
+def test_a_late_threshold_of_an_old_plan_stays_post_hoc(results):
+    """Thresholds had digests among the dates of claims."""
+    study = replace(STUDY, success_threshold={"top1_accuracy": 50})
+    record_plan(make_plan(study), results)
+    finish(results, make_plan(study), EARLY_TIME)
+    for file in results.study("tiny", "quick").glob("plan*.json"):
+        content = json.loads(file.read_text())
+        dates = dict.fromkeys(content["stated"], "2019-01-01T00:00:00+00:00")
+        content["stated"] = dates | {digest(["learned", "top1_accuracy", 50.0], 12): MIDDLE_TIME}
+        del content["described"]
+        write_json(file, content)
+
+    assert outcomes(load_study(results, "tiny", "quick")) == ["supported (post hoc)"]
+    assert outcomes(register_study(results, study)) == ["supported (post hoc)"]
