@@ -21,12 +21,6 @@ from recstudy.report.writing import write_files
 # `bundle.json` has these words, and `verify.py` compares them, so published bundles depend on them.
 AS_PLANNED = "as it was when the study was planned"
 CHANGED = "CHANGED since the study was planned"
-NO_DIGEST = "as it is now; its plan has no SHA-256 of it"
-
-
-def code_words(planned_digest: str | None, digest: str) -> str:
-    """Return in words whether a file of the study has changed since the study was planned."""
-    return NO_DIGEST if planned_digest is None else AS_PLANNED if digest == planned_digest else CHANGED
 
 
 def last_day(rows: Iterable[Row], plan: PlanRecord) -> str:

@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from recstudy.errors import StorageError
+from recstudy.errors import StorageError, choices
 from recstudy.records import PlanRecord, Results
 from recstudy.records.locks import temporary
 from recstudy.records.plans import read_plan
 from recstudy.records.reading import Proposed, read_record
 from recstudy.records.schema import (
     Attempt,
-    EpochLine,
     Failure,
     LossLine,
     Marker,
@@ -55,8 +54,8 @@ LAYOUT = (
     r"|(attempts|epochs|losses)\.jsonl|attempt-\d+/result\.json))"
 )
 KINDS: dict[str, Any] = {  # beginning of the name of a JSON file -> the class of its records
-    "attempts": Attempt, "bundle": About, "config": Settings, "epochs": EpochLine, "failure": Failure,
-    "files": dict[str, str], "importance": ImportanceRecord, "imported": Imported, "looks": Look,
+    "attempts": Attempt, "bundle": About, "config": Settings, "failure": Failure,
+    "importance": ImportanceRecord, "imported": Imported, "looks": Look,
     "losses": LossLine, "measured": Measured, "plan": PlanRecord, "recstudy": Marker, "result": Result,
     "stopped": Stopped, "trials": Proposed,
 }  # fmt: skip
@@ -138,10 +137,10 @@ class Bundle:
         Raises:
             StorageError: There is a link or a special file, a wrong name, or the bundle is too large.
         """
-        entries = (
-            (path.relative_to(self.root).as_posix(), path.lstat().st_size) for path in self.root.rglob("*")
+        refuse_entries(
+            self.root,
+            ((path.relative_to(self.root).as_posix(), path.lstat().st_size) for path in self.root.rglob("*")),
         )
-        refuse_entries(self.root, entries)
         paths = sorted(self.root.rglob("*"))
         for path in paths:
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
@@ -241,16 +240,11 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
                 # zipfile shortens a name at NUL, so its original name is checked.
                 names = [entry.orig_filename.removesuffix("/") for entry in entries]
                 refuse_entries(place, zip(names, (entry.file_size for entry in entries), strict=True))
-                tops = [name.partition("/") for name in names]
-                root = next((top for top, _, rest in tops if rest == ABOUT), "")
-                if not root:
-                    raise StorageError(f"{place} {NO_BUNDLE}")
-                others = [repr(top) for top, *_ in tops if top != root]
-                others += ["a comment"] * any([archive.comment, *(entry.comment for entry in entries)])
-                if others:
+                tops = dict.fromkeys(name.partition("/")[0] for name in names)
+                if len(tops) != 1 or any([archive.comment, *(entry.comment for entry in entries)]):
                     raise StorageError(
-                        f"{place} has {others[0]} beside the folder {root!r}. Remove it, because a bundle is"
-                        " one folder."
+                        f"{place} has the entries {choices(map(repr, tops), limit=6)} or a comment, but a"
+                        " bundle is one folder without comments. Remove the rest."
                     )
                 # zipfile writes only regular files below the folder, each with at most its stated size.
                 archive.extractall(folder)
@@ -263,4 +257,4 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
             ValueError,
         ) as error:
             raise StorageError(f"{place} cannot be unpacked: {error}.") from None
-        yield Bundle(folder / root, place)
+        yield Bundle(folder / next(iter(tops)), place)

@@ -24,7 +24,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.files import refuse_existing
 from recstudy.opened import contents, entries
 from recstudy.publishing import bundle
-from recstudy.publishing.about import citation, code_words, last_day, readme, write_report
+from recstudy.publishing.about import AS_PLANNED, CHANGED, citation, last_day, readme, write_report
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS, Bundle
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
@@ -188,7 +188,9 @@ def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(source.read_bytes())
-    return code_words(plan.files.get(name), bundle.sha256_of(target))
+    if name not in plan.files:
+        return "as it is now; its plan has no SHA-256 of it"
+    return AS_PLANNED if bundle.sha256_of(target) == plan.files[name] else CHANGED
 
 
 def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool) -> Counter[str]:

@@ -22,7 +22,7 @@ from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 R = TypeVar("R")
 Proposed = TrialLine | ConfirmLine | ClockLine
 
-EARLIER_KEYS = ("code", "sources")  # of records before 0.2
+EARLIER_KEYS = ("code", "sources", "registered")  # of records of earlier versions
 REMOVE_FILE = "Remove it and run the study again."
 REMOVE_LINE = "Remove that line."
 # Parts of pydantic's error paths that are not keys of a file.
