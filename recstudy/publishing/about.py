@@ -1,12 +1,14 @@
 """Write the report, README.md and CITATION.cff of a bundle. `publish.py` and `verify.py` call this module."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import yaml
 
 from recstudy.papers import by_name
 from recstudy.publishing.bundle import CODE, MANIFEST, REPORT, RESULTS
+from recstudy.records import PlanRecord
+from recstudy.records.runs import Row
 from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
 from recstudy.report.names import page_title
@@ -19,6 +21,13 @@ from recstudy.report.writing import write_files
 # `bundle.json` has these words, and `verify.py` compares them, so published bundles depend on them.
 AS_PLANNED = "as it was when the study was planned"
 CHANGED = "CHANGED since the study was planned"
+
+
+def last_day(rows: Iterable[Row], plan: PlanRecord) -> str:
+    """Return the date of the last finished run, or of the plan."""
+    return (
+        max((row.provenance.finished for row in rows), default="")[:10] or plan.created[:10] or "1980-01-01"
+    )
 
 
 def write_report(records: StudyRecords, folder: Path) -> Path:

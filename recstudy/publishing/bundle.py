@@ -15,28 +15,52 @@ A zip contains one such folder.
 
 import hashlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
-from recstudy.errors import StorageError
+from recstudy.errors import StorageError, choices
 from recstudy.records import PlanRecord, Results
 from recstudy.records.locks import temporary
 from recstudy.records.plans import read_plan
-from recstudy.records.reading import read_record
-from recstudy.records.study_schema import About, is_name
+from recstudy.records.reading import Proposed, read_record
+from recstudy.records.schema import (
+    Attempt,
+    Failure,
+    LossLine,
+    Marker,
+    Measured,
+    Result,
+    Settings,
+    Stopped,
+)
+from recstudy.records.study_schema import About, ImportanceRecord, Imported, Look, is_name
 
 if TYPE_CHECKING:
     from recstudy.report.study_records import StudyRecords  # loads pandas
 
 MANIFEST, README, CITATION = "manifest-sha256.txt", "README.md", "CITATION.cff"
 REPORT, CODE, ABOUT, RESULTS, PLAN = "report", "code", "bundle.json", "results", "plan.json"
-# Limits of an unpacked zip, so that a small zip cannot fill the disk.
-MOST_FILES, MOST_BYTES = 500_000, 16 * 2**30
+# Files of a study in `results`, and all files of a bundle, with the names of the study and its preset.
+STUDY_FILES = r"(plan|imported|(trials|importance|looks)-\w+)\.jsonl?"
+LAYOUT = (
+    r"README\.md|CITATION\.cff|bundle\.json|manifest-sha256\.txt|(report|code)/.+|results/(recstudy\.json"
+    r"|studies/(looks\.jsonl|%s/%s/" + STUDY_FILES + r")|runs/[^/]+/([^/]+\.(json|npz)"
+    r"|(attempts|epochs|losses)\.jsonl|attempt-\d+/result\.json))"
+)
+KINDS: dict[str, Any] = {  # beginning of the name of a JSON file -> the class of its records
+    "attempts": Attempt, "bundle": About, "config": Settings, "failure": Failure,
+    "importance": ImportanceRecord, "imported": Imported, "looks": Look,
+    "losses": LossLine, "measured": Measured, "plan": PlanRecord, "recstudy": Marker, "result": Result,
+    "stopped": Stopped, "trials": Proposed,
+}  # fmt: skip
+# Limits of a bundle, so that a small zip cannot fill the disk.
+MOST_FILES, MOST_BYTES = 200_000, 2 * 10**9
 NO_BUNDLE = "is no bundle. Give a folder or a zip from `recstudy publish`."
 
 
@@ -99,13 +123,24 @@ class Bundle:
         """File -> its SHA-256 in the manifest. Raises StorageError if the manifest cannot be read."""
         try:
             lines = (self.root / MANIFEST).read_text(encoding="utf-8").splitlines()
-            return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+            digests = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+            if len(digests) < len(lines):
+                raise ValueError("it lists a file twice")
+            return digests
         except (OSError, ValueError) as error:
             raise StorageError(f"{MANIFEST} cannot be read: {error}.") from None
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """Relative name -> path of every file. Raises StorageError if there is a link or a special file."""
+        """Relative name -> path of every file.
+
+        Raises:
+            StorageError: There is a link or a special file, a wrong name, or the bundle is too large.
+        """
+        refuse_entries(
+            self.root,
+            ((path.relative_to(self.root).as_posix(), path.lstat().st_size) for path in self.root.rglob("*")),
+        )
         paths = sorted(self.root.rglob("*"))
         for path in paths:
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
@@ -158,6 +193,30 @@ def in_bundle(records: "StudyRecords") -> "StudyRecords":
     return replace(records, given_path=f"{RESULTS}/studies/{records.plan.study}/{records.plan.folder}")
 
 
+def refuse_entries(place: Path, entries: Iterable[tuple[str, int]]) -> None:
+    """Check the names and sizes of the files of a bundle.
+
+    Raises:
+        StorageError: There are too many files or bytes, or a name is no path below a folder, or two names may
+            be of the same file.
+    """
+    total, known_names = 0, set[str]()
+    for name, size in entries:
+        total += size
+        if total > MOST_BYTES or len(known_names) == MOST_FILES:
+            raise StorageError(
+                f"{place} is too large. A bundle has at most {MOST_FILES:,} files and"
+                f" {MOST_BYTES / 1e9:g} GB."
+            )
+        key = normalize("NFC", name).casefold()
+        if "\\" in name or not all(map(is_name, name.split("/"))) or key in known_names:
+            raise StorageError(
+                f"{place} has the entry {name!r} twice, or in upper and lower case, or it is no path below a"
+                " folder."
+            )
+        known_names.add(key)
+
+
 @contextmanager
 def open_bundle(place: Path) -> Iterator[Bundle]:
     """Open the bundle in a folder or zip. A zip is unpacked to a temporary folder during the block.
@@ -166,7 +225,8 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
         place: The folder or the zip.
 
     Raises:
-        StorageError: `place` is no folder and no zip, or the zip is damaged or too large.
+        StorageError: `place` is no folder and no zip, or the zip is damaged, too large, or has more than
+            the bundle's folder.
     """
     if place.is_dir():
         yield Bundle(place.absolute())
@@ -176,11 +236,15 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
     with temporary() as folder:
         try:
             with zipfile.ZipFile(place) as archive:
-                sizes = [entry.file_size for entry in archive.infolist()]
-                if len(sizes) > MOST_FILES or sum(sizes) > MOST_BYTES:
+                entries = archive.infolist()
+                # zipfile shortens a name at NUL, so its original name is checked.
+                names = [entry.orig_filename.removesuffix("/") for entry in entries]
+                refuse_entries(place, zip(names, (entry.file_size for entry in entries), strict=True))
+                tops = dict.fromkeys(name.partition("/")[0] for name in names)
+                if len(tops) != 1 or any([archive.comment, *(entry.comment for entry in entries)]):
                     raise StorageError(
-                        f"{place} is too large. A bundle has at most {MOST_FILES:,} files and"
-                        f" {MOST_BYTES / 2**30:g} GiB."
+                        f"{place} has the entries {choices(map(repr, tops), limit=6)} or a comment, but a"
+                        " bundle is one folder without comments. Remove the rest."
                     )
                 # zipfile writes only regular files below the folder, each with at most its stated size.
                 archive.extractall(folder)
@@ -193,5 +257,4 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
             ValueError,
         ) as error:
             raise StorageError(f"{place} cannot be unpacked: {error}.") from None
-        folders = [path for path in folder.iterdir() if path.is_dir()]
-        yield Bundle(folders[0] if len(folders) == 1 else folder, place)
+        yield Bundle(folder / next(iter(tops)), place)

@@ -24,7 +24,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.files import refuse_existing
 from recstudy.opened import contents, entries
 from recstudy.publishing import bundle
-from recstudy.publishing.about import AS_PLANNED, CHANGED, citation, readme, write_report
+from recstudy.publishing.about import AS_PLANNED, CHANGED, citation, last_day, readme, write_report
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS, Bundle
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
@@ -117,7 +117,6 @@ def publish(
         copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
         write_report(copies, Path(temporary)).rename(root / REPORT)
         digests = Bundle(root).digests
-        dates = sorted(row.provenance.finished for row in rows if row.provenance.finished)
         about = About(
             study=plan.study,
             preset=plan.folder,
@@ -129,7 +128,7 @@ def publish(
             left_out=tuple(
                 f"{reason}: {plural(count, 'file')}" for reason, count in sorted(left_out.items())
             ),
-            date=(dates or [plan.created or "1980-01-01"])[-1][:10],
+            date=last_day(rows, plan),
         )
         _write_json(root / ABOUT, dumped(about))
         (root / README).write_text(readme(copies, about), encoding="utf-8")
@@ -212,7 +211,7 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
     copy = partial(copy_record, machine=machine)
     copy(results.root / MARKER, root)
     for file in _regular_files(results.study(plan.study, plan.folder)):
-        if file.suffix in (".json", ".jsonl") and not file.match("plan-*.json"):
+        if re.fullmatch(bundle.STUDY_FILES, file.name):
             copy(file, copies.study(plan.study, plan.folder))
     planned = {run.id for run in plan.runs}
     for look in read_looks(results, plan):

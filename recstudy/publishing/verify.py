@@ -1,7 +1,10 @@
 """`recstudy verify`: check that the report of a bundle follows from its records, without running its code.
 
-    files       every file has the SHA-256 of the manifest, and code has that of the plan
-    settings    the id of each run follows from its settings, in the plan and in its own record
+    files       every file has a place in a bundle, the SHA-256 of the manifest, and no unknown or repeated
+                key; code has the SHA-256 of the plan
+    settings    the id of each run follows from its settings, in the plan and in its own record; no seed is
+                missing
+    variants    labels, levels, titles and FLOPs of each variant follow from its settings
     answers     the metrics of each run are computed again from its answers
     records     the records of a run agree with each other
     dates       the dates of claims and looks fit those of the runs
@@ -17,24 +20,27 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import astuple
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from math import isclose
+from math import isclose, prod
 from os.path import commonprefix
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.errors import ConfigError, RecstudyError, StorageError
+from recstudy.errors import ConfigError, RecstudyError, StorageError, choices
 from recstudy.programs.settings import run_ids
-from recstudy.publishing.about import AS_PLANNED, CHANGED, readme, write_report
+from recstudy.publishing.about import AS_PLANNED, CHANGED, last_day, readme, write_report
 from recstudy.publishing.bundle import (
     ABOUT,
     CODE,
+    KINDS,
+    LAYOUT,
     MANIFEST,
     NO_BUNDLE,
     PLAN,
@@ -49,22 +55,30 @@ from recstudy.publishing.bundle import (
 from recstudy.publishing.scrub import PATH_PREFIX
 from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.locks import temporary
-from recstudy.records.plans import LOOKS, read_looks
+from recstudy.records.plans import IMPORTED, LOOKS, read_imported, read_looks
+from recstudy.records.reading import find_strict_faults
 from recstudy.records.runs import FINAL_STATUSES, Row, distinct
-from recstudy.report.names import plural
+from recstudy.report.names import plural, same_value
 from recstudy.report.parts import Undrawable
 from recstudy.report.registration import description_of, digest_of, statements
 
 NOT_CHECKED = (
     "records that were invented consistently",
-    "dates of claims, looks and runs, apart from their order",
-    "removed looks at fewer seeds, unless the report counts them",
-    "published values in plan.json that are not in the report",
+    "dates of claims, looks, runs and earlier attempts, apart from their order",
+    "removed looks and claims, and seeds, variants and lines of an imported file that no record names",
+    "published values, the paper's settings, and entries of plan.json that decide no run",
+    "names that the study's author gave to variants and levels",
     "lines of epochs.jsonl and losses.jsonl that are neither in result.json nor in a figure",
-    "values that only result.json has, such as versions, machine, workers, threads and commit",
-    "entries of answers.npz that no metric reads",
-    "CITATION.cff, and the packages and omissions in bundle.json",
+    "values that only result.json has, such as versions, machine, workers, threads, commit and checksums",
+    "why a run failed or diverged, its resources, and files.json of a run without a result",
+    "entries of answers.npz that no metric reads, and items of data sets",
+    "CITATION.cff, and the versions and omissions in bundle.json",
+    "keys `code`, `sources` and `registered` of records of earlier versions",
 )
+TITLES = ("model", "data")  # axes whose levels are titles
+# Costs that follow from the settings, and measured ones whose product is the steps of all images.
+COUNTED = ("params", "trained_params", "gflops", "train_gflops", "train_pflop")
+IMAGE_STEPS = ("seconds", "images_per_second", "supervision_steps_used")
 OWN_CODE = "the study's own code is not imported"
 MAX_DIFFERENCES = 20  # at most so many differences are printed
 CELLS = 3  # at most so many differences of a CSV file are printed
@@ -145,7 +159,15 @@ def verify(bundle: Bundle) -> Verified:
     # Parts that cannot be drawn are listed as unchecked instead of logged.
     logging.disable(logging.CRITICAL)
     try:
-        for check in (check_files, check_settings, check_answers, check_records, check_dates, check_report):
+        for check in (
+            check_files,
+            check_settings,
+            check_variants,
+            check_answers,
+            check_records,
+            check_dates,
+            check_report,
+        ):
             try:
                 with nullcontext() if check is check_files else bundle.records.study_modules():
                     differences.extend(check(bundle, verified))
@@ -168,6 +190,12 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
         elif manifest.get(name) != digests[name]:
             difference = "changed since it was published" if name in manifest else f"is not in {MANIFEST}"
             yield f"{name}: {difference}"
+    layout = LAYOUT % (re.escape(about.study), re.escape(about.preset))
+    for name, path in bundle.files.items():
+        if not re.fullmatch(layout, name):
+            yield f"{name}: a bundle has no such file"
+        elif path.suffix in (".json", ".jsonl") and not name.startswith((REPORT, CODE)):
+            yield from find_strict_faults(path, KINDS.get(path.stem.partition("-")[0], Any))
     if about.records != verified.records:
         yield f"{ABOUT}: its SHA-256 of the records is not {verified.records}"
     verified.checked.append(f"{plural(len(digests), 'file')}: SHA-256, and no other file is present")
@@ -195,8 +223,10 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
 
 def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compute the id of each run from the plan and from the settings in its own record."""
-    plan = bundle.plan
+    plan, imported = bundle.plan, read_imported(bundle.study).runs
     reasons: Counter[str] = Counter()
+    if (plan.study, plan.folder) != (bundle.about.study, bundle.about.preset):
+        yield f"{bundle.study / PLAN}: it is of {plan.study} ({plan.folder}), but {ABOUT} is not"
     for run in plan.runs:
         sources = {bundle.study / PLAN: (plan.base | {"seed": run.seed}, plan.variants[run.variant].changes)}
         folder = bundle.results.run(run.id)
@@ -204,6 +234,9 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
             sources[folder.config] = run_config, {}
         elif folder.result.exists():
             yield f"{folder.config}: is missing"
+        if record := imported.get(run.id):
+            settings = {"program": plan.base.get("program"), "settings": record.settings, "seed": record.seed}
+            sources[bundle.study / IMPORTED] = settings, {}
         for source, (settings, changes) in sources.items():
             try:
                 if f"'{PATH_PREFIX}" in repr((settings, changes)):
@@ -216,7 +249,7 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
             (actual,) = run_ids(decided, [settings.get("seed", 0)])
             if actual != run.id:
                 yield f"{source}: the settings of run {run.id} give the id {actual}"
-    for name in sorted({*bundle.results.run_ids()} - {run.id for run in plan.runs}):
+    for name in sorted({*bundle.results.run_ids(), *imported} - {run.id for run in plan.runs}):
         yield f"{RESULTS}/runs/{name}: the plan has no such run"
     verified.unchecked.extend(
         f"settings of runs ({count}): {reason} ({OWN_CODE})" for reason, count in reasons.items()
@@ -225,6 +258,63 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
         verified.checked.append(
             f"the ids of {plural(len(plan.runs), 'run')} by the settings in the plan and in their records"
         )
+
+
+def check_variants(bundle: Bundle, verified: Verified) -> Iterator[str]:
+    """Check the seeds of each variant, and compute its label, levels, titles, parameters and FLOPs."""
+    plan, records, place = bundle.plan, bundle.records, bundle.study / PLAN
+    reasons: Counter[str] = Counter()
+    most = max(map(len, records.by_variant), default=0)
+    trials = [trial.number for trial in plan.search.trials] if plan.search else []
+    if trials != [*range(len(trials))]:
+        yield f"{place}: the trials of the search have a gap: {trials}"
+    for axis, field in plan.axes.items():
+        values = [
+            getattr(variant, field) if field in TITLES else config.get(field, variant.levels.get(axis))
+            for variant, config in zip(plan.variants, records.configs, strict=True)
+        ]
+        for variant, value in zip(plan.variants, values, strict=True):
+            level = variant.levels.get(axis, value)
+            # A level of another name is the author's word, unless it is the value of another variant.
+            if not same_value(level, value) and (level in values or not isinstance(level, str)):
+                yield f"{place}: {variant.label!r} has the level {axis}={level}, but its setting is {value!r}"
+    for variant, rows, config in zip(plan.variants, records.by_variant, records.configs, strict=True):
+        seeds = sorted(row.seed for row in rows)
+        if not plan.imported and seeds != [*range(len(seeds) or 1)]:
+            yield f"{place}: the seeds of {variant.label!r} have a gap: {seeds}"
+        if len(seeds) < most and not plan.search:
+            verified.unchecked.append(f"why {variant.label!r} has only {len(seeds)} of {most} seeds")
+        label = f", {variant.label}, ".replace(": ", ", ")
+        for axis, level in variant.levels.items():
+            _, stated, text = label.partition(f", {axis}=")
+            # An author may write 0.0001 as 1e-4.
+            is_level = isinstance(level, list) or text.startswith(f"{level}, ")
+            if stated and not is_level and pd.to_numeric(text.partition(",")[0], errors="coerce") != level:
+                yield f"{place}: the label {variant.label!r} does not follow from its level {axis}={level}"
+        try:
+            settings = records.program.read(plan.base).with_changes(variant.changes)
+            description, results = astuple(settings.description), [row.result for row in rows if row.result]
+            # Counting a large network takes seconds.
+            cost = {**vars(records.program.cost(settings))} if results else {}
+        except (RecstudyError, ImportError, RuntimeError) as error:
+            reasons[str(error)] += 1
+            continue
+        recorded = variant.model, variant.data, variant.synthetic, variant.leaks, variant.batch_norm
+        # A row could get the label of another one, so titles are compared whatever version published them.
+        if recorded != (computed := description[: len(recorded)]):
+            yield f"{place}: {variant.label!r} is described as {recorded}, but its settings give {computed}"
+        steps = 1 if config.get("train.halting") == "sample" else config.get("train.supervision_steps", 1)
+        for result in results:
+            image_steps = prod(result.cost.get(name) or 0 for name in IMAGE_STEPS)
+            cost["train_pflop"] = image_steps * cost["train_gflops"] / steps / 1e6
+            for name, value in cost.items():
+                if not isclose(recorded_cost := result.cost.get(name, value) or 0, value, rel_tol=CLOSE):
+                    yield f"{variant.label!r}: {name} is {recorded_cost}, but its settings give {value}"
+    verified.unchecked.extend(
+        f"titles, parameters and FLOPs of variants ({count}): {reason}" for reason, count in reasons.items()
+    )
+    count, counted = plural(len(plan.variants), "variant"), ", titles, parameters and FLOPs" * (not reasons)
+    verified.checked.append(f"seeds, levels and labels{counted} of {count}")
 
 
 def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
@@ -250,7 +340,7 @@ def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
                 metric = name.partition(".")[0]
                 tolerances[metric] = max(tolerance, tolerances.get(metric, 0))
         unchecked.update((ONE_DEPTH, f"{name} by steps") for name, values in result.depths.items() if values)
-        unchecked.update((COST, name) for name in result.cost)
+        unchecked.update((COST, name) for name in result.cost if name not in COUNTED)
     if compared:
         verified.checked.append(
             f"{compared.total():,} metrics of {plural(len(compared), 'run')} by the answers on the test set"
@@ -273,6 +363,9 @@ def finished_rows(bundle: Bundle) -> list[Row]:
 def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare the result of each run with its attempts and epochs."""
     yield from (row.error for row in bundle.records.rows if row.error_class == "damaged record")
+    if open_runs := [row for row in bundle.records.rows if row.status not in FINAL_STATUSES]:
+        names = choices((f"{row.label}, seed {row.seed}" for row in open_runs), limit=6)
+        verified.unchecked.append(f"why planned runs have no result: {names}")
     rows = finished_rows(bundle)
     verified.checked.append(f"that attempts, epochs and results of {plural(len(rows), 'run')} agree")
     for row in rows:
@@ -284,6 +377,10 @@ def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
             and max([provenance.started, *(line.started or "" for line in attempts)]) > provenance.finished
         ):
             yield f"{folder.result}: finished on {provenance.finished}, before it was started"
+        if provenance.files != folder.user_files:
+            yield f"{folder.files}: its digests differ from those in result.json"
+        if attempts and row.attempts not in (None, folder.tries):
+            yield f"{folder.attempts}: has {folder.tries} attempts, but result.json has {row.attempts}"
         commits = {*provenance.commits, provenance.commit} - {None}
         if (commits, provenance.dirty) != (
             {line.commit for line in attempts} - {None},
@@ -332,6 +429,10 @@ def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
         if late_count := sum(datetime.fromisoformat(date) > latest for date in dates if date):
             yield f"{log}: a look on {look.date} has {plural(late_count, 'run')} that finished later"
     seen_ids = {run_id for look in looks for run_id in look.runs}
+    if lost_ids := sorted(seen_ids - {row.id for row in bundle.records.rows if row.status != "not run"}):
+        yield f"{log}: its looks name runs without records: {choices(lost_ids, limit=6)}"
+    if bundle.about.date != (day := last_day(bundle.records.rows, plan)):
+        yield f"{ABOUT}: its date is {bundle.about.date!r}, but the last run finished on {day}"
     waiting = {row.variant for row in bundle.records.rows if row.status not in FINAL_STATUSES}
     unseen = {row.id for row in rows if row.variant not in waiting} - seen_ids
     if plan.search is None:

@@ -23,6 +23,7 @@ from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 R = TypeVar("R")
 Proposed = TrialLine | ConfirmLine | ClockLine
 
+EARLIER_KEYS = ("code", "sources", "registered")  # of records of earlier versions
 REMOVE_FILE = "Remove it and run the study again."
 REMOVE_LINE = "Remove that line."
 # Parts of pydantic's error paths that are not keys of a file.
@@ -79,6 +80,36 @@ def read_log(path: Path, kind: type[R]) -> list[R]:
         StorageError: Another line is damaged. The message names the line and the field.
     """
     return [_checked(line, kind, place, REMOVE_LINE) for line, place in _numbered(path)]
+
+
+def find_strict_faults(path: Path, kind: Any) -> Iterator[str]:
+    """Yield faults that readers of results forgive and `recstudy verify` does not.
+
+    These are repeated and unknown keys, and a last line of a log that is not JSON.
+
+    Args:
+        path: A file with JSON, or a log.
+        kind: The class of its records.
+    """
+    content, is_log = contents(path), path.suffix == ".jsonl"
+    for number, text in enumerate(content.splitlines() if is_log else [content], 1):
+        place = f"line {number} of {path}" if is_log else path
+        try:
+            values = json.loads(text, object_pairs_hook=_current_keys)
+            adapter(kind).validate_json(json.dumps(values), extra="forbid")
+        except ValidationError as error:
+            yield f"{place}: {fault(error)}"
+        except (ValueError, RecursionError) as error:
+            yield f"{place}: {error}"
+
+
+def _current_keys(pairs: list[tuple[str, Any]]) -> Json:
+    values: Json = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"the key {key!r} is given twice")
+        values[key] = value
+    return {key: value for key, value in values.items() if key not in EARLIER_KEYS}
 
 
 def read_trials(path: Path) -> list[Proposed]:
@@ -153,6 +184,8 @@ def fault(error: ValidationError) -> str:
     field = ".".join(place) or "it"
     if first["type"] == "missing":
         return f"{field} is missing"
+    if first["type"] == "unexpected_keyword_argument":
+        return f"the key {field!r} is unknown"
     if first["type"] == "value_error":
         return str(first["ctx"]["error"])
     rule = RULES.get(first["type"]) or first["msg"].removeprefix("Input should be ").removeprefix("a valid ")

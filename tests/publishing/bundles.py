@@ -4,9 +4,13 @@ whatever was changed.
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+from recstudy.publishing.about import readme, write_report
 from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_of_records, sha256_of
 
 
@@ -32,3 +36,40 @@ def changed(root: Path, pattern: str, expression: str, to: str | Callable[[re.Ma
             file.write_text(replaced)
             return file.relative_to(root).as_posix()
     raise AssertionError(f"nothing in {pattern} matches {expression}")
+
+
+def forged(root: Path) -> Path:
+    """Write the report of changed records, the manifest and the digests anew, as recstudy itself would."""
+    with TemporaryDirectory() as folder:
+        report = write_report(Bundle(root).records, Path(folder))
+        shutil.rmtree(root / "report")
+        shutil.copytree(report, root / "report", ignore=shutil.ignore_patterns(".*"))
+    bundle = Bundle(sealed(root))
+    (root / README).write_text(readme(bundle.records, bundle.about))
+    return sealed(root)
+
+
+def edited(root: Path, pattern: str, edit: Callable[[Any], object]) -> None:
+    """Edit the values of every JSON file that a glob finds."""
+    for file in root.glob(pattern):
+        values = json.loads(file.read_text())
+        edit(values)
+        file.write_text(json.dumps(values, indent=1))
+
+
+def without_seed(root: Path, seed: int, variants: tuple[int, ...] = (0, 1)) -> None:
+    """Remove a seed of some variants from the plan, the runs and the looks."""
+
+    def drop(plan: Any) -> None:
+        dropped = {run[2] for run in plan["runs"] if run[1] == seed and run[0] in variants}
+        plan["runs"] = [run for run in plan["runs"] if run[2] not in dropped]
+        plan["seeds"] = sorted({run[1] for run in plan["runs"]})
+        looks = root / "results/studies/looks.jsonl"
+        lines = [json.loads(line) for line in looks.read_text().splitlines()]
+        for line in lines:
+            line["runs"] = [run for run in line["runs"] if run not in dropped]
+        looks.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        for run in dropped:
+            shutil.rmtree(root / "results/runs" / run)
+
+    edited(root, "results/studies/*/*/plan.json", drop)

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from bundles import changed, sealed
+from bundles import changed, edited, sealed
 from own_study import run_study
 
-from recstudy import Claim, RunContext
+from recstudy import Claim, Function, Metric, Range, RunContext, Search, main
+from recstudy.judge import Judge
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
+from recstudy.records import Results
 from recstudy.study.design import grid
 
 
@@ -76,6 +78,48 @@ def test_change_in_a_bundle_is_found(published, tmp_path, pattern, expression, t
     differences = verify(Bundle(sealed(bundle))).differences
 
     assert any(re.search(message, line) for line in differences)
+
+
+def test_a_search_without_one_of_its_trials_or_fresh_seeds_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr("recstudy.plugins.loading.outsiders", list)
+    search = Search(
+        "search",
+        program=Function(typed, name="search.typed"),
+        settings=Settings,
+        metrics={"accuracy": Metric("%"), "latency": Metric("ms")},
+        ranges={"depth": Range(1, 6), "rate": Range(0.01, 0.5)},
+        budget="8 runs",
+        sampler="random",
+        confirm=1,
+        seeds=2,
+        question="?",
+    )
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(search, ["--no-ray", "--results", str(tmp_path / "results")])
+    publish(Results(tmp_path / "results"), "search", "default", tmp_path / "bundle")
+    assert verify(Bundle(tmp_path / "bundle")).differences == []
+
+    changed(tmp_path / "bundle", "results/studies/*/*/trials-*.jsonl", r'\{"number": 2, .*\n', "")
+    changed(tmp_path / "bundle", "results/studies/*/*/trials-*.jsonl", r'\{"confirms": \d, "seed": 1.*\n', "")
+    differences = "\n".join(verify(Bundle(sealed(tmp_path / "bundle"))).differences)
+    assert "the trials of the search have a gap: [0, 1, 3" in differences
+    assert "have a gap: [0, 2]" in differences
+
+
+def test_imported_runs_have_the_settings_and_seeds_of_their_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{rate},{seed},{80 + rate + seed / 10}\n" for rate in (0.1, 0.2) for seed in (3, 7, 42)]
+    Path("runs.csv").write_text("".join(["lr,seed,accuracy\n", *rows]))
+    Judge(Path("runs.csv")).run()
+    publish(Results(Path("results")), "runs", "imported", tmp_path / "bundle")
+    assert verify(Bundle(tmp_path / "bundle")).differences == []
+
+    plan, imported = (f"results/studies/runs/imported/{name}.json" for name in ("plan", "imported"))
+    edited(tmp_path / "bundle", plan, lambda values: values["runs"].pop())
+    changed(tmp_path / "bundle", imported, '"seed": 3', '"seed": 5')
+    differences = "\n".join(verify(Bundle(sealed(tmp_path / "bundle"))).differences)
+    assert re.search(r"runs/\w+: the plan has no such run", differences)
+    assert re.search(r"imported.json: the settings of run \w+ give the id", differences)
 
 
 STUDY = """from recstudy import Metric, Study, grid, main

@@ -3,14 +3,19 @@ trusting it.
 """
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
+import time
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bundles import changed, sealed
+from bundles import changed, edited, forged, sealed, without_seed
 
 from recstudy.command import main
 from recstudy.errors import StorageError
@@ -134,7 +139,7 @@ ATTACKS = {
         PLAN,
         r'("value": )93',
         r"\g<1>39",
-        "Not checked: published values in plan.json",
+        "Not checked: published values, the paper's settings, and entries of plan.json",
     ),
     "no look": (LOOKS, r".*\n", "", "has no look at "),
     "a look before its runs": (LOOKS, r'("date": ")\d+', r"\g<1>2001", "a look on 2001"),
@@ -156,7 +161,12 @@ ATTACKS = {
         r"\g<1>9",
         "Not checked: top1_accuracy by steps (4 runs)",
     ),
-    "a cost": (RESULT, r'("epoch_seconds": )\d', r"\g<1>9", "epoch_seconds, evaluation_seconds, gflops,"),
+    "a cost": (
+        RESULT,
+        r'("epoch_seconds": )\d',
+        r"\g<1>9",
+        "epoch_seconds, evaluation_seconds, images_per_second",
+    ),
     "workers": (
         RESULT,
         r'("workers": )1',
@@ -194,6 +204,208 @@ def test_a_change_with_a_new_manifest_is_found_or_named_as_not_checked(attack, b
 
     output_line = next(text for text in capsys.readouterr().out.splitlines() if line in text)
     assert exit_info.value.code == int(not output_line.startswith("Not checked"))
+
+
+RUN = "results/runs/*/"
+
+
+def first_run(root: Path) -> Path:
+    return min(root.glob("results/runs/*"))
+
+
+def swap(*keys: str):
+    """Swap values of the first two variants of a plan."""
+
+    def edit(plan):
+        first, second = plan["variants"][:2]
+        for key in keys:
+            first[key], second[key] = second[key], first[key]
+
+    return edit
+
+
+def write(name: str, text: str = "all claims supported"):
+    def add(root: Path) -> None:
+        file = root / name.replace("RUN", first_run(root).name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    return add
+
+
+def note(pattern: str, *keys: str, value: object = "all claims supported", key: str = "note"):
+    """Add a key to an object in files."""
+
+    def add(values):
+        for name in keys:
+            values = values[name]
+        values[key] = value
+
+    return lambda root: edited(root, pattern, add)
+
+
+def repeated(pattern: str, key: str):
+    return lambda root: changed(root, pattern, r"\{", f'{{"{key}": 1, ')
+
+
+PLAN_FILE = "results/studies/*/*/plan.json"
+FORGED = {  # attack on a bundle -> a difference
+    "first seed": (lambda root: without_seed(root, 0), "the seeds of 'latent_steps=2' have a gap: [1]"),
+    "seed of one variant": (lambda root: without_seed(root, 0, (1,)), "of 'latent_steps=2' have a gap: [1]"),
+    "variant without runs": (
+        lambda root: [without_seed(root, seed, (1,)) for seed in (0, 1)],
+        "the seeds of 'latent_steps=2' have a gap: []",
+    ),
+    "run that a look names": (
+        lambda root: (
+            edited(root, PLAN_FILE, lambda plan: plan["runs"].pop()) or shutil.rmtree(first_run(root))
+        ),
+        "its looks name runs without records",
+    ),
+    "labels": (
+        lambda root: edited(root, PLAN_FILE, swap("label")),
+        "does not follow from its level latent_steps=1",
+    ),
+    "another label": (
+        lambda root: changed(root, PLAN_FILE, '"latent_steps=2"', '"latent_steps=20"'),
+        "the label 'latent_steps=20' does not follow from its level latent_steps=2",
+    ),
+    "labels and levels": (
+        lambda root: edited(root, PLAN_FILE, swap("label", "levels")),
+        "'latent_steps=2' has the level latent_steps=2, but its setting is 1",
+    ),
+    "axis": (
+        note(PLAN_FILE, "axes", key="latent_steps", value="model.cycles"),
+        "has the level latent_steps=2, but its setting is 1",
+    ),
+    "title of a model": (
+        note(PLAN_FILE, "variants", 0, key="model", value="ViT"),
+        "is described as ('ViT', ",
+    ),
+    "generated data": (
+        note(PLAN_FILE, "variants", 0, key="synthetic", value=True),
+        "'Digits', True, False, False)",
+    ),
+    "name of the study": (
+        note(PLAN_FILE, key="study", value="other"),
+        "plan.json: it is of other (quick), but",
+    ),
+    "date": (
+        note("bundle.json", key="date", value="2020-01-01"),
+        "bundle.json: its date is '2020-01-01', but",
+    ),
+    "user files": (
+        note(RUN + "files.json", key="x.py", value="0"),
+        "files.json: its digests differ from those in",
+    ),
+    "attempts": (note(RUN + "result.json", key="attempts", value=9), "has 1 attempts, but result.json has 9"),
+    "parameters": (
+        note(RUN + "result.json", "cost", key="params", value=7),
+        "'latent_steps=1': params is 7, but its settings give ",
+    ),
+    "FLOPs": (
+        note(RUN + "result.json", "cost", key="gflops", value=7),
+        "gflops is 7, but its settings give ",
+    ),
+    "training": (
+        note(RUN + "result.json", "cost", key="train_pflop", value=7),
+        "train_pflop is 7, but its settings",
+    ),
+    "key of a result": (
+        note(RUN + "result.json", "provenance"),
+        "result.json: the key 'provenance.note' is unknown",
+    ),
+    "key of a plan": (note(PLAN_FILE, "variants", 0), "plan.json: the key 'variants.0.note' is unknown"),
+    "key of settings": (note(RUN + "config.json"), "config.json: the key 'note' is unknown"),
+    "key of the bundle": (note("bundle.json"), "bundle.json: the key 'note' is unknown"),
+    "key of the marker": (note("results/recstudy.json"), "recstudy.json: the key 'note' is unknown"),
+    "key of an attempt": (
+        repeated(RUN + "attempts.jsonl", "note"),
+        "attempts.jsonl: the key 'note' is unknown",
+    ),
+    "metric twice": (
+        lambda root: changed(root, RUN + "result.json", r'"metrics": \{', '"metrics": {"nll": 0.1, '),
+        "result.json: the key 'nll' is given twice",
+    ),
+    "key twice in a plan": (repeated(PLAN_FILE, "study"), "plan.json: the key 'study' is given twice"),
+    "key twice in a bundle": (
+        repeated("bundle.json", "study"),
+        "bundle.json: the key 'study' is given twice",
+    ),
+    "key twice in a log": (
+        repeated(RUN + "epochs.jsonl", "epoch"),
+        "epochs.jsonl: the key 'epoch' is given twice",
+    ),
+    "text below a log": (
+        lambda root: changed(root, RUN + "losses.jsonl", r"\Z", "all claims supported"),
+        "losses.jsonl: Expecting value",
+    ),
+    "file": (write("VERDICT.md"), "VERDICT.md: a bundle has no such file"),
+    "file of results": (write("results/VERDICT.md"), "results/VERDICT.md: a bundle has no such file"),
+    "file of a run": (write("results/runs/RUN/VERDICT.md"), "/VERDICT.md: a bundle has no such file"),
+    "plan of another study": (
+        write("results/studies/other/quick/plan.json"),
+        "results/studies/other/quick/plan.json: a bundle has no such file",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", FORGED)
+def test_an_attack_is_found_though_all_digests_fit_it(attack, bundle):
+    attack, difference = FORGED[attack]
+    attack(bundle)
+
+    assert difference in differences_of(sealed(bundle))
+
+
+def test_a_file_that_a_manifest_lists_twice_is_found(bundle):
+    manifest = sealed(bundle) / "manifest-sha256.txt"
+    manifest.write_text(f"{'0' * 64}  README.md\n{manifest.read_text()}")
+
+    assert "it lists a file twice" in differences_of(bundle)
+
+
+NAMED = {  # attack -> an unchecked fact
+    "last seed of a variant": (
+        lambda root: without_seed(root, 1, (0,)),
+        "why 'latent_steps=1' has only 1 of 2 seeds",
+    ),
+    "result": (
+        lambda root: (first_run(root) / "result.json").unlink(),
+        "why planned runs have no result: 2 latent steps, seed 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", NAMED)
+def test_what_may_be_honest_is_named(attack, bundle):
+    attack, fact = NAMED[attack]
+    attack(bundle)
+    verified = verify(Bundle(forged(bundle)))
+
+    assert verified.differences == []
+    assert fact in verified.unchecked
+
+
+@pytest.mark.parametrize("reason", ["no torch", "own model"])
+def test_what_cannot_be_counted_is_named_with_the_reason(reason, bundle, tmp_path):
+    """In a process without torch and without earlier counts, or of a model that the study defines."""
+    program = "import sys; sys.modules['torch'] = None; from recstudy.command import main; main()"
+    if reason == "own model":
+        changed(bundle, PLAN_FILE, '"family": "vitrm"', '"family": "glyphnet"')
+        program = "from recstudy.command import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "verify", str(sealed(bundle))],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"RECSTUDY_CACHE": str(tmp_path / "cache")},
+    )
+
+    line = next(line for line in done.stdout.splitlines() if "titles, parameters and FLOPs" in line)
+    assert line.startswith("Not checked: titles, parameters and FLOPs of variants (2): ")
+    assert ("torch" if reason == "no torch" else "glyphnet") in line
+    assert (done.returncode == 0) == (reason == "no torch"), done.stdout + done.stderr
 
 
 TAMPERED = {  # metric -> task, and a difference that half precision does not explain
@@ -374,28 +586,80 @@ def a_zip(file: Path, *entries: tuple[zipfile.ZipInfo, bytes]) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", ["../out", "/out", "C:/out", "a\\b"])
-def test_a_zip_writes_nothing_outside_of_its_folder(name, tmp_path):
+BESIDE = {
+    "README.md": "has the entries 'a', 'README.md' or a comment, but a bundle is one folder",
+    "__MACOSX/a/._b": "has the entries 'a', '__MACOSX' or",
+    "C:/out": "has the entries 'a', 'C:' or",
+    "/out": "has the entry '/out'",
+    "a/../../out": "has the entry 'a/../../out'",
+    "a\\b": "has the entry 'a",
+    "a/b": "has the entry 'a/b' twice",
+    "a/B": "has the entry 'a/B' twice",
+    "a/b\0.txt": "has the entry 'a/b",
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_zip_has_each_file_once_in_one_folder_and_nothing_beside_it(name, tmp_path):
     about = zipfile.ZipInfo("x")
     about.filename = name
-    file = a_zip(tmp_path / "x.zip", (zipfile.ZipInfo("a/b"), b""), (about, b"0"))
+    entries = [(zipfile.ZipInfo(text), b"{}") for text in ("a/", "a/bundle.json", "a/b")]
+    with pytest.warns(UserWarning, match="Duplicate name") if name == "a/b" else nullcontext():
+        file = a_zip(tmp_path / "x.zip", *entries, (about, b"0"))
 
-    with open_bundle(file) as bundle, pytest.raises(StorageError, match="is no bundle"):
-        verify(bundle)
+    with pytest.raises(StorageError, match=re.escape(BESIDE[name])), open_bundle(file):
+        pass
     assert [path.name for path in tmp_path.iterdir()] == ["x.zip"]
     assert not Path("/out").exists()
 
 
-def test_a_zip_that_would_fill_the_disk_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("recstudy.publishing.bundle.MOST_BYTES", 10_000)
-    file = a_zip(tmp_path / "x.zip", *((zipfile.ZipInfo(f"a/{number}"), b"0" * 1000) for number in range(20)))
+def test_a_zip_with_a_comment_is_refused(published_once, tmp_path):
+    file = Path(shutil.copy(f"{published_once}.zip", tmp_path))
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.comment = b"all claims supported"
 
-    with pytest.raises(StorageError, match=r"is too large\. A bundle has at most"), open_bundle(file):
+    with (
+        pytest.raises(StorageError, match="has the entries 'tiny_bundle' or a comment"),
+        open_bundle(file),
+    ):
         pass
 
 
+def test_a_zip_or_folder_that_would_fill_the_disk_is_refused_at_once(bundle, tmp_path, monkeypatch):
+    about = zipfile.ZipInfo("a/b")
+    file = a_zip(tmp_path / "bomb.zip", (zipfile.ZipInfo("a/bundle.json"), b"{}"), (about, b"0" * 4000))
+    file.write_bytes(
+        file.read_bytes().replace((4000).to_bytes(4, "little"), (3 * 10**9).to_bytes(4, "little"))
+    )
+    with open(bundle / "README.md", "r+b") as readme:
+        readme.truncate(3 * 10**9)  # sparse
+    started, refused = time.monotonic(), "is too large. A bundle has at most 200,000 files and 2 GB"
+    monkeypatch.setattr("recstudy.publishing.bundle.temporary", pytest.fail)
+    with pytest.raises(StorageError, match=refused), open_bundle(file):
+        pass
+    with pytest.raises(StorageError, match=refused):
+        verify(Bundle(bundle))
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_a_bundle_of_too_many_files_is_refused(is_zip, published_once, monkeypatch):
+    monkeypatch.setattr("recstudy.publishing.bundle.MOST_FILES", 10)
+    place = Path(f"{published_once}.zip") if is_zip else published_once
+
+    with (
+        pytest.raises(StorageError, match=r"is too large\. A bundle has at most"),
+        open_bundle(place) as bundle,
+    ):
+        verify(bundle)
+
+
 def test_a_zip_that_lies_about_its_sizes_is_refused(tmp_path):
-    file = a_zip(tmp_path / "lying.zip", (zipfile.ZipInfo("a/b"), b"0" * 4000))
+    file = a_zip(
+        tmp_path / "lying.zip",
+        (zipfile.ZipInfo("a/bundle.json"), b"{}"),
+        (zipfile.ZipInfo("a/b"), b"0" * 4000),
+    )
     content = file.read_bytes()
     file.write_bytes(content.replace((4000).to_bytes(4, "little"), (40).to_bytes(4, "little")))
 
