@@ -155,7 +155,7 @@ FIELDS: dict[str, str] = {
     ),
 }
 
-# Data set fields whose ids keep their name of version 0.1.
+# Data set fields whose ids keep their first name.
 RENAMED = {"resample": "drawing"}
 _FIRST_DRAWING_SEED_0 = (
     "digits",

@@ -272,11 +272,9 @@ class PlanRecord:
     variants: tuple[VariantRecord, ...]
     seeds: tuple[Integer, ...]
     # the stated maximum number of seeds; 0 if the study states none
-    max_seeds: Integer = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
+    max_seeds: Integer = 0
     # metric -> the value above which a seed has learned
-    success_threshold: dict[str, float] = Field(
-        default_factory=dict, validation_alias=AliasChoices("success_threshold", "learned")
-    )
+    success_threshold: dict[str, float] = Field(default_factory=dict)
     runs: tuple[PlannedRun, ...]
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
