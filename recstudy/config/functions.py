@@ -104,7 +104,7 @@ class LazyFunction:
         return signature(import_object(self.place))
 
 
-for name in ("adamw", "adam_atan2", "adam", "sgd", "lion", "muon"):
+for name in ("adamw", "adam_atan2", "sgd", "muon"):
     OPTIMIZERS.add(name)(LazyFunction(f"recstudy.train.optim:{name}"))
 for name in ("epoch", "update", "batch", "step"):
     SCHEDULES.add(name)(LazyFunction(f"recstudy.train.optim:by_{name}"))

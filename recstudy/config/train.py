@@ -238,8 +238,8 @@ class TrainConfig(Config):
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         "adamw",
         description=(
-            "adamw; adam_atan2, whose step is an arctangent without an epsilon (HRM, TRM); adam; sgd with"
-            " momentum; lion; muon for the matrices of blocks, with AdamW for all other weights; or a"
+            "adamw; adam_atan2, whose step is an arctangent without an epsilon (HRM, TRM); sgd with"
+            " momentum; muon for the matrices of blocks, with AdamW for all other weights; or a"
             " registered optimiser"
         ),
     )
