@@ -68,7 +68,7 @@ def test_younger_fields_leave_ids_as_they_were():
     assert RUN.values["train"].keys() - RUN.deciding["train"].keys() >= {
         "amsgrad",
         "backbone_learning_rate",
-        "loss_options",
+        "optimizer_options",
     }
 
 

@@ -85,7 +85,6 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
     base = RunConfig(data=Digits(limit=32), model=CNN(width=8))
 
     assert "optimizer_options" not in base.deciding["train"]
-    assert "loss_options" not in base.deciding["train"]
     ids = {
         run(optimizer="sgd", optimizer_options=options).run_id
         for options in ({}, {"momentum": 0.5}, {"momentum": 0.6})
@@ -107,7 +106,7 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
             r"no schedule 'linaer': there are batch, epoch, linear, step, update. Did you mean 'linear'\?",
         ),
         ({"schedule_options": {"end": 1}}, r"no option 'end': the schedule 'epoch' has none."),
-        ({"loss": "focal", "loss_options": {"gamma": [1]}}, r"'train.loss_options.gamma.*' must be "),
+        ({"schedule_options": {"end": [1]}}, r"'train.schedule_options.end.*' must be "),
     ],
 )
 def test_unknown_name_is_refused(train, message):

@@ -109,26 +109,22 @@ def test_pass_at_k_is_the_share_of_draws_with_one_that_is_right():
 
 
 @pytest.mark.parametrize(
-    ("model", "on", "noisy"),
+    ("model", "noisy"),
     [
-        (HRM(**SMALL, low_layers=1, high_layers=1), "latent", [1]),
-        (TINY, "answer", [0]),
-        (TINY, "both", [0, 1]),
-        (TINY.model_copy(update={"states": "single"}), "latent", [0]),
-        (TINY.model_copy(update={"states": "single"}), "answer", [0]),
+        (HRM(**SMALL, low_layers=1, high_layers=1), 1),
+        (TINY, 1),
+        (TINY.model_copy(update={"states": "single"}), 0),
     ],
-    ids=["latent", "answer", "both", "one state", "one state, answer"],
+    ids=["hrm", "trm", "one state"],
 )
-def test_noise_is_on_the_states_that_are_named(model, on, noisy):
-    """A network of one state has it noisy whatever is named."""
+def test_noise_is_on_the_last_state(model, noisy):
     carry = build(model, Mirrored()).start(torch.zeros(64, 1, 2, 3))
 
-    new = add_noise(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))
+    new = add_noise(carry, AtTest(), torch.Generator().manual_seed(0))
 
     for index, (state, old_state) in enumerate(zip(new, carry, strict=True)):
         deviation = (state - old_state).float().std().item() if state.numel() else 0
-        assert deviation == pytest.approx(0.3 if index in noisy else 0, rel=0.03)
-    assert AtTest().noise_on == "latent"
+        assert deviation == pytest.approx(0.3 if index == noisy else 0, rel=0.03)
 
 
 def test_most_votes_win_and_of_several_the_surest_copies():
@@ -176,7 +172,6 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
     }
     assert results[1]["metrics"]["voted_exact_accuracy.1"] == results[1]["metrics"]["exact_accuracy"]
     assert base.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != extended.run_id
-    assert extended.with_changes({"train.at_test.noise_on": "both"}).run_id != extended.run_id
 
 
 def test_a_part_of_the_puzzles_is_spread_over_all():
