@@ -10,8 +10,8 @@ raise the revision of its part (3), and its runs get new ids.
 Finished runs are found by these tables: add lines, but never change one. A field in `FIELDS` is always part
 of the id. A field in `YOUNGER` was added later: it is part of the id only if it differs from the value here,
 which reproduces the runs from before the field existed. A renamed field keeps its old name in the id, and a
-field of `FIELDS` that is removed keeps its last value: state both in `deciding`. The tables name a part `model.FAMILY`,
-`data.NAME`, or by its class.
+field of `FIELDS` that is removed keeps its last value: state both in `deciding`. The tables name a part
+`model.FAMILY`, `data.NAME`, or by its class.
 """
 
 from collections.abc import Mapping

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import CNN
 from recstudy.plugins import gathering
 from recstudy.programs.settings import configure
-from recstudy.testing import make_training
 from recstudy.train.losses import shares
 from recstudy.train.optim import learning_rate
 
@@ -63,7 +63,7 @@ def test_a_schedule_counts_updates():
         learning_rate=0.1,
         selection="last",
     )
-    training = make_training(config)
+    training = training_of(config)
 
     assert [line["learning_rate"] for line in training.epochs()] == pytest.approx([0.1, 0.075])
     assert type(training.state.optimizers[0]) is torch.optim.Rprop
@@ -124,7 +124,7 @@ def test_augmentation_gets_the_labels_if_it_asks_for_them():
         return images * (labels != 3)[:, None, None, None].to(images.dtype)
 
     config = run(augment={"more": ["blacken"]}, batch_size=8)
-    training = make_training(config)
+    training = training_of(config)
 
     black = [batch.images.flatten(1).std(1) == 0 for batch in training._train.epoch(0)]
 

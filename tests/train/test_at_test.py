@@ -11,6 +11,7 @@ from mirrored import SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
 from recstudy.config import AtTest, RunConfig, TrainConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.data.puzzles import numbers
@@ -20,14 +21,14 @@ from recstudy.models.networks.contract import Network, Output, build
 from recstudy.programs.settings import doubling_counts
 from recstudy.report.targets import AT_TEST
 from recstudy.tasks.at_test import add_noise, at_test, elect_answers, pass_at, sample_puzzles
-from recstudy.testing import make_training, trained
+from recstudy.testing import trained
 
 RUN = RunConfig(data=Mirrored(), model=TINY, train=TrainConfig(batch_size=8))
 
 
 def evaluate_at_test(network: Network, **fields) -> dict[str, float]:
     config = RUN.model_copy(update={"train": RUN.train.model_copy(update={"at_test": AtTest(**fields)})})
-    training = make_training(config)
+    training = training_of(config)
     return at_test(network, training._batches(training.data.test, shared=False), config)
 
 
@@ -175,7 +176,7 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
 
 
 def test_a_part_of_the_puzzles_is_spread_over_all():
-    training = make_training(RUN)
+    training = training_of(RUN)
     test = training._batches(training.data.test, shared=False)
 
     assert sample_puzzles(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()
