@@ -29,7 +29,7 @@ from recstudy.report.parts import (
     read_report,
 )
 from recstudy.report.tables.arithmetic import Arithmetic
-from recstudy.report.tables.table import Table, Tuned
+from recstudy.report.tables.table import Table
 from recstudy.report.tiles import Mistakes
 from recstudy.report.trials import Best
 
@@ -85,7 +85,6 @@ __all__ = [
     "TablePart",
     "TableRow",
     "Thinking",
-    "Tuned",
     "answers_of",
     "cell_of_values",
     "check_report",
