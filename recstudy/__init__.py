@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from recstudy.records.study_schema import Deviation
     from recstudy.report import Claim, Interaction
     from recstudy.report.loaded import Loaded
-    from recstudy.study.design import AlignedAxis, Variant, factorial, grid, leave_one_out, one_at_a_time
+    from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
     from recstudy.study.search import Search
     from recstudy.study.study import Study
 
 __all__ = [
-    "AlignedAxis",
     "AtTest",
     "Augment",
     "Claim",
@@ -73,7 +72,7 @@ _MODULES = {
     "recstudy.programs.settings": "Resources Range",
     "recstudy.records.study_schema": "Deviation",
     "recstudy.report": "Claim Interaction",
-    "recstudy.study.design": "AlignedAxis Variant factorial grid leave_one_out one_at_a_time",
+    "recstudy.study.design": "Variant factorial grid leave_one_out one_at_a_time",
     "recstudy.study.search": "Search",
     "recstudy.study.study": "Study",
 }

@@ -30,7 +30,6 @@ from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
 from recstudy.records import Results, is_locked
 from recstudy.records.plans import earlier_runs, record_look
-from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
 from recstudy.study.plan import Plan, Run, make_plan, select
 from recstudy.study.repository import code_version, program, user_files, version_text
@@ -78,7 +77,6 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
         if "--version" in words:
             say(version_text())
             return 0
-        refuse_removed(words)
         with using_metrics(study.metrics):
             return carry_out(study, parsed(lambda: tyro.cli(kind, args=words, **cli_options)))
 

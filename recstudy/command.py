@@ -8,7 +8,6 @@ from typing import Any
 
 from tyro.extras import subcommand_cli_from_dict
 
-from recstudy.removed import refuse_removed
 from recstudy.terminal import finish, parsed, say
 
 COMMANDS = {  # name -> its class and its summary in `recstudy --help`
@@ -85,7 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
             say(version_text())
             return 0
-        refuse_removed(words)
         options = {
             name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()
         }

@@ -237,7 +237,7 @@ def read_claims(file: Path, texts: Iterable[str] = ()) -> ClaimsFile:
     values = read_yaml("--claims", file)
     if not isinstance(values, list | dict):
         raise ConfigError(
-            f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr:"
+            f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., higher: {{lr:"
             " 0.1}}"
         )
     node: Any = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)  # which has the lines
@@ -254,7 +254,7 @@ def read_claims(file: Path, texts: Iterable[str] = ()) -> ClaimsFile:
         try:
             if not isinstance(entry, dict):
                 raise ConfigError(
-                    f"a claim has fields, such as text: ..., than: {{lr: 0.1}}, but got {entry!r}"
+                    f"a claim has fields, such as text: ..., higher: {{lr: 0.1}}, but got {entry!r}"
                 )
             claims.append(
                 Claim(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["go", "np", "pd", "px", "special"]
 
 
-class _LazyModule:
+class LazyModule:
     """Stands for a module until an attribute of it is read."""
 
     def __init__(self, name: str) -> None:
@@ -32,5 +32,5 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     import scipy.special as special
 else:
-    np, pd, px = map(_LazyModule, ("numpy", "pandas", "plotly.express"))
-    go, special = map(_LazyModule, ("plotly.graph_objects", "scipy.special"))
+    np, pd, px = map(LazyModule, ("numpy", "pandas", "plotly.express"))
+    go, special = map(LazyModule, ("plotly.graph_objects", "scipy.special"))

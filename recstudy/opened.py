@@ -8,21 +8,17 @@ check and the opening, so share a folder only with people who may read your file
 """
 
 import io
-import math
 import os
 import stat
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recstudy.errors import StorageError
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 MB = 10**6
@@ -31,7 +27,6 @@ PLAN, LOG, ARCHIVE, RECORD = 32 * MB, 64 * MB, 32 * MB, 4 * MB
 LINE = MB  # maximum bytes of a line of a log
 ARRAYS = 256 * MB  # maximum bytes of all arrays of an archive, unpacked
 MEMBERS = 1000  # maximum number of arrays in an archive
-KINDS = "biufUS"  # NumPy's letters of allowed types, without Python objects and structures
 SPECIAL = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -213,55 +208,20 @@ def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
 
     Raises:
         StorageError: It is a link, no regular file, or too large.
-        ValueError: It is damaged, or has arrays that are too large, of another size than stated, or of
-            objects.
+        ValueError: It is damaged, or has arrays that are too large or of objects.
         FileNotFoundError: There is no such file.
     """
+    import numpy as np
+
     try:
         content = contents(path)
         if content.count(b"PK\1\2") > MEMBERS:  # checked first, because each member takes an object in memory
             raise ValueError(f"more than {MEMBERS:,} arrays")
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = archive.infolist()
-            if sum(member.file_size for member in members) > ARRAYS:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            if sum(member.file_size for member in archive.zip.infolist()) > ARRAYS:
                 raise ValueError(f"its arrays have more than {ARRAYS // MB} MB")
-            values = {}
-            for member in members:
-                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise ValueError("its compression is not that of NumPy")
-                # A read of the whole member would unpack any size, whatever the archive states.
-                with archive.open(member) as file:
-                    values[member.filename.removesuffix(".npy")] = _array(file.read(member.file_size + 1))
-            return values
+            return dict(archive)
     except (StorageError, FileNotFoundError):
         raise
     except Exception as error:  # a damaged archive can raise almost any exception
         raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())) from None
-
-
-def _array(content: bytes) -> "npt.NDArray[Any]":
-    """Return the array of an `.npy` file, after a check that its header fits its size."""
-    import numpy as np
-
-    shape, by_columns, kind, offset = _header(content[: 10 + int.from_bytes(content[8:10], "little")])
-    count = math.prod(shape)
-    if count * kind.itemsize != len(content) - offset:
-        raise ValueError(f"an array of {kind} {shape} in {len(content) - offset:,} bytes")
-    values = np.frombuffer(content, kind, count, offset) if count else np.empty(0, kind)
-    return values.reshape(shape, order="F" if by_columns else "C").copy()
-
-
-# Parsing a header takes longer than reading the values, and the files of a study have few different headers
-# of at most 10 kB.
-@lru_cache(256)
-def _header(content: bytes) -> "tuple[tuple[int, ...], bool, np.dtype[Any], int]":
-    """Return the shape, order, type and offset of an array from the beginning of its file."""
-    from numpy.lib import format as npy
-
-    file = io.BytesIO(content)
-    if npy.read_magic(file) != (1, 0):  # later formats are for structured arrays
-        raise ValueError("an array in another format than version 1.0 of NumPy")
-    shape, by_columns, kind = npy.read_array_header_1_0(file)
-    if kind.kind not in KINDS or any(not 0 <= side <= ARRAYS for side in shape):
-        raise ValueError(f"an array of {kind} {shape}")
-    return shape, by_columns, kind, file.tell()

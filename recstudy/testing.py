@@ -128,13 +128,6 @@ def make_result(score: float | None = None, metric: str = "top1_accuracy", **cha
     return record_of(Result, _merged(values, changes))
 
 
-def make_failure(error: str = "ValueError: heads must divide width", error_class: str = "code") -> Failure:
-    """Return the record of a failed run."""
-    return record_of(
-        Failure, {"class": error_class, "error": error, "traceback": f"Traceback:\n{error}", "attempts": 1}
-    )
-
-
 Score = Callable[[Run], "float | Result | Failure | None"]
 
 
@@ -162,16 +155,9 @@ def write_study(
     return results
 
 
-def make_training(config: RunConfig, root: Path | str = "data") -> "Training":
-    """Return the training of a run on the CPU before its first epoch. Its data are in `root` or generated."""
-    from recstudy.contract import checks  # with torch, which a test of tables and figures does not need
-
-    return checks.training_of(config, Path(root))
-
-
 def trained(config: RunConfig, root: Path | str = "data") -> "Training":
     """Return the training of a run after its last epoch. Its `finish()` returns the result."""
-    from recstudy.contract import checks
+    from recstudy.contract import checks  # with torch, which a test of tables and figures does not need
 
     return checks.trained(config, Path(root))
 

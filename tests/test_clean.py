@@ -11,6 +11,7 @@ import pytest
 
 from recstudy.command import main
 from recstudy.records import (
+    Failure,
     PlanRecord,
     Results,
     append_record,
@@ -21,7 +22,7 @@ from recstudy.records import (
 )
 from recstudy.records.clean import left_outside, reclaimable
 from recstudy.records.study_schema import PlannedRun, TrialLine, VariantRecord
-from recstudy.testing import make_failure, make_result
+from recstudy.testing import make_result
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ def results(tmp_path) -> Results:
     results.run("done").finish(make_result())
     for kept_file in (results.run("done").weights, results.run("done").answers, results.run("done").measured):
         kept_file.write_bytes(b"kept")
-    results.run("failed").fail(make_failure())
+    results.run("failed").fail(Failure(error_class="code"))
     results.run("failed").hang_log(0).write_text("stack")
     write_json(results.run("stopped").stopped, {"epoch": 1})
     (results.root / "recstudy-4u1b").mkdir()

@@ -65,18 +65,6 @@ def test_a_lock_is_waited_for_and_its_holder_named_once(tmp_path):
             assert holders == [name(holder.pid)]
 
 
-def test_a_lock_file_of_version_0_1_names_its_holder(tmp_path):
-    """It contained the name alone."""
-    (tmp_path / "lock").write_text("process 9 on mars")
-    with open(tmp_path / "lock") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(StorageError, match="in use by process 9 on mars"), locked(tmp_path / "lock"):
-            pass
-
-    with locked(tmp_path / "lock"):
-        assert json.loads((tmp_path / "lock").read_text())["holder"] == name(os.getpid())
-
-
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     def none(*_):
         raise OSError(errno.ENOLCK, "No locks available")

@@ -4,16 +4,16 @@
                 groups: parameter groups as torch's optimisers take them, some with an `lr` of their own
                 config: a TrainConfig
                 `step` is called without a closure, so SAM and L-BFGS cannot be used
-    loss        (logits, targets, smoothing, *, options) -> one number a sample, (N,)
+    loss        (logits, targets, smoothing) -> one number a sample, (N,)
                 logits: (N, V) float32
                 targets: labels (N,) int64, or shares (N, V) that sum to 1 if labels are mixed
                 smoothing: the label smoothing; `recstudy.train.losses.shares` applies it to either kind
     schedule    (config, done, length, *, options) -> the learning rate after `done` of `length` updates
                 Groups with a rate of their own are scaled by the same factor
 
-Options are keyword-only arguments. `train.optimizer_options`, `train.loss_options` and
-`train.schedule_options` set them. The built-in functions are in `recstudy.train` and are imported on their
-first call, so that a config can be checked without torch.
+Options are keyword-only arguments. `train.optimizer_options` and `train.schedule_options` set them. The
+built-in functions are in `recstudy.train` and are imported on their first call, so that a config can be
+checked without torch.
 """
 
 from collections.abc import Callable
@@ -104,7 +104,7 @@ class LazyFunction:
         return signature(import_object(self.place))
 
 
-for name in ("adamw", "adam_atan2", "adam", "sgd", "lion", "muon"):
+for name in ("adamw", "adam_atan2", "sgd", "muon"):
     OPTIMIZERS.add(name)(LazyFunction(f"recstudy.train.optim:{name}"))
 for name in ("epoch", "update", "batch", "step"):
     SCHEDULES.add(name)(LazyFunction(f"recstudy.train.optim:by_{name}"))

@@ -10,8 +10,8 @@ raise the revision of its part (3), and its runs get new ids.
 Finished runs are found by these tables: add lines, but never change one. A field in `FIELDS` is always part
 of the id. A field in `YOUNGER` was added later: it is part of the id only if it differs from the value here,
 which reproduces the runs from before the field existed. A renamed field keeps its old name in the id, and a
-removed field keeps its last value: state both in `deciding`. The tables name a part `model.FAMILY`,
-`data.NAME`, or by its class.
+field of `FIELDS` that is removed keeps its last value: state both in `deciding`. The tables name a part
+`model.FAMILY`, `data.NAME`, or by its class.
 """
 
 from collections.abc import Mapping
@@ -155,7 +155,7 @@ FIELDS: dict[str, str] = {
     ),
 }
 
-# Data set fields whose ids keep their name of version 0.1.
+# Data set fields whose ids keep their first name.
 RENAMED = {"resample": "drawing"}
 _FIRST_DRAWING_SEED_0 = (
     "digits",
@@ -170,13 +170,12 @@ YOUNGER: dict[str, dict[str, Any]] = {
     **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _FIRST_DRAWING_SEED_0},
     "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
     "data.arc_agi": {"drawing": "fixed", "whole_tasks": False},
-    "AtTest": {"noise_on": "latent", "halts": []},
+    "AtTest": {"halts": []},
     "Augment": {"more": []},
     "TrainConfig": {
         "amsgrad": False,
         "init_from": "",
         "backbone_learning_rate": None,
-        "loss_options": {},
         "optimizer_options": {},
         "schedule_options": {},
         "score": None,

@@ -7,7 +7,7 @@ methods: shapes, sizes, the task, and how to build the network or read the files
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from recstudy.errors import ConfigError
 from recstudy.plugins import Registry, check_call, import_object
@@ -151,7 +151,6 @@ class DataConfig(Config):
     )
     resample: Literal["fixed", "per seed"] = Field(
         "fixed",
-        validation_alias=AliasChoices("resample", "drawing"),  # its name in records of version 0.1
         description=(
             "whether generated data, a limit's subset and the validation split are fixed across the seeds of"
             " a study or sampled per seed"

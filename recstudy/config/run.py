@@ -245,10 +245,6 @@ class RunConfig(RunSettings):
         fields = dict.fromkeys([*own_values, *flatten(own_values)])
         configs = []
         for changes in several:
-            if "resources.max_workers_per_run" in changes:
-                raise ConfigError(
-                    "resources.max_workers_per_run was removed. Set resources.workers to a number"
-                )
             values = dict(own_values)
             for path, value in changes.items():
                 if path.count(".") < 2 and path not in fields:

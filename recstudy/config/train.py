@@ -82,12 +82,6 @@ class AtTest(Config):
     noise: float = Field(
         0.3, gt=0, description="sigma of the Gaussian noise that is added before each segment of a trajectory"
     )
-    noise_on: Literal["latent", "answer", "both"] = Field(
-        "latent",
-        description=(
-            "states that get the noise: the latent (TRM's z, HRM's z_L; PTRM), the answer (y, z_H), or both"
-        ),
-    )
     copies: int = Field(
         0,
         ge=0,
@@ -234,12 +228,11 @@ class TrainConfig(Config):
             " so that a long caption counts more (MicarVLMoE)"
         ),
     )
-    loss_options: Options = Field(Options(), description="options of a registered loss")
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         "adamw",
         description=(
-            "adamw; adam_atan2, whose step is an arctangent without an epsilon (HRM, TRM); adam; sgd with"
-            " momentum; lion; muon for the matrices of blocks, with AdamW for all other weights; or a"
+            "adamw; adam_atan2, whose step is an arctangent without an epsilon (HRM, TRM); sgd with"
+            " momentum; muon for the matrices of blocks, with AdamW for all other weights; or a"
             " registered optimiser"
         ),
     )
@@ -364,7 +357,7 @@ class TrainConfig(Config):
             raise ValueError(
                 f"amsgrad must be false with optimizer {self.optimizer!r}, because it is a variant of AdamW"
             )
-        self.loss_options.check(LOSSES, self.loss)
+        Options().check(LOSSES, self.loss)
         self.optimizer_options.check(OPTIMIZERS, self.optimizer)
         self.schedule_options.check(SCHEDULES, self.schedule)
         return self

@@ -7,20 +7,11 @@ needs `from __future__ import annotations`, because annotations of arrays must n
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from recstudy.lazy import LazyModule
+
 __all__ = ["Arrays", "Labels", "Mask", "Pixels", "Tokens", "np", "torch"]
-
-
-class LazyModule:
-    """A stand-in that imports the module on first access to an attribute."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
 
 
 if TYPE_CHECKING:

@@ -45,13 +45,12 @@ class Combined:
     predicted: tuple[float, float] | None = None
 
 
-def combine(values: Sequence[float], errors: Sequence[float], level: float = LEVEL) -> Combined:
+def combine(values: Sequence[float], errors: Sequence[float]) -> Combined:
     """Combine the values of several groups by (1) to (3).
 
     Args:
         values: One value per group, at least one.
         errors: The standard error of each value, above 0.
-        level: The level of both intervals.
     """
     if len(values) == 1:
         return Combined(values[0], 0.0, 1, errors[0])
@@ -68,9 +67,9 @@ def combine(values: Sequence[float], errors: Sequence[float], level: float = LEV
     # Hartung and Knapp's factor, the left side of (2) over k - 1, is 1 by (2). If tau is 0, it can be smaller
     # and counts as 1.
     error = sqrt(max(1.0, float(weights @ squares) / (k - 1)) / float(weights.sum()))
-    half = float(special.stdtrit(k - 1, (1 + level) / 2)) * error
+    half = float(special.stdtrit(k - 1, (1 + LEVEL) / 2)) * error
     predicted = None
     if k >= MIN_VALUES:
-        half_width = float(special.stdtrit(k - 2, (1 + level) / 2)) * sqrt(tau2 + error**2)
+        half_width = float(special.stdtrit(k - 2, (1 + LEVEL) / 2)) * sqrt(tau2 + error**2)
         predicted = mean - half_width, mean + half_width
     return Combined(mean, sqrt(tau2), k, error, (mean - half, mean + half), predicted)

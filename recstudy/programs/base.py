@@ -227,8 +227,7 @@ class Program:
         Raises:
             ConfigError: The settings cannot be read.
         """
-        # `place` is the name of `resources` in records of version 0.1
-        id_values = {name: value for name, value in values.items() if name not in ("resources", "place")}
+        id_values = {name: value for name, value in values.items() if name != "resources"}
         for path, value in changes.items():
             set_at(id_values, path, value)
         return id_values

@@ -232,36 +232,6 @@ def tunable(config: BaseModel, prefix: str = "") -> dict[str, Range]:
     return ranges
 
 
-# Names in records and configs of version 0.1, and their current names.
-EARLIER_NAMES = {
-    "cpus_per_run": "cpus",
-    "gpus_per_run": "gpus",
-    "workers_per_run": "workers",
-    "silent_minutes": "hang_timeout_minutes",
-}
-EARLIER_PARTS = {"place": "resources"}
-EARLIER_PATHS = {"data.drawing": "data.resample"} | {
-    f"place.{old_name}": f"resources.{name}" for old_name, name in EARLIER_NAMES.items()
-}
-
-
-def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the nested settings of a record, with fields of version 0.1 under their current names."""
-    renamed = {EARLIER_PARTS.get(part, part): value for part, value in settings.items()}
-    for part in ("data", "resources"):
-        fields = renamed.get(part)
-        if isinstance(fields, Mapping):
-            names = EARLIER_NAMES if part == "resources" else {"drawing": "resample"}
-            renamed[part] = {names.get(name, name): value for name, value in fields.items()}
-    return renamed
-
-
-def current_paths(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by path, with fields of version 0.1 under their current names."""
-    # A change may also replace a whole part, such as `data`, whose fields are then nested.
-    return current_names({EARLIER_PATHS.get(path, path): value for path, value in changes.items()})
-
-
 class Resources(Config):
     """The resources of a run. They do not change its id.
 
@@ -313,18 +283,12 @@ class Resources(Config):
     @model_validator(mode="before")
     @classmethod
     def _fill_gpus(cls, values: Any) -> Any:
-        """Add the GPUs that the device implies: 1 for CUDA, 0 for the others. Refuse a range of workers."""
+        """Add the GPUs that the device implies: 1 for CUDA, 0 for the others."""
         if not isinstance(values, Mapping):
             return values
-        # version 0.1 had longer names and a maximum number of workers
-        values = {EARLIER_NAMES.get(name, name): value for name, value in values.items()}
-        workers = values.get("workers")
-        if isinstance(workers, str) and workers[:1].isdigit() and "-" in workers:
-            raise ValueError(f"workers must be a number, but got {workers}: ranges were removed")
-        values.pop("max_workers_per_run", None)
         implied_gpus = {"cpu": 0.0, "mps": 0.0, "cuda": 1.0}.get(str(values.get("device")))
         if implied_gpus is not None and values.get("gpus") is None:
-            values["gpus"] = implied_gpus
+            return {**values, "gpus": implied_gpus}
         return values
 
     @model_validator(mode="after")
@@ -391,11 +355,6 @@ class RunSettings(Config):
     if TYPE_CHECKING:  # subclasses define these fields, because their order is the order in records
         seed: int
         resources: Resources
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, values: Any) -> Any:
-        return current_names(values) if isinstance(values, Mapping) else values
 
     @property
     @abstractmethod

@@ -131,9 +131,8 @@ def is_locked(path: Path) -> bool:
 
 
 def holder_of(path: Path) -> str:
-    """Return the name of the process in a lock file. Files of version 0.1 contain only the name."""
+    """Return the name of the process in a lock file."""
     try:
-        content = path.read_text(encoding="utf-8", errors="replace")
-        return str(json.loads(content)["holder"]) if content.startswith("{") else content.strip() or UNKNOWN
-    except (OSError, ValueError, KeyError):
+        return str(json.loads(path.read_bytes())["holder"])
+    except (OSError, ValueError, KeyError, TypeError):
         return UNKNOWN

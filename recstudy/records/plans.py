@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from recstudy.errors import StorageError
-from recstudy.programs.settings import current_names, current_paths, digest
+from recstudy.programs.settings import digest
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
 from recstudy.records.schema import current_time
@@ -35,11 +35,9 @@ from recstudy.records.study_schema import (
     PlannedRun,
     PlanRecord,
     RangeRecord,
-    Reference,
     SearchRecord,
     TrialLine,
     TrialRecord,
-    VariantRecord,
 )
 
 END_FILES = ("result.json", "failure.json", "stopped.json")  # an ended run has one of these files
@@ -58,25 +56,9 @@ def read_plan(folder: Path) -> PlanRecord | None:
         StorageError: A file of the plan is damaged. The message names it.
     """
     plan = read_record(folder / "plan.json", PlanRecord)
-    if plan is not None and "place" in plan.base:  # written by version 0.1
-        plan = replace(
-            plan,
-            base=current_names(plan.base),
-            variants=_with_current_paths(plan.variants),
-            reference=plan.reference and _with_current_names(plan.reference),
-        )
     if plan is not None and plan.search is not None:
         plan = _with_trials(folder, plan, plan.search)
     return plan
-
-
-def _with_current_names(reference: Reference) -> Reference:
-    variants = None if reference.variants is None else _with_current_paths(reference.variants)
-    return replace(reference, base=current_names(reference.base), variants=variants)
-
-
-def _with_current_paths(variants: Iterable[VariantRecord]) -> tuple[VariantRecord, ...]:
-    return tuple(replace(variant, changes=current_paths(variant.changes)) for variant in variants)
 
 
 def read_imported(folder: Path) -> Imported:

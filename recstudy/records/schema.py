@@ -399,8 +399,4 @@ class Settings:
     model: Object = Field(default_factory=dict)
     train: Object = Field(default_factory=dict)
     seed: Integer = 0
-    resources: Object = Field(
-        default_factory=dict,
-        validation_alias=AliasChoices("resources", "place"),
-        serialization_alias="resources",
-    )
+    resources: Object = Field(default_factory=dict)

@@ -5,7 +5,7 @@ The rules are those of `schema.py`. Drivers write these records; reports and the
 
 from typing import Any, Literal, NamedTuple
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from recstudy.explained import explained
 from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
@@ -248,12 +248,10 @@ class PlanRecord:
     variants: tuple[VariantRecord, ...]
     seeds: tuple[Integer, ...]
     # the stated maximum number of seeds; 0 if the study states none
-    max_seeds: Integer = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
+    max_seeds: Integer = 0
     most_seeds: dict[str, Integer] = Field(default_factory=dict)  # of each label, in all imports
     # metric -> the value above which a seed has learned
-    success_threshold: dict[str, float] = Field(
-        default_factory=dict, validation_alias=AliasChoices("success_threshold", "learned")
-    )
+    success_threshold: dict[str, float] = Field(default_factory=dict)
     runs: tuple[PlannedRun, ...]
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None

@@ -30,7 +30,7 @@ from recstudy.report.parts import (
     read_report,
 )
 from recstudy.report.tables.arithmetic import Arithmetic
-from recstudy.report.tables.table import Table, Tuned
+from recstudy.report.tables.table import Table
 from recstudy.report.tiles import Mistakes
 from recstudy.report.trials import Best
 
@@ -87,7 +87,6 @@ __all__ = [
     "TablePart",
     "TableRow",
     "Thinking",
-    "Tuned",
     "answers_of",
     "cell_of_values",
     "check_report",

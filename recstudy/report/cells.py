@@ -42,7 +42,6 @@ class Cell:
         problem: Why finished runs give no number.
         best: Whether no other cell is significantly better.
         tied: Whether no difference between compared cells is significant.
-        second: Whether it is the best of the cells that are significantly worse than the best.
     """
 
     records: StudyRecords = field(repr=False, compare=False)
@@ -59,7 +58,6 @@ class Cell:
     problem: str = ""
     best: bool = False
     tied: bool = False
-    second: bool = False
 
     @property
     def value(self) -> float | None:
@@ -147,13 +145,11 @@ class TableRow:
         label: The row's label.
         cells: A cell for each of the table's columns.
         settings: For each settings column of the table, the value of each of its fields as text.
-        published: For a row without runs, the published value of each column, or None.
     """
 
     label: str
     cells: tuple[Cell, ...]
     settings: tuple[tuple[str, ...], ...] = ()
-    published: tuple[MatchedTarget | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, choices
@@ -81,10 +81,9 @@ class Claim:
     """
 
     text: str
-    # records of version 0.1 have the names `less`, `than` and `by`
-    lower: Side | None = Field(default=None, kw_only=True, validation_alias=AliasChoices("lower", "less"))
-    higher: Side = Field(validation_alias=AliasChoices("higher", "than"))
-    margin: float = Field(default=0.0, ge=0, validation_alias=AliasChoices("margin", "by"))
+    lower: Side | None = Field(default=None, kw_only=True)
+    higher: Side
+    margin: float = Field(default=0.0, ge=0)
     within: float | None = Field(default=None, gt=0)
     metric: str = ""
     each: bool = False

@@ -51,7 +51,6 @@ class TableEntry:
         hint: The text of the tooltip.
         origin: The runs behind the number, in words.
         runs: The ids of these runs.
-        underlined: Whether the entry is the second best.
     """
 
     content: Piece | tuple[Piece, ...]
@@ -59,7 +58,6 @@ class TableEntry:
     hint: str = ""
     origin: str = ""
     runs: tuple[str, ...] = ()
-    underlined: bool = False
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

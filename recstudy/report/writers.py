@@ -116,7 +116,7 @@ class TerminalTable:
                     min_width=widths[column],
                 )
             for line in block.lines:
-                styles = ["bold" * entry.bold or "underline" * entry.underlined for entry in line]
+                styles = ["bold" * entry.bold for entry in line]
                 rich_table.add_row(*map(Text, [entry.text for entry in line], styles))
             yield rich_table
         notes = [*table.warnings, *table.small_print]
@@ -228,8 +228,7 @@ def _tabular(table: PrintedTable) -> str:
             sign = "+" * any(number.startswith(("+", "-")) for number in numbers)
             digits = f"{sign}{max(map(len, integers))}.{max(map(len, decimals))}"
             pairs = list(zip(entries, numbers, strict=True))
-            forms = {(True, False): r"\bfseries {}", (False, True): r"{{\underline{{{}}}}}"}
-            marks = [forms.get((entry.bold, entry.underlined), "{}") for entry in entries]
+            marks = [r"\bfseries {}" if entry.bold else "{}" for entry in entries]
             columns[column, 0] = [
                 mark.format(number) if number else "" for mark, (_, number) in zip(marks, pairs, strict=True)
             ]

@@ -1,8 +1,7 @@
 """Define the variants of a study: factorial designs, ablations and grids."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -17,50 +16,8 @@ MOST_RUNS = 100_000
 Changes = Mapping[str, Any]  # field -> value
 
 
-@explained
-@dataclass(frozen=True)
-class AlignedAxis:
-    """An axis with the same meaning in several model families, whose fields differ.
-
-    Args:
-        levels: The levels, such as depths.
-        fields: Model family -> the field that a level sets, or a function that returns the changes of a
-            level.
-
-    Example:
-        >>> from recstudy.models import ViT, ViTRM
-        >>> fields = {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 * depth}}
-        >>> depth = AlignedAxis([1, 2], fields)
-        >>> [dict(variant.changes)["model.layers"] for variant in grid({"model": [ViT()], "depth": depth})]
-        [2, 4]
-    """
-
-    levels: Sequence[Any]
-    fields: Mapping[str, str | Callable[[Any], Changes]]
-
-    def changes(self, level: Any, model: Any) -> Changes:
-        """Return the changes of a level in a model.
-
-        Raises:
-            ConfigError: The axis has no field for this family, or the grid does not state the model of a
-                variant.
-        """
-        family = getattr(model, "family", None)
-        if family is None:
-            raise ConfigError(
-                "AlignedAxis levels depend on the model family. Add an axis 'model' with model configs to the"
-                " grid"
-            )
-        if family not in self.fields:
-            raise ConfigError(
-                f"AlignedAxis levels have no field for the family {family!r}, only for {choices(self.fields)}"
-            )
-        field = self.fields[family]
-        return {field: level} if isinstance(field, str) else field(level)
-
-
-Levels = Sequence[Any] | Changes | AlignedAxis
-Axes = Mapping[str, Levels]  # field, or a word of the user's -> levels
+Levels = Sequence[Any] | Changes
+Axes = Mapping[str, Levels]  # field -> levels
 
 
 @explained
@@ -95,8 +52,7 @@ def grid(axes: Axes) -> list[Variant]:
 
     Args:
         axes: Field -> its levels: a list of values, or a dictionary of named levels, each with a value or
-            several changes. An axis can also be any word with `AlignedAxis` levels, which set another field
-            in each family of the axis `model`.
+            several changes.
 
     Example:
         >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
@@ -198,9 +154,7 @@ def _changes_by_level(axes: Axes) -> dict[str, dict[Any, Any]]:
 
 
 def _level_changes(axis: str, levels: Levels) -> dict[Any, Any]:
-    """Return level -> its changes, or a function of the model that returns them for `AlignedAxis` levels."""
-    if isinstance(levels, AlignedAxis):
-        return {level: partial(levels.changes, level) for level in _level_changes(axis, levels.levels)}
+    """Return level -> its changes."""
     levels = python_value(levels)
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
         raise ConfigError(
@@ -230,11 +184,8 @@ def _variant(
 ) -> Variant:
     """Return the variant at these levels, labelled by the axes' short names."""
     changes: dict[str, Any] = {}
-    level_changes = [changes_by_level[axes[short]][level] for short, level in levels.items()]
-    for change in sorted(
-        level_changes, key=callable
-    ):  # a `AlignedAxis` level asks for the model, so it comes last
-        changes |= change(changes.get("model")) if callable(change) else change
+    for short, level in levels.items():
+        changes |= changes_by_level[axes[short]][level]
     return Variant(label=_label(levels), changes=changes, levels=levels, axes=axes)
 
 

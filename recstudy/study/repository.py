@@ -33,20 +33,17 @@ class CodeVersion(NamedTuple):
     recstudy: str
 
 
-def code_version(package: Path = PACKAGE) -> CodeVersion:
+def code_version() -> CodeVersion:
     """Return the code version of the study of this process.
 
     In an interactive session, the study's repository is that of the current folder. An installed study has no
     repository, and neither has a recstudy that is installed in an environment inside of a user's repository.
-
-    Args:
-        package: The folder of the recstudy package.
     """
     file = study_file()
     folder = Path.cwd() if file is None else None if file.installed else file.path.parent
     commit, dirty = _commit(folder) if folder else (None, False)
     commit = commit or os.environ.get("RECSTUDY_COMMIT") or None
-    package_commit, changed = _own_commit(package)
+    package_commit, changed = _own_commit()
     recstudy = "" if package_commit in (None, commit) else f"{package_commit}{' with changes' * changed}"
     return CodeVersion(commit, dirty or changed, recstudy)
 
@@ -77,7 +74,7 @@ def is_user_study(file: StudyFile) -> bool:
 
 def version_text() -> str:
     """Return the text of --version: `recstudy 0.1.0`, with the commit if it runs from its own repository."""
-    commit, changed = _own_commit(PACKAGE)
+    commit, changed = _own_commit()
     return f"recstudy {version('recstudy')}" + (
         f", commit {commit[:12]}{' with changes' * changed}" if commit else ""
     )
@@ -100,10 +97,10 @@ def program() -> list[str]:
     return ["recstudy", "run", script.stem] if script.parent in SHIPPED else ["python", script.name]
 
 
-def _own_commit(package: Path) -> tuple[str | None, bool]:
+def _own_commit() -> tuple[str | None, bool]:
     """Return the commit of recstudy's own repository; None if it is installed in another repository."""
-    tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None
-    return _commit(package) if tracked else (None, False)
+    tracked = _git(PACKAGE, "ls-files", "--error-unmatch", "__init__.py") is not None
+    return _commit(PACKAGE) if tracked else (None, False)
 
 
 def _commit(folder: Path) -> tuple[str | None, bool]:

@@ -7,10 +7,9 @@
     pass@k = 1 - C(K - c, k) / C(K, k)      where c of a puzzle's K trajectories are right            (4)
 
 (1)-(2) are PTRM (arXiv:2605.19943), which needs no training of its own. z is the last of a network's states:
-the latent state of TRM, the low-level state of HRM. `train.at_test.noise_on` adds noise to the first state y
-as well, or to y alone. Further metrics count how often any of the same trajectories or copies is right. (4)
-is the unbiased estimator (arXiv:2107.03374), from all trajectories for every k. A puzzle is flipped if some
-of its copies solve it and others do not.
+the latent state of TRM, the low-level state of HRM. Further metrics count how often any of the same
+trajectories or copies is right. (4) is the unbiased estimator (arXiv:2107.03374), from all trajectories for
+every k. A puzzle is flipped if some of its copies solve it and others do not.
 
 Every metric is a mean over puzzles: each puzzle counts once. `solving.findings` calls `at_test`.
 
@@ -141,15 +140,12 @@ def think(
 
 
 def add_noise(carry: Carry, config: AtTest, noise: torch.Generator) -> Carry:
-    """Return the states with the noise of (1) on those that `noise_on` names."""
-    states = [index for index, state in enumerate(carry) if state.is_floating_point() and state.numel()]
-    # The only state of a network with one state is both its first and its last.
-    noisy_states = {"latent": states[-1:], "answer": states[:1], "both": states}[config.noise_on]
+    """Return the states with the noise of (1) on the last one."""
     new = list(carry)
-    for index in noisy_states:
-        state = carry[index]
-        deviations = torch.randn(state.shape, generator=noise, device=state.device, dtype=state.dtype)
-        new[index] = state + config.noise * deviations
+    latent = max(index for index, state in enumerate(carry) if state.is_floating_point() and state.numel())
+    state = carry[latent]
+    deviations = torch.randn(state.shape, generator=noise, device=state.device, dtype=state.dtype)
+    new[latent] = state + config.noise * deviations
     return tuple(new)
 
 

@@ -85,14 +85,14 @@ def _check_item_values(name: str, values: Tensor, batch: Batch, task: "Task") ->
 
 
 def loss_of(config: TrainConfig) -> Loss:
-    """Return the registered loss of a config with its options.
+    """Return the registered loss of a config.
 
     The loss raises a ConfigError if it does not return one number per sample.
     """
-    loss, options = LOSSES[config.loss], config.loss_options.model_dump()
+    loss = LOSSES[config.loss]
 
     def checked_loss(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-        losses = loss(logits, targets, smoothing, **options)
+        losses = loss(logits, targets, smoothing)
         if losses.shape != logits.shape[:1]:
             raise ConfigError(
                 f"the loss {config.loss!r} must return one number per sample, with the shape"

@@ -11,10 +11,6 @@ Adam-atan2 (Everett et al. 2024, without their constants, as HRM and TRM use it)
 
 p <- (1 - lr w) p;   m, v as Adam's;   p <- p - lr / (1 - b1^t) atan2(m, sqrt(v / (1 - b2^t)))       (4)
 
-Lion (Chen et al. 2023):
-
-p <- (1 - lr w) p - lr sign(b1 m + (1 - b1) g);   m <- b2 m + (1 - b2) g                             (7)
-
 Muon (Jordan et al. 2024) of the hidden matrices, A x B, with updates as large as AdamW's (Liu et al. 2025):
 
 m <- mu m + (1 - mu) g;   p <- (1 - lr w) p                                                          (8)
@@ -27,7 +23,6 @@ row <- (1 - lr w) row - lr sign(g)                                              
 
 import copy
 import math
-from abc import abstractmethod
 from typing import Any, TypeGuard
 
 import torch
@@ -178,11 +173,6 @@ def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim
     return AdamAtan2(groups, **_rates(config))
 
 
-def adam(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
-    """Return plain Adam, whose weight decay is a part of the gradient."""
-    return torch.optim.Adam(groups, **_rates(config), fused=True)
-
-
 def sgd(
     groups: list[dict[str, Any]], config: TrainConfig, *, momentum: float = 0.9, nesterov: bool = False
 ) -> torch.optim.Optimizer:
@@ -191,11 +181,6 @@ def sgd(
     return torch.optim.SGD(
         groups, lr=rate, weight_decay=decay, momentum=momentum, nesterov=nesterov, fused=True
     )
-
-
-def lion(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
-    """Return Lion, Eq. 7."""
-    return Lion(groups, **_rates(config))
 
 
 def muon(
@@ -267,8 +252,8 @@ def keep_bounds(network: Network) -> None:
         network.get_parameter(name).clamp_(lower, upper)
 
 
-class _WithMomentum(torch.optim.Optimizer):
-    """The common part of Eqs. 4 and 7: weight decay and two betas, in one update of all weights."""
+class AdamAtan2(torch.optim.Optimizer):
+    """Adam-atan2, Eq. 4, in one update of all weights."""
 
     def __init__(self, weights: Any, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
         super().__init__(weights, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
@@ -280,16 +265,6 @@ class _WithMomentum(torch.optim.Optimizer):
             if weights:
                 torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
                 self._update(weights, [weight.grad for weight in weights], group["lr"], *group["betas"])
-
-    @abstractmethod
-    def _update(
-        self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
-    ) -> None:
-        """Update the weights by their gradients, after the weight decay."""
-
-
-class AdamAtan2(_WithMomentum):
-    """Adam-atan2, Eq. 4."""
 
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
@@ -323,19 +298,6 @@ def _atan2(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
     vectors = [torch.cat([tensor.flatten() for tensor in tensors]) for tensors in (first, second)]
     angles = torch.atan2(*vectors).split([tensor.numel() for tensor in first])
     return [angle.view_as(tensor) for angle, tensor in zip(angles, first, strict=True)]
-
-
-class Lion(_WithMomentum):
-    """Lion, Eq. 7."""
-
-    def _update(
-        self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
-    ) -> None:
-        m = [self.state[weight].setdefault("m", torch.zeros_like(weight)) for weight in weights]
-        steps = torch._foreach_lerp(m, gradients, 1 - b1)
-        torch._foreach_sign_(steps)
-        torch._foreach_sub_(weights, steps, alpha=lr)
-        torch._foreach_lerp_(m, gradients, 1 - b2)
 
 
 class _MuonAndAdamW(torch.optim.Optimizer):

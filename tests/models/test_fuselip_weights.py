@@ -12,13 +12,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from recstudy import RunConfig, TrainConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import Aligner, FuseLIPBackboneConfig, ImageTRM
 from recstudy.models.fuselip import VQ, FuseLIP
 from recstudy.models.networks.fuselip import image_ids, image_only
 from recstudy.models.networks.fuselip_weights import load_public
-from recstudy.testing import make_training
 
 CONFIG = FuseLIP(
     width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9
@@ -247,7 +247,7 @@ def downloaded(tmp_path, monkeypatch):
 
 def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokenizer(downloaded):
     public, folder = downloaded
-    training = make_training(config(aligner(folder)))
+    training = training_of(config(aligner(folder)))
     test = training.data.test
     images, texts = (
         torch.from_numpy(test.images[test.rows]) / 255,

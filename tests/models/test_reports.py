@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from recstudy.config import RunConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import PhantomCaptions
 from recstudy.models import CaptionTransformer, R2Gen, ShowAttendTell, ShowTell
 from recstudy.models.costs import cost
 from recstudy.models.networks.caption import frozen
-from recstudy.testing import make_training, tiny_run
+from recstudy.testing import tiny_run
 
 SMALL = {"backbone": "small", "weights": "random", "width": 32}
 MODELS = {
@@ -29,7 +30,7 @@ def test_a_frozen_run_reads_cached_features(name, grid):
         MODELS[name].model_copy(update={"tuned": False}),
         PhantomCaptions(limit=40, size=32, length=12),
     )
-    run = make_training(tiny_run(model, data, epochs=1, batch_size=8, learning_rate=1e-2, ema_decay=0.0))
+    run = training_of(tiny_run(model, data, epochs=1, batch_size=8, learning_rate=1e-2, ema_decay=0.0))
     with torch.no_grad():
         fresh = frozen(model)(
             torch.from_numpy(run.data.train.images[np.sort(run.data.train.rows)[:2]]).float()

@@ -3,10 +3,10 @@ import torch
 from torch import nn
 
 from recstudy.config import RunConfig, TrainConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import Sudoku
 from recstudy.models import TRM
 from recstudy.models.costs import cost
-from recstudy.testing import make_training
 
 SHAPE = (1, 2, 2)
 
@@ -87,7 +87,7 @@ def test_a_curriculum_runs_through_while_a_run_trains_and_costs_what_its_stages_
         "schedule": "update",
     }
     config = RunConfig(data=Sudoku(side=4, limit=24), model=model, train=TrainConfig(**train))
-    run, depths = make_training(config), []
+    run, depths = training_of(config), []
     run.state.network.register_forward_pre_hook(
         lambda network, _: depths.append(network.core.depth) if network.training else None
     )

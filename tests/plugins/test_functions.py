@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import CNN
 from recstudy.plugins import gathering
 from recstudy.programs.settings import configure
-from recstudy.testing import make_training
 from recstudy.train.losses import shares
 from recstudy.train.optim import learning_rate
 
@@ -63,7 +63,7 @@ def test_a_schedule_counts_updates():
         learning_rate=0.1,
         selection="last",
     )
-    training = make_training(config)
+    training = training_of(config)
 
     assert [line["learning_rate"] for line in training.epochs()] == pytest.approx([0.1, 0.075])
     assert type(training.state.optimizers[0]) is torch.optim.Rprop
@@ -85,7 +85,6 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
     base = RunConfig(data=Digits(limit=32), model=CNN(width=8))
 
     assert "optimizer_options" not in base.deciding["train"]
-    assert "loss_options" not in base.deciding["train"]
     ids = {
         run(optimizer="sgd", optimizer_options=options).run_id
         for options in ({}, {"momentum": 0.5}, {"momentum": 0.6})
@@ -107,7 +106,7 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
             r"no schedule 'linaer': there are batch, epoch, linear, step, update. Did you mean 'linear'\?",
         ),
         ({"schedule_options": {"end": 1}}, r"no option 'end': the schedule 'epoch' has none."),
-        ({"loss": "focal", "loss_options": {"gamma": [1]}}, r"'train.loss_options.gamma.*' must be "),
+        ({"schedule_options": {"end": [1]}}, r"'train.schedule_options.end.*' must be "),
     ],
 )
 def test_unknown_name_is_refused(train, message):
@@ -125,7 +124,7 @@ def test_augmentation_gets_the_labels_if_it_asks_for_them():
         return images * (labels != 3)[:, None, None, None].to(images.dtype)
 
     config = run(augment={"more": ["blacken"]}, batch_size=8)
-    training = make_training(config)
+    training = training_of(config)
 
     black = [batch.images.flatten(1).std(1) == 0 for batch in training._train.epoch(0)]
 

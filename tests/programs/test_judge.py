@@ -40,12 +40,12 @@ metrics:
   val/loss:
 claims:
 - text: depth 2 is better
-  than: {depth: 2}
-  less: {depth: 1}
-  by: 2
+  higher: {depth: 2}
+  lower: {depth: 1}
+  margin: 2
 - text: the loss at a small rate is higher
-  than: {lr: 1e-2, metric: val/loss}
-  less: {lr: 0.1, metric: val/loss}
+  higher: {lr: 1e-2, metric: val/loss}
+  lower: {lr: 0.1, metric: val/loss}
 """
 
 
@@ -314,7 +314,7 @@ def test_damaged_imports_are_one_line(judge, tmp_path):
 
 
 def test_a_refused_file_leaves_nothing_behind(judge):
-    Path("claims.yaml").write_text("- text: a\n  than: {lr: 0.5}\n")
+    Path("claims.yaml").write_text("- text: a\n  higher: {lr: 0.5}\n")
     with pytest.raises(
         ConfigError, match=r"the claim 'a' names lr=0.5, which no variant has: there are lr=0.01, lr=0.1"
     ):

@@ -18,9 +18,9 @@ from recstudy.publishing import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
-from recstudy.records import Results, write_json
+from recstudy.records import Failure, Results, write_json
 from recstudy.study.plan import make_plan
-from recstudy.testing import make_failure, make_result, tiny_study, write_study
+from recstudy.testing import make_result, tiny_study, write_study
 
 TOKEN = "hf_0123456789abcdefghijABCDEFGHIJ"
 SECRET = "correct-horse-battery"
@@ -101,9 +101,8 @@ def write_configs(results: Results, study: recstudy.Study) -> None:
 
 def planted(root: Path) -> Results:
     """A results folder as a talkative cluster leaves it."""
-    failed = make_failure(
-        f"OSError: /home/annabel/data/x.npz at gpunode17: 401 for https://annabel:{SECRET}@hub/x?token={TOKEN}"
-    )
+    error = f"OSError: /home/annabel/data/x.npz at gpunode17: 401 for https://annabel:{SECRET}@hub/x?token={TOKEN}"
+    failed = Failure(error_class="code", error=error, traceback=f"Traceback:\n{error}", attempts=1)
     about = {
         "hardware": {"host": "gpunode17.cluster.example"},
         "data_notes": ["read from /mnt/annabel/set/labels.csv"],

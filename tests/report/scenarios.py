@@ -76,7 +76,6 @@ from recstudy.report import (
     Slices,
     Table,
     Thinking,
-    Tuned,
 )
 from recstudy.report.study_records import StudyRecords, load_study
 
@@ -443,7 +442,6 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
         write_caption_study,
         Table("t", metrics=("rouge_l", "cider"), settings=CAPTION_SETTINGS, targets=published("000_table2_imagetrm")),
     ),
-    "tuned": (swept, Tuned(rows="data", columns="model", over="batch_size")),
     "arithmetic given": (write_study, Arithmetic(counted=COUNTED, given=("vocab_old", "vocab_new"), title="Counted | again")),
 }  # fmt: skip
 

@@ -5,13 +5,11 @@ from math import hypot
 import pytest
 from made_up import as_result, base, captioned, failure, plan, published_beside, read, run_id
 
-from recstudy.errors import ConfigError
 from recstudy.evidence import Why
 from recstudy.papers import published
 from recstudy.records import Results, write_json
 from recstudy.records.reading import dumped
 from recstudy.report import Table
-from recstudy.report.names import DASH
 from recstudy.report.tables.render import cell_text, table_shown
 from recstudy.report.tables.table import table_data
 from recstudy.report.targets import MatchedTarget
@@ -197,45 +195,6 @@ def test_leaking_variant_is_not_compared_and_a_missing_level_is_named(tmp_path):
         "1.11",
         ("no variant to compare it with",),
     )
-
-
-def test_models_that_nobody_ran_have_rows_of_published_values_that_are_never_ours(tmp_path):
-    """CoAtt is of COVCTR, AMANet of PGROSS, which has no variant here. Of CoAtt the paper prints one of
-    METEOR and ROUGE-L.
-    """
-    metrics = ("avg_bleu", "avg_bleu_delta", "meteor")
-    data = table(
-        study(tmp_path / "r"), metrics=metrics, group="data", targets=SOTA, published_only=("CoAtt", "AMANet")
-    )
-    shown_table = table_shown(data)
-    (row,) = [
-        line for line in shown_table.printed_table.lines if line[0].text.startswith(("CoAtt", "AMANet"))
-    ]
-
-    assert row[0].text == "CoAtt (published, not run here)"
-    assert [entry.text for entry in row[1:]] == [DASH, "0.627", DASH, "1.75", DASH, DASH]
-    assert not any(entry.runs or entry.bold or entry.underlined for entry in row)
-    assert [row.label for row in data.rows if row.cells] == ["SAT", "R2Gen", "MicarVLMoE"]
-    (line,) = [line for line in shown_table.csv.splitlines() if "CoAtt" in line and ",Avg-BLEU," in line]
-    assert "0.627" in line
-    assert not any(identity in line for identity in data.rows[1].cells[0].run_ids)
-    assert "CoAtt" not in "".join(line for line in data.notes if line.startswith("not shown"))
-    with pytest.raises(ConfigError, match="published_only needs group='data'"):
-        table(study(tmp_path / "s"), targets=SOTA, published_only=("CoAtt",))
-
-
-def test_the_second_best_is_underlined_where_a_table_wants_it(tmp_path):
-    scores = {"SAT": [0.50, 0.51, 0.50], "R2Gen": [0.60, 0.61, 0.60], "MicarVLMoE": [0.70, 0.71, 0.70]}
-    data = table(study(tmp_path / "r", scores), group="data", second_best=True)
-
-    cells = [row.cells[0] for row in data.rows if row.cells]
-    assert [(cell.best, cell.second) for cell in cells] == [(False, False), (False, True), (True, False)]
-    shown_table = table_shown(data)
-    assert "<ins>0.603" in shown_table.markdown
-    assert "<u>0.603" in shown_table.html
-    assert r"\underline{0.603}" in shown_table.latex
-    assert "underlined: the best of the variants that are significantly worse than the best" in data.notes
-    assert not any(cell.second for cell in table(study(tmp_path / "s", scores), group="data").cells)
 
 
 def test_a_published_standard_deviation_over_reports_is_printed():

@@ -12,7 +12,7 @@ from own_study import run_study, silent, train
 from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
 from recstudy.errors import ConfigError
 from recstudy.programs.metric import METRICS
-from recstudy.report import Curve, LearningCurves, Table, Tuned
+from recstudy.report import Curve, LearningCurves, Table
 from recstudy.report.explain import find_number
 from recstudy.report.kinds import render_part
 from recstudy.report.loaded import load
@@ -103,10 +103,6 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
         (
             Table("t", rows="deph"),
             "names 'deph', but the study has depth, variant, model, data, .* Did you mean 'depth'",
-        ),
-        (
-            Tuned(rows="depth", columns="rate", over="rate"),
-            "by must be a metric of the study, .* Choose one of accur",
         ),
     ],
 )

@@ -163,7 +163,7 @@ DAMAGES = [
     ),
     (FeatureMaps(), trace_of, {"features": np.ones((2, 4, 4))}, "arrays do not fit together"),
     (FeatureMaps(), trace_of, {"features": np.full((2, 5, 4, 4), np.nan)}, "arrays do not fit together"),
-    (AttentionMaps(), trace_of, {"rows": np.array([{}], dtype=object)}, "an array of object"),
+    (AttentionMaps(), trace_of, {"rows": np.array([{}], dtype=object)}, "Object arrays cannot be loaded"),
     (Captions(), captions_of, {"examples": [{"row": 1}]}, "examples.0.references is missing"),
     (Captions(), captions_of, {"images": np.zeros((2, 2, 8, 8))}, "captions.npz is damaged (ValueError: "),
     (Alignment(), pairs_of, {"cosine_after": 1.5}, "pairs.0.after must be less than 1.001"),

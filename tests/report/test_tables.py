@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from made_up import (
-    base,
     finish,
     plan,
     read,
@@ -23,7 +22,7 @@ from made_up import (
 from scenarios import ranked
 
 from recstudy.papers import Target, published
-from recstudy.report import Arithmetic, Table, Tuned, dump_report
+from recstudy.report import Arithmetic, Table, dump_report
 from recstudy.report.findings import _best_variant
 from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
@@ -113,82 +112,6 @@ def test_lower_is_better_where_it_is(tmp_path):
 
 # ------------------------------------------------------------------------------------------------------------
 # settings
-
-
-# --------------------------------------------------------------------------------------------------------------- tuned
-
-AXES = {"model": "model", "batch_size": "train.batch_size", "learning_rate": "train.learning_rate"}
-# model, batch size, rate -> scores on the selection split and on the test set, the same for both seeds but
-# 0.2 on the latter
-TUNED = {
-    ("A", 64, 0.001): (80.0, 95.0),  # the best on the test set, which must not decide
-    ("A", 64, 0.01): (90.0, 85.0),
-    ("A", 256, 0.001): (70.0, 71.0),
-    ("A", 256, 0.01): (60.0, 61.0),
-    ("B", 64, 0.001): (50.0, 51.0),
-    ("B", 64, 0.01): (50.0, 52.0),  # as good: the first is taken
-}
-
-
-def tunable(root, leaks=(), status="done"):
-    chosen = [
-        variant(
-            f"model={model}, batch_size={batch}, learning_rate={rate}",
-            {"model": model, "batch_size": batch, "learning_rate": rate},
-            {"train.batch_size": batch, "train.learning_rate": rate},
-            model,
-        )
-        | {"leaks": model in leaks}
-        for model, batch, rate in [*TUNED, ("B", 256, 0.001)]
-    ]
-    report = dump_report([Tuned(title="Tuned")])
-    results = write_plan(
-        root, plan(variants=chosen, axes=AXES, seeds=[0, 1], report=report, base=base(selection="validation"))
-    )
-    for index, (selected, test) in enumerate(TUNED.values()):
-        for seed in (0, 1):
-            record = result(test + 0.2 * seed, status=status)
-            record["selected"] = {"epoch": 4, "split": "validation", "top1_accuracy": selected}
-            finish(results, index, seed, record)
-    return results
-
-
-def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
-    table = make_table(read(tunable(tmp_path)), Tuned())
-
-    assert table.columns == ("64", "256")
-    assert [[cell.value and round(cell.value, 6) for cell in row.cells] for row in table.rows] == [
-        [85.1, 71.1],
-        [51.1, None],
-    ]
-    assert table.rows[0].cells[0].run_ids == (run_id(1, 0), run_id(1, 1))
-    assert table.notes[-2:] == (
-        "learning rate of each cell: A, 64: 0.01; A, 256: 0.001; B, 64: 0.001",
-        "no run has finished yet: B, 256",
-    )
-    assert table.notes[0] == "each cell shows the learning rate with the best Top-1 accuracy, selection"
-    assert not any("pools" in warning for warning in table.warnings)
-
-
-def test_a_loss_is_best_where_it_is_lowest(tmp_path):
-    results = tunable(tmp_path)
-    for index, loss in ((0, 0.5), (1, 0.9)):
-        record = result(90.0)
-        record["selected"] = {"epoch": 4, "split": "validation", "loss": loss}
-        finish(results, index, 0, record)
-
-    table = make_table(read(results), Tuned(by="selection_loss"))
-
-    assert table.notes[1] == "learning rate of each cell: A, 64: 0.001"
-
-
-def test_leaking_variant_is_left_out_and_an_empty_table_is_none(tmp_path):
-    leaky = make_table(read(tunable(tmp_path / "a", leaks=("A",))), Tuned())
-    empty_table = make_table(read(tunable(tmp_path / "b", status="diverged")), Tuned())
-
-    assert [row.label for row in leaky.rows] == ["B"]
-    assert (empty_table.rows, empty_table.columns) == ((), ())
-    assert empty_table.notes[1] == "no run has finished yet: A, 64; A, 256; B, 64; B, 256"
 
 
 # ----------------------------------------------------------------------------------------------------------

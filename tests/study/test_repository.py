@@ -13,8 +13,9 @@ import recstudy
 
 STUDY = """import json
 from pathlib import Path
-from recstudy.study.repository import code_version
-print(json.dumps(code_version(Path({package!r}))))
+from recstudy.study import repository
+repository.PACKAGE = Path({package!r})
+print(json.dumps(repository.code_version()))
 """
 ME = {f"GIT_{role}_{field}": "me@here" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
 

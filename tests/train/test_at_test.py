@@ -11,6 +11,7 @@ from mirrored import SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
 from recstudy.config import AtTest, RunConfig, TrainConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.data.puzzles import numbers
@@ -20,14 +21,14 @@ from recstudy.models.networks.contract import Network, Output, build
 from recstudy.programs.settings import doubling_counts
 from recstudy.report.targets import AT_TEST
 from recstudy.tasks.at_test import add_noise, at_test, elect_answers, pass_at, sample_puzzles
-from recstudy.testing import make_training, trained
+from recstudy.testing import trained
 
 RUN = RunConfig(data=Mirrored(), model=TINY, train=TrainConfig(batch_size=8))
 
 
 def evaluate_at_test(network: Network, **fields) -> dict[str, float]:
     config = RUN.model_copy(update={"train": RUN.train.model_copy(update={"at_test": AtTest(**fields)})})
-    training = make_training(config)
+    training = training_of(config)
     return at_test(network, training._batches(training.data.test, shared=False), config)
 
 
@@ -109,26 +110,22 @@ def test_pass_at_k_is_the_share_of_draws_with_one_that_is_right():
 
 
 @pytest.mark.parametrize(
-    ("model", "on", "noisy"),
+    ("model", "noisy"),
     [
-        (HRM(**SMALL, low_layers=1, high_layers=1), "latent", [1]),
-        (TINY, "answer", [0]),
-        (TINY, "both", [0, 1]),
-        (TINY.model_copy(update={"states": "single"}), "latent", [0]),
-        (TINY.model_copy(update={"states": "single"}), "answer", [0]),
+        (HRM(**SMALL, low_layers=1, high_layers=1), 1),
+        (TINY, 1),
+        (TINY.model_copy(update={"states": "single"}), 0),
     ],
-    ids=["latent", "answer", "both", "one state", "one state, answer"],
+    ids=["hrm", "trm", "one state"],
 )
-def test_noise_is_on_the_states_that_are_named(model, on, noisy):
-    """A network of one state has it noisy whatever is named."""
+def test_noise_is_on_the_last_state(model, noisy):
     carry = build(model, Mirrored()).start(torch.zeros(64, 1, 2, 3))
 
-    new = add_noise(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))
+    new = add_noise(carry, AtTest(), torch.Generator().manual_seed(0))
 
     for index, (state, old_state) in enumerate(zip(new, carry, strict=True)):
         deviation = (state - old_state).float().std().item() if state.numel() else 0
-        assert deviation == pytest.approx(0.3 if index in noisy else 0, rel=0.03)
-    assert AtTest().noise_on == "latent"
+        assert deviation == pytest.approx(0.3 if index == noisy else 0, rel=0.03)
 
 
 def test_most_votes_win_and_of_several_the_surest_copies():
@@ -176,11 +173,10 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
     }
     assert results[1]["metrics"]["voted_exact_accuracy.1"] == results[1]["metrics"]["exact_accuracy"]
     assert base.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != extended.run_id
-    assert extended.with_changes({"train.at_test.noise_on": "both"}).run_id != extended.run_id
 
 
 def test_a_part_of_the_puzzles_is_spread_over_all():
-    training = make_training(RUN)
+    training = training_of(RUN)
     test = training._batches(training.data.test, shared=False)
 
     assert sample_puzzles(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()

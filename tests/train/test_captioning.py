@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from recstudy.config import ModelConfig, RunConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import FuseLIPBackboneConfig
 from recstudy.tasks.captioning.retrieval import contrast, recalls
 from recstudy.tasks.captioning.writing import caption_batch_size, captions
-from recstudy.testing import make_training, tiny_model, tiny_run, trained
+from recstudy.testing import tiny_model, tiny_run, trained
 from recstudy.train.losses import token_hits, token_share
 
 ALIGNER = tiny_model("fuselip")
@@ -162,7 +163,7 @@ def test_a_caption_is_never_cut_where_nobody_counts():
 
 def test_the_aligners_scale_stays_between_1_and_100():
     """After each update; one more would take log t by about the learning rate, from either end."""
-    training = make_training(config("aligner", learning_rate=1e-2, schedule="update"))
+    training = training_of(config("aligner", learning_rate=1e-2, schedule="update"))
     log_scale = training.state.network.encoder.log_scale
 
     for outside, clamped in ((5.0, math.log(100)), (-1.0, 0.0)):
@@ -176,7 +177,7 @@ def write_captions(model: ModelConfig, **train) -> tuple[RunConfig, list[list[in
     batch.
     """
     training, batch_sizes = (
-        make_training(tiny_run(model, PhantomCaptions(size=32, limit=24), batch_size=8, **train)),
+        training_of(tiny_run(model, PhantomCaptions(size=32, limit=24), batch_size=8, **train)),
         [],
     )
     network = training.state.network

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from recstudy.config import DataConfig, RunConfig, TrainConfig
+from recstudy.contract.checks import training_of
 from recstudy.data import Digits
 from recstudy.data.batches import Batch
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM, HRMImage
 from recstudy.models.networks.contract import Carry, Output
-from recstudy.testing import make_training, tiny_run
+from recstudy.testing import tiny_run
 from recstudy.train.halting import Slots, find_halted, proceed_target, refill_slots
 from recstudy.train.loop import Training
 
@@ -111,7 +112,7 @@ def training(model, data: DataConfig | None = None, **train) -> Training:
         "halting": "sample",
         "ema_decay": 0.0,
     }
-    return make_training(tiny_run(model, data or Digits(limit=48), **settings | train))
+    return training_of(tiny_run(model, data or Digits(limit=48), **settings | train))
 
 
 def test_slots_live_on_from_batch_to_batch():

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from recstudy.config import Augment
+from recstudy.contract.checks import training_of
 from recstudy.data import Digits
 from recstudy.metrics import METRICS
 from recstudy.models.networks.contract import Output
-from recstudy.testing import make_training, tiny_model, tiny_run
+from recstudy.testing import tiny_model, tiny_run
 from recstudy.train import evaluate
 from recstudy.train.evaluate import DivergenceError, predict
 from recstudy.train.loop import Training
@@ -19,9 +20,7 @@ FIXED = {"train__supervision_steps": 3, "train__halt_threshold": 1, "train__epoc
 
 
 def training(**changes) -> Training:
-    return make_training(
-        RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()})
-    )
+    return training_of(RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()}))
 
 
 def weights(run: Training) -> list[torch.Tensor]:

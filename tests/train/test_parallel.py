@@ -16,12 +16,13 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from logs import read_lines
 
+from recstudy.contract.checks import training_of
 from recstudy.data import PhantomCaptions, PhantomXray
 from recstudy.models import FuseLIPBackboneConfig
 from recstudy.programs.trial import run_trial
 from recstudy.records import RunFolder
 from recstudy.tasks.captioning.writing import captions
-from recstudy.testing import make_training, make_trial, tiny_model, tiny_run, trained
+from recstudy.testing import make_trial, tiny_model, tiny_run, trained
 from recstudy.train.evaluate import predict
 from recstudy.train.loop import Training
 from recstudy.train.parallel import concatenated
@@ -68,7 +69,7 @@ def captions_of(folder: Path) -> list[Any]:
     for method in ("greedy", "beam", "official_quirk"):
         model = tiny_model("image_lstm", beam=2, decode=method)
         run = tiny_run(model, PhantomCaptions(limit=21, size=32, length=12), epochs=1, batch_size=4)
-        training = make_training(run)
+        training = training_of(run)
         network = training.state.network
         # likes and dislikes, so that images have captions of their own
         torch.nn.init.normal_(network.answer.weight, std=3.0)
@@ -97,7 +98,7 @@ def a_fused_captioner(folder: Path) -> list[Any]:
     """Both want an encoder that is not there yet: one aligns it, the other waits for its file."""
     eyes = FuseLIPBackboneConfig(aligner=tiny_model("fuselip"), epochs=1, batch_size=8)
     model = tiny_model("image_trm", backbone="fuselip", fuselip=eyes)
-    training = make_training(tiny_run(model, PhantomCaptions(limit=32, size=32)))
+    training = training_of(tiny_run(model, PhantomCaptions(limit=32, size=32)))
     return [weight.tolist() for weight in training.state.network.eyes.injection.encoder.state_dict().values()]
 
 
@@ -134,7 +135,7 @@ def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
     """Train from the checkpoint that is there, up to and with a checkpoint of this epoch, and return what
     came of it.
     """
-    training: Training = make_training(XRAYS, folder)
+    training: Training = training_of(XRAYS, folder)
     load_checkpoint(training, folder)
     traces, scores = [], []
     for line in training.epochs():

@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from recstudy.contract.checks import training_of
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import DataError
 from recstudy.models import FuseLIPBackboneConfig
 from recstudy.tasks.captioning.tokenizer import encoder_weights
-from recstudy.testing import make_training, tiny_model, tiny_run
+from recstudy.testing import tiny_model, tiny_run
 from recstudy.train.loop import Training
 
 ALIGNER = tiny_model("fuselip")
@@ -29,7 +30,7 @@ def cache(tmp_path, monkeypatch):
 
 def captioner(selection: str = "validation") -> Training:
     model = tiny_model("image_trm", backbone="fuselip", fuselip=EYES, cycles=1, latent_steps=1)
-    return make_training(tiny_run(model, DATA, epochs=1, batch_size=8, ema_decay=0.0, selection=selection))
+    return training_of(tiny_run(model, DATA, epochs=1, batch_size=8, ema_decay=0.0, selection=selection))
 
 
 def encoder(training: Training) -> dict[str, Tensor]:
@@ -51,7 +52,7 @@ def test_an_encoder_has_seen_the_training_images_of_its_own_run_alone(tmp_path, 
 
 def test_features_of_all_splits_are_there_before_training_is_watched(cache):
     """Those of the test images too, which are looked at after it: their hours would pass for a hang."""
-    training = make_training(tiny_run(tiny_model("image_lstm"), DATA, epochs=1, batch_size=8))
+    training = training_of(tiny_run(tiny_model("image_lstm"), DATA, epochs=1, batch_size=8))
     feature_files = sorted(cache.glob("features-*.npy"))
     list(training.epochs())
     training.finish()

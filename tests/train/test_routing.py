@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from recstudy.config import PAD
+from recstudy.contract.checks import training_of
 from recstudy.data import PhantomCaptions
 from recstudy.data.text import WordTokenizer
 from recstudy.metrics.kept import archived
@@ -22,14 +23,14 @@ from recstudy.tasks.captioning.routing import (
     trace_captions,
     truncate_at_eos,
 )
-from recstudy.testing import make_training, tiny_model, tiny_run
+from recstudy.testing import tiny_model, tiny_run
 from recstudy.train.loop import Training
 
 WORDS = WordTokenizer(["a", "mass"])  # ids 4 and 5
 
 
 def start_training(model) -> Training:
-    return make_training(tiny_run(model, PhantomCaptions(limit=24), epochs=1, batch_size=8))
+    return training_of(tiny_run(model, PhantomCaptions(limit=24), epochs=1, batch_size=8))
 
 
 MICAR = tiny_model("micar", tuned=True, experts=4, encoder_layers=1, msve="pyramid", pyramid_width=8)

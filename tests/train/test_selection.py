@@ -6,6 +6,7 @@ import pytest
 
 from recstudy.config import RunConfig
 from recstudy.contract import promises
+from recstudy.contract.checks import training_of
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, metric
@@ -13,7 +14,7 @@ from recstudy.plugins import gathering
 from recstudy.programs.metric import NotAvailable
 from recstudy.study.plan import make_plan
 from recstudy.study.search import Search
-from recstudy.testing import make_training, tiny_model, tiny_run
+from recstudy.testing import tiny_model, tiny_run
 from recstudy.train.loop import Training
 
 CLASSES = tiny_run(
@@ -30,7 +31,7 @@ CAPTIONS = tiny_run(
 
 
 def with_lines(config: RunConfig) -> tuple[Training, list[dict[str, float]]]:
-    training = make_training(config)
+    training = training_of(config)
     return training, list(training.epochs())
 
 

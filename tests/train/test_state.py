@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from recstudy.contract.checks import training_of
 from recstudy.data import CaptionFolder
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.networks.vq import load_tokenizer, save_tokenizer
-from recstudy.testing import make_training, tiny_model, tiny_run
+from recstudy.testing import tiny_model, tiny_run
 from recstudy.train.loop import Training
 from recstudy.train.state import DIGEST, checkpoints, load_checkpoint, save_checkpoint
 
@@ -21,7 +22,7 @@ RUN = tiny_run(epochs=4)
 
 
 def trained(epochs: int, folder: Path) -> Training:
-    run = make_training(RUN)
+    run = training_of(RUN)
     for line in run.epochs():
         save_checkpoint(run, folder)
         if line["epoch"] == epochs - 1:
@@ -41,14 +42,14 @@ def test_two_checkpoints_are_kept_and_a_damaged_one_is_skipped_for_the_one_befor
     position = place % len(content)
     content[position] ^= 1
     newest.write_bytes(content if damage == "flip" else content[:position])
-    run = make_training(RUN)
+    run = training_of(RUN)
 
     assert load_checkpoint(run, folder)
     assert run.state.epoch == 2
 
 
 def test_run_without_a_good_checkpoint_warns_and_restarts(tmp_path, caplog):
-    run = make_training(RUN)
+    run = training_of(RUN)
     (tmp_path / "checkpoint-000001.pt").write_bytes(b"")
 
     with caplog.at_level(logging.WARNING):
@@ -63,7 +64,7 @@ def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
     (tmp_path / "checkpoint-000001.pt").write_bytes(archive + hashlib.sha256(archive).digest())
 
     with pytest.raises(Exception, match=r"weights_only|Weights only|Unsupported"):
-        load_checkpoint(make_training(RUN), tmp_path)
+        load_checkpoint(training_of(RUN), tmp_path)
 
 
 @settings(deadline=None, max_examples=6)
@@ -73,13 +74,13 @@ def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, att
         {"train.detach_carry": not attached, "train.supervision_steps": 2, "train.augment.mixup": 0.3}
     )
     folder = tmp_path_factory.mktemp("run")
-    straight, stopped = make_training(config), make_training(config)
+    straight, stopped = training_of(config), training_of(config)
     list(straight.epochs())
     for line in stopped.epochs():
         if line["epoch"] == epoch - 1:
             break
     save_checkpoint(stopped, folder)
-    resumed = make_training(config)
+    resumed = training_of(config)
 
     load_checkpoint(resumed, folder)
     list(resumed.epochs())
@@ -113,7 +114,7 @@ def write_captions(place: Path, word: str = "left") -> None:
 
 def captioner(place: Path, tokenizer: str = "word") -> Training:
     data = CaptionFolder(path=place.name, size=16, length=32, tokenizer=tokenizer, vocabulary=300)
-    return make_training(
+    return training_of(
         tiny_run(tiny_model("image_lstm", tuned=True), data, epochs=2, batch_size=4), place.parent
     )
 
@@ -153,7 +154,7 @@ def aligner(place: Path, cache: str, monkeypatch) -> Training:
     monkeypatch.setenv("RECSTUDY_CACHE", str(place.parent / cache))
     data = CaptionFolder(path=place.name, size=16, length=32, tokenizer="byte")
     model = tiny_model("fuselip", encoder={"text_vocabulary": 260}, tokenizer={"size": 16, "patch": 8})
-    return make_training(tiny_run(model, data, epochs=2, batch_size=4), place.parent)
+    return training_of(tiny_run(model, data, epochs=2, batch_size=4), place.parent)
 
 
 def test_a_checkpoint_refuses_codes_of_another_image_tokenizer(films, tmp_path, monkeypatch):
@@ -197,7 +198,7 @@ def test_a_checkpoint_that_names_no_tokenizers_is_used(films, tmp_path, monkeypa
 def test_checkpoint_of_another_network_is_named_with_the_fix(tmp_path):
     """The network's code was changed between a kill and the command that goes on."""
     trained(2, tmp_path)
-    other_network = make_training(RUN)
+    other_network = training_of(RUN)
     other_network.state.network.extra_layer = torch.nn.Linear(1, 1)
 
     with pytest.raises(

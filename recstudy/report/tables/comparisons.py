@@ -39,15 +39,12 @@ def mark_best_rows(
     Scores on different data are not compared, so a table can stay without marks.
     """
     if not spec.across and _share_data(records, variants, spec.columns):
-        columns = [
-            mark_best_cells(column, spec.second_best)
-            for column in zip(*(row.cells for row in rows), strict=True)
-        ]
+        columns = [mark_best_cells(column) for column in zip(*(row.cells for row in rows), strict=True)]
         # rows without cells give no columns to transpose back, so that zip cannot be strict
         cells_by_row = zip(*columns, strict=True)
         return [replace(row, cells=cells) for row, cells in zip(rows, cells_by_row, strict=bool(columns))]
     if (spec.across or spec.rows) and _share_data(records, variants, spec.rows):
-        return [replace(row, cells=mark_best_cells(row.cells, spec.second_best)) for row in rows]
+        return [replace(row, cells=mark_best_cells(row.cells)) for row in rows]
     return list(rows)
 
 
@@ -63,8 +60,8 @@ def _share_data(records: StudyRecords, variants: Sequence[int], axis: str | None
     return len(data) == len({level for _, level in data})
 
 
-def mark_best_cells(cells: Sequence[Cell], second_best: bool = False) -> tuple[Cell, ...]:
-    """Mark the best cells of each metric, and on request the second best."""
+def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """Mark the best cells of each metric."""
     result = list(cells)
     # a model that was given the answer leaks, so that its score compares with no other
     comparable = [
@@ -80,15 +77,6 @@ def mark_best_cells(cells: Sequence[Cell], second_best: bool = False) -> tuple[C
         for position, is_best in zip(compared, best_flags, strict=True):
             is_tied = all_best and not metric(name).computed
             result[position] = replace(cells[position], best=is_best and not all_best, tied=is_tied)
-        worse_positions = [
-            position for position, is_best in zip(compared, best_flags, strict=True) if not is_best
-        ]
-        if second_best and worse_positions:
-            signed_values = {
-                position: metric(name).sign * (cells[position].value or 0.0) for position in worse_positions
-            }
-            second = max(signed_values, key=signed_values.__getitem__)
-            result[second] = replace(result[second], second=True)
     return tuple(result)
 
 

@@ -134,14 +134,6 @@ def printed(table: TableData) -> PrintedTable:
     for head, has_published in zip(table.columns, published, strict=True):
         heads += [head, PUBLISHED] if has_published and not beneath else [head]
     for row, counts in zip(table.rows, seeds, strict=True):
-        # a row of published values alone: the model has no run here
-        if row.published:
-            line = [TableEntry(row.label), *blank]
-            for value, has_published in zip(row.published, published, strict=True):
-                entry = TableEntry(value.text, hint=value.target.cited) if value else TableEntry(DASH)
-                line += [entry] if beneath or not has_published else [TableEntry(DASH), entry]
-            lines.append([*line, *[TableEntry(DASH)] * by_row])
-            continue
         # several settings in one column, such as the cycles 2/0/2
         settings = [DASH if set(words) == {DASH} else "/".join(words) for words in row.settings]
         line = [TableEntry(row.label), *map(TableEntry, settings)]
@@ -189,9 +181,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
         origin = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}"
     hint.append(f"{cell.n} of {cell.expected} runs: {origin or 'none'}")
     runs = tuple(run.id for run in (*cell.runs, *base))
-    return TableEntry(
-        content(cell), cell.best, "; ".join(hint), f"runs {origin}" if origin else "", runs, cell.second
-    )
+    return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {origin}" if origin else "", runs)
 
 
 def seeds_text(runs: Sequence[Row]) -> str:
@@ -286,21 +276,13 @@ def csv_text(table: TableData) -> str:
     lines, group = [], ""
     counts = Counter(row.label for row in table.rows if row.cells)
     for row in table.rows:
-        group = group if row.cells or row.published else row.label
+        group = group if row.cells else row.label
         # groups may repeat a label; the CSV has no group headings to tell such rows apart
         label = f"{group}, {row.label}" if counts[row.label] > 1 else row.label
         fields = [field for fields in table.settings for field in fields]
         settings = dict(zip(fields, chain.from_iterable(row.settings), strict=bool(row.cells)))
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
             lines.append({"row": label, "column": column} | _fields(cell) | settings)
-        for column, value in zip(table.columns, row.published, strict=bool(row.published)):
-            if value:
-                source = {
-                    "published": repr(value.value),
-                    "sources": value.target.cited,
-                    "metric": value.target.metric,
-                }
-                lines.append({"row": f"{group}, {row.label}", "column": column} | source)
     return pd.DataFrame(lines, columns=None if lines else ["row", "column"], dtype=object).to_csv(index=False)
 
 
@@ -340,7 +322,7 @@ def leaders(table: TableData) -> tuple[list[tuple[str, Cell]], bool]:
     """
     group, marked = "", list[tuple[list[str], Cell]]()
     for row in table.rows:
-        group = group if row.cells or row.published else row.label
+        group = group if row.cells else row.label
         for column, cell in zip(table.columns, row.cells, strict=False):
             if (cell.best or cell.tied) and not metric(cell.metric).computed:
                 heads = ("", metric(cell.metric).heading)

@@ -1,8 +1,7 @@
-"""The report parts `Table` and `Tuned`: the metrics of a study's variants, with notes.
+"""The report part `Table`: the metrics of a study's variants, with notes.
 
-`Table` has a row per variant, or the layouts of the papers' tables: two axes, groups of rows, and columns of
-settings. `Tuned` shows in each cell the variant that scores best on the selection split. Both return
-`TableData`, which `tables/render.py` formats.
+It has a row per variant, or the layouts of the papers' tables: two axes, groups of rows, and columns of
+settings. It returns `TableData`, which `tables/render.py` formats.
 """
 
 import fnmatch
@@ -10,11 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 from pydantic import Field
 
-from recstudy.errors import ConfigError, NotYetError, choices
+from recstudy.errors import ConfigError, NotYetError
 from recstudy.evidence import mean_of
 from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items
@@ -35,88 +34,9 @@ from recstudy.report.names import (
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, mark_best_rows, tied_notes
-from recstudy.report.targets import MatchedTarget, Placement, deviation_notes, match_targets, unmatched_notes
+from recstudy.report.targets import Placement, deviation_notes, match_targets, unmatched_notes
 
-SECOND_BEST = "underlined: the best of the variants that are significantly worse than the best"
 BAND = 0.1  # costs up to a tenth above the least of a group count as equal to it
-
-
-@PARTS.add("tuned")
-class Tuned(TablePart, OfVariants):
-    """A table of one metric by two axes, with a third axis tuned in each cell on the selection split.
-
-    For example, it tunes the learning rate for every model and batch size without a look at the test set.
-
-    Args:
-        name: The name of the part and of its files.
-        metric: The metric that the table shows.
-        rows: The axis of the rows.
-        columns: The axis of the columns.
-        over: The axis that is tuned in each cell.
-        by: The metric on the selection split that decides which level of `over` is best.
-    """
-
-    name: str = "tuned"
-    metric: str = "top1_accuracy"
-    rows: str = "model"
-    columns: str = "batch_size"
-    over: str = "learning_rate"
-    by: str = "selection_top1_accuracy"
-    axes_in = ("rows", "columns", "over")
-    metrics_in = ("metric",)
-    reads_in = ("by",)
-
-    @property
-    def heading(self) -> str:
-        return self.title or f"{metric(self.metric).title}, {axis_title(self.over)} tuned in each cell"
-
-    def of_metrics(self, metrics: Sequence[str]) -> Self:
-        if self.by not in metrics:
-            raise ConfigError(
-                f"tuned {self.name!r}: by must be a metric of the study, measured on data of its own, but got"
-                f" {self.by!r}. Choose one of {choices(metrics)}"
-            )
-        return super().of_metrics(metrics)
-
-    def cells(self, records: StudyRecords) -> TableData:
-        """Return the table of the best variants. A cell without a finished run is empty.
-
-        Raises:
-            ConfigError: `rows`, `columns`, `over` or `where` names an axis or level that the study lacks.
-        """
-        fields = (self.rows, self.columns, self.over)
-        levels = {
-            index: [value_text(records.level(index, axis)) for axis in fields]
-            for index in records.chosen(self.where)
-        }
-        places: dict[str, list[int]] = {}
-        for index, (row, column, _) in levels.items():
-            # a model that was given the answer would win every cell
-            if not records.leaks(index):
-                places.setdefault(f"{row}, {column}", []).append(index)
-        best = {place: best_by(records, self.by, variants) for place, variants in places.items()}
-        chosen = {place: index for place, index in best.items() if index is not None}
-        positions = {index: position for position, index in enumerate(chosen.values())}
-        # the best variants alone make a study of two axes, which an ordinary table shows
-        plan = replace(records.plan, variants=tuple(records.variants[index] for index in positions), runs=())
-        rows = [
-            replace(row, variant=positions[row.variant]) for row in records.rows if row.variant in positions
-        ]
-        table = Table(
-            self.name, metrics=(self.metric,), rows=self.rows, columns=self.columns, title=self.heading
-        )
-        data = table_data(StudyRecords(records.results, plan, rows, trust=records.trust), table)
-        notes = [
-            f"each cell shows the {axis_title(self.over)} with the best {metric(self.by).title}",
-            *data.notes,
-        ]
-        words = "; ".join(f"{place}: {levels[index][2]}" for place, index in chosen.items())
-        if chosen:
-            notes.append(f"{axis_title(self.over)} of each cell: {words}")
-        unfinished = "; ".join(place for place in places if place not in chosen)
-        if unfinished:
-            notes.append(f"no run has finished yet: {unfinished}")
-        return replace(data, notes=tuple(notes))
 
 
 def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
@@ -161,9 +81,6 @@ class Table(TablePart, OfVariants, BesidePublished):
         improvement: The levels of the variant that a metric such as `avg_bleu_delta` is about, for example
             `{"model": "MicarVLMoE"}`. The metric is its improvement over the row, in percent of the row's
             `avg_bleu`. Both are means over all runs.
-        published_only: Models of the targets, as the paper calls them, that have no run here. Each gets a row
-            of published values below the variants on the same data set.
-        second_best: Whether to underline the best of the cells that are significantly worse than the best.
     """
 
     metrics: tuple[str, ...] = ("top1_accuracy", "params", "gflops")
@@ -173,8 +90,6 @@ class Table(TablePart, OfVariants, BesidePublished):
     group: str | None = None
     settings: tuple[str | tuple[str, ...], ...] = ()
     improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
-    published_only: tuple[str, ...] = ()
-    second_best: bool = False
     axes_in = ("rows", "columns", "group", "settings", "improvement")
     metrics_in = ("metrics",)
 
@@ -202,11 +117,6 @@ class Table(TablePart, OfVariants, BesidePublished):
             raise ConfigError(
                 f"table {self.name!r}: across puts metrics in rows, so it cannot be combined with rows or"
                 " columns"
-            )
-        if self.published_only and self.group != "data":
-            raise ConfigError(
-                f"table {self.name!r}: published_only needs group='data', because each of its rows belongs to"
-                " a data set"
             )
         if bool(self.improvement) != any(map(improved_metric, self.metrics)):
             raise ConfigError(
@@ -280,9 +190,6 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
         data = replace(data, caption="; ".join(filter(None, [title, data.caption])))
     matches = [value for cell in data.cells for value in cell.matches]
-    # published values with a row of their own need no note that they match no variant
-    own_rows = {value.target.row for row in data.rows for value in row.published if value} - {""}
-    unmatched = tuple(pair for pair in placement.unmatched_targets if pair[0].row not in own_rows)
     notes += [
         *undefined_notes(records, variants, metrics),
         *text_notes(records, variants, metrics),
@@ -293,8 +200,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         *dict.fromkeys(
             f"± of published values: {value.target.note}" for value in matches if value.target.std is not None
         ),
-        *[SECOND_BEST] * any(cell.second for cell in data.cells),
-        *unmatched_notes(replace(placement, unmatched_targets=unmatched)),
+        *unmatched_notes(placement),
     ]
     return replace(data, notes=tuple(notes))
 
@@ -398,18 +304,6 @@ def _group_rows(
     for heading, group in groups(records, variants, spec.group or ""):
         group_rows = _list_rows(records, spec, group, placement)
         rows += [TableRow(heading, ()), *mark_best_rows(records, spec, group, group_rows)]
-        # a published row belongs to a group of the same data set
-        data = {records.configs[index].get("data.name") for index in group}
-        for model in spec.published_only:
-            model_targets = [
-                target
-                for target in spec.targets
-                if target.model == model and target.where.get("data.name") in data
-            ]
-            values = {target.metric: MatchedTarget(target, ()) for target in model_targets}
-            if values:
-                published = tuple(values.get(name) for name in spec.metrics)
-                rows.append(TableRow(f"{model} (published, not run here)", (), published=published))
     return rows
 
 
