@@ -40,7 +40,7 @@ from typing import Any
 from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.files import encoded
-from recstudy.records.files import MARKER, write_whole
+from recstudy.records.files import MARKER, persistently, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.mirror import Mirror, scratch
 from recstudy.records.reading import read_record, write_record
@@ -186,8 +186,14 @@ class Results:
                     self._remove_unused(folder)
 
     def drawing(self, name: str, preset: str) -> AbstractContextManager[None]:
-        """Lock a study's report, so that the process that writes it last has also read the most runs."""
-        return locked(self.study(name, preset) / "report/.lock", wait=True)
+        """Lock a study's report, so that the process that writes it last has also read the most runs.
+
+        Raises:
+            StorageError: The study's folder is gone, such as after its file system was unmounted.
+        """
+        study = self.study(name, preset)
+        persistently(study.stat, study)
+        return locked(study / "report/.lock", wait=True)
 
     def _remove_unused(self, study: Path) -> None:
         """Remove the files that `holding` made if the start was refused before a plan was written."""

@@ -61,9 +61,9 @@ def test_four_processes_that_are_killed_at_random_moments_run_each_run_once(tmp_
     table = shell.results / "studies/shared/default/report/tables/depths.csv"
     with table.open() as file:
         assert {(row["row"], row["n"]) for row in csv.DictReader(file)} == {
-            ("1", "40"),
-            ("2", "40"),
-            ("4", "40"),
+            ("depth 1", "40"),
+            ("depth 2", "40"),
+            ("depth 4", "40"),
         }
 
 
