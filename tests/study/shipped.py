@@ -42,7 +42,7 @@ def first_table(
     study, results = load(name), Results(folder).create()
     record_plan(make_plan(study, preset, changes), results)
     table = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Table))
-    return table, table_data(load_study(results, name, preset), replace(table, group=None, published_only=()))
+    return table, table_data(load_study(results, name, preset), replace(table, group=None))
 
 
 def compared(cell: Cell) -> tuple[str, str, str]:

@@ -20,7 +20,6 @@ from recstudy.report import (
     LearningCurves,
     Table,
     TablePart,
-    Tuned,
 )
 from recstudy.report.kinds import report_problem
 from recstudy.report.writing import check_drawable
@@ -58,7 +57,6 @@ def study(*report) -> Study:
             LearningCurves(metrics=("train_lsos",)),
             "shows 'train_lsos', but no metric has this name. Did you mean 'train_loss'",
         ),
-        (Tuned(), "the tuned 'tuned' names 'batch_size'"),
         (
             Forgotten(),
             r"the report part Forgotten is not registered: write @PARTS\.add\(\"forgotten\"\) over its class",
