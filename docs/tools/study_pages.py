@@ -49,11 +49,11 @@ TABLES = STUDIES / "tables"
 BLANK = "not stated"  # a setting that the paper leaves open
 NOT_JUDGED = "not judged"
 LATER_CLAIM = "Not judged: the claim was added, or its margin changed, after these results were recorded."
-RULES = "third edition"  # the rules of evidence that judge results today
+RULES = "fourth edition"  # the rules of evidence that judge results today
 EARLIER_RULES = """\
-These verdicts follow the rules before 2026-11-28: each part of the report was its own family of tests, the
-intervals had the level of these tests, and the number of test items limited how narrow they could be. A
-rerun of the study may change the verdicts."""
+These verdicts follow the rules before 2026-11-29: a variant with a large variance borrowed from the others,
+three equal seeds at a bound were decided, and a published value could differ at any look. A rerun of the
+study may change the verdicts."""
 COUNTED = """\
 [What a verdict means](../how-to/verdicts.md). *Values* counts the published values of a table or figure.
 The verdicts count only these values, once for each variant that they are compared with."""
