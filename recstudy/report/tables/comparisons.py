@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
@@ -80,14 +81,13 @@ def mark_best_cells(cells: Sequence[Cell], second_best: bool = False) -> tuple[C
         for position, is_best in zip(compared, best_flags, strict=True):
             is_tied = all_best and not metric(name).computed
             result[position] = replace(cells[position], best=is_best and not all_best, tied=is_tied)
-        worse_positions = [
-            position for position, is_best in zip(compared, best_flags, strict=True) if not is_best
-        ]
-        if second_best and worse_positions:
-            signed_values = {
-                position: metric(name).sign * (cells[position].value or 0.0) for position in worse_positions
-            }
-            second = max(signed_values, key=signed_values.__getitem__)
+        worse_scores = {
+            position: cells[position].score
+            for position, is_best in zip(compared, best_flags, strict=True)
+            if not is_best
+        }
+        if second_best and worse_scores:
+            second = max(worse_scores, key=worse_scores.__getitem__)
             result[second] = replace(result[second], second=True)
     return tuple(result)
 
@@ -97,7 +97,7 @@ def _find_best(name: str, cells: Sequence[Cell]) -> list[bool]:
 
     Measured values are compared with the best by t tests; values that follow from the config, as printed.
     """
-    best = max(cells, key=lambda candidate: metric(name).sign * (candidate.value or 0.0))
+    best = max(cells, key=attrgetter("score"))
     if metric(name).computed:
         return [
             number(name, candidate.value or 0.0) == number(name, best.value or 0.0) for candidate in cells
