@@ -65,6 +65,11 @@ class Cell:
         return self.estimate.value
 
     @property
+    def score(self) -> float:
+        """The mean with the sign by which more is better; 0 without a mean."""
+        return metric(self.metric).sign * (self.value or 0.0)
+
+    @property
     def low(self) -> float | None:
         return self.estimate.low
 

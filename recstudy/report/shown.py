@@ -191,7 +191,7 @@ class RenderedPart:
             link: Returns the address of the page of some runs, to which the numbers of a table link.
         """
         if self.body is not None:
-            return (markup("warnings", self.notes)) + self.body
+            return markup("warnings", self.notes) + self.body
         return self.html_above + (html(self.table_below, link) if self.table_below else "")
 
     @property
@@ -200,7 +200,7 @@ class RenderedPart:
         if (drawn_figure := self.drawn_figure) is None:
             return ""
         if drawn_figure.is_empty:
-            return (markup("warnings", drawn_figure.notes)) + EMPTY_NOTE + drawn_figure.html_below
+            return markup("warnings", drawn_figure.notes) + EMPTY_NOTE + drawn_figure.html_below
         return (
             figure_box(
                 drawn_figure.figure, drawn_figure.alternative, drawn_figure.notes, drawn_figure.caption
@@ -270,7 +270,7 @@ class RenderedPart:
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
             report_files.write(f"tables/{file}.{ending}", text)
-        linked = (markup("links", "tables", file, list(words))) if words else ""
+        linked = markup("links", "tables", file, list(words)) if words else ""
         if self.drawn_figure is None:
             return linked
         if problem := write_figure(self.drawn_figure, report_files, file, export, paper):
@@ -278,7 +278,7 @@ class RenderedPart:
         for ending, content in self.files.items():
             report_files.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
-        return linked if self.drawn_figure.is_empty else linked + (markup("links", "figures", file, endings))
+        return linked if self.drawn_figure.is_empty else linked + markup("links", "figures", file, endings)
 
     def _repr_html_(self) -> str:
         return self.html

@@ -255,7 +255,7 @@ def section(
         # The part was rendered, so this error is about writing its files and concerns the whole report.
         if content and isinstance(error, StorageError):
             raise
-        return Section(title, (markup("warnings", [report_problem(part, error, records)])))
+        return Section(title, markup("warnings", [report_problem(part, error, records)]))
 
 
 def no_figure(records: StudyRecords, part: Part) -> RenderedPart | None:

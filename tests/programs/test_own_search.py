@@ -44,7 +44,7 @@ def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, 
     assert all(max(trial.scores.values()) < best.values[0] for trial in stopped)
     assert read_record(log.results.run(stopped[0].run_id).stopped, Stopped).by == "median"
     assert next(iter(log.fresh.values())).confirms == tried.index(best)
-    assert "Best trial: 0: lr 0.1, depth 2: accuracy 58.0" in output
+    assert "Best trial: in the search by accuracy: trial 0 (lr 0.1, depth 2) with 58.0 (n=1)" in output
     page = (tmp_path / "studies/climbing/default/report/report.html").read_text()
     assert "Search history" in page
     assert "nothing is left to run" in command(capsys, "--no-ray", "--results", str(tmp_path))
@@ -133,4 +133,4 @@ def test_a_search_of_a_function_on_ray_resumes_after_its_driver_was_killed(tmp_p
     assert all(shell.records()[run] == result for run, result in finished.items())
     assert len(shell.records()) + len(shell.records("stopped.json")) == 12
     assert {record["by"] for record in shell.records("stopped.json").values()} == {"median"}
-    assert "Best trial: 0: lr 0.1, depth 2: accuracy 58.0" in output
+    assert "Best trial: in the search by accuracy: trial 0 (lr 0.1, depth 2) with 58.0 (n=1)" in output

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
@@ -85,7 +86,7 @@ def _find_best(name: str, cells: Sequence[Cell]) -> list[bool]:
 
     Measured values are compared with the best by t tests; values that follow from the config, as printed.
     """
-    best = max(cells, key=lambda candidate: metric(name).sign * (candidate.value or 0.0))
+    best = max(cells, key=attrgetter("score"))
     if metric(name).computed:
         return [
             number(name, candidate.value or 0.0) == number(name, best.value or 0.0) for candidate in cells

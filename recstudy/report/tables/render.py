@@ -334,7 +334,7 @@ def leaders(table: TableData) -> tuple[list[tuple[str, Cell]], bool]:
     ]
     is_single = all(len(parts) == 1 for parts, _ in marked)
     if is_single:
-        cells.sort(key=lambda entry: -metric(name).sign * (entry[1].value or 0.0))
+        cells.sort(key=lambda entry: entry[1].score, reverse=True)
     return cells, is_single
 
 
