@@ -144,7 +144,7 @@ def test_6_new_head_resumes_from_disk_alone(shell, tmp_path, fault):
     (line,) = errors.splitlines()
     assert line.startswith("ClusterError: the head node of the Ray cluster, ")
     assert line.endswith(
-        f"this goes on from there: python {shell.study.name} --results {shell.place} {shlex.join(chosen)}"
+        f"Resume with: python {shell.study.name} --results {shell.place} {shlex.join(chosen)}"
     )
     finished = shell.records()
     assert 2 <= len(finished) < 6
