@@ -163,7 +163,8 @@ class Fit(Generic[Key]):
             own_variance = self.own_variances.get(key, Variance(0.0, 0.0))
             other_df = total_df - self._weights.get(key, 0.0) * own_variance.df
             d0 = min(self.prior.df, MAX_BORROWED_DF, other_df) if self.prior else 0.0
-            if self.prior is None or d0 < 1e-9:
+            # A single run that borrows less than one degree of freedom has no usable interval.
+            if self.prior is None or d0 < (1e-9 if own_variance.df else 1.0):
                 is_known = own_variance.df > 0 and (own_variance.value > 0 or self.floor > 0)
                 value = max(own_variance.value, self.floor)
                 variances[key] = Variance(value, own_variance.df) if is_known else None

@@ -211,6 +211,15 @@ def test_estimate_without_variance_has_no_interval():
     assert small_fit.estimate("a").df == 2.0  # a single run borrows all that it has
 
 
+def test_a_single_run_needs_a_degree_of_freedom_of_the_others():
+    """Variances that have nothing in common lend 0.06 degrees of freedom, of which SciPy computes no power."""
+    scores = {"a": [0.0, 1e-9], "b": [0.0, 1e9], "c": [0.0, 1.0], "single": [5.0]}
+    fit = Fit(scores)
+
+    assert 0 < fit.prior.df < 1
+    assert (fit.estimate("single").why, fit.estimate("single").interval) == (Why.NO_SPREAD, None)
+
+
 def test_unusually_high_variance_is_marked():
     scores = {index: [90.0 + 0.3 * index, 90.5, 91.0] for index in range(4)} | {"wide": [70.0, 75.0, 82.0]}
     fit = Fit(scores, SHARE)
