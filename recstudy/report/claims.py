@@ -273,7 +273,11 @@ def weights_each(
     contrasts: list[tuple[Block, Weights]] = []
     for block, selected in _in_blocks(claim, _select(claim, variants, configs), blocks):
         if tune:
-            selected = _tuned(claim, selected, tune)
+            choices_by_selector = zip(selected, claim.selectors, strict=True)
+            selected = [
+                (sign, name, [tune(indices)] if TUNED in selector else indices)
+                for (sign, name, indices), (_, selector) in choices_by_selector
+            ]
         pairs = _pairs(claim, selected) if claim.each else [selected]
         contrasts += [(block, _weights(claim, pair)) for pair in pairs]
     if claim.each and len(contrasts) < 2:
@@ -319,14 +323,6 @@ def _in_blocks(
         f"{_claim_name(claim)} compares {words}: a comparison never crosses blocks. Name the same block on"
         " both sides"
     )
-
-
-def _tuned(claim: Claim, selected: Sequence[Selected], tune: Tune) -> list[Selected]:
-    """Return the selected variants, with the best variant alone where a setting is tuned."""
-    result = []
-    for (sign, name, indices), (_, selector) in zip(selected, claim.selectors, strict=True):
-        result.append((sign, name, [tune(indices)] if TUNED in selector else indices))
-    return result
 
 
 def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
