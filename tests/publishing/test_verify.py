@@ -593,8 +593,8 @@ BESIDE = {
     "/out": "has the entry '/out'",
     "a/../../out": "has the entry 'a/../../out'",
     "a\\b": "has the entry 'a",
-    "a/b": "has the entry 'a/b' twice",
-    "a/B": "has the entry 'a/B' twice",
+    "a/b": "has the entry 'a/b', which is",
+    "a/B": "has the entry 'a/B', which is",
     "a/b\0.txt": "has the entry 'a/b",
 }
 
