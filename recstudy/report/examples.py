@@ -45,13 +45,9 @@ def add_labels(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
 
 def run_columns(records: StudyRecords, run: Row) -> Json:
     """Return the columns that name a run in a figure's data."""
-    columns = {
-        "variant": run.variant,
-        "label": run.label,
-        "seed": run.seed,
-        "synthetic": run.variant in records.synthetic,
-    }
-    return {**columns, "data": records.variants[run.variant].data}
+    columns = {name: getattr(run, name) for name in ("variant", "label", "seed")}
+    data = records.variants[run.variant].data
+    return {**columns, "synthetic": run.variant in records.synthetic, "data": data}
 
 
 def shown_variants(
@@ -107,11 +103,8 @@ def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
     saved, reason = kept_answers(records.program, records.results, run.id)
     if saved is None:
         return None, reason
-    count = len(saved.answers)
-    return (
-        saved.answers,
-        f"of the first {count:,} of {saved.total:,} test images" if saved.is_truncated else "",
-    )
+    note = f"of the first {len(saved.answers):,} of {saved.total:,} test images"
+    return saved.answers, note if saved.is_truncated else ""
 
 
 def kept_answers(program: Program, results: Results, run_id: str) -> tuple[SavedAnswers | None, str]:
@@ -146,14 +139,15 @@ def read_examples(
     Returns:
         A row per example with the columns of its run, and notes on left out variants and damaged files.
     """
-    runs = [records.first_run(index, file, ("done",)) for index in records.chosen(selector)]
-    first_runs = {run.variant: run for run in runs if run is not None}
+    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(selector)}
+    first_runs = {index: run for index, run in runs.items() if run}
     rows: list[Json] = []
-    notes = list(cut_note(records, len(first_runs), limit))
-    for run in (first_runs[index] for index in shown_variants(records, limit, first_runs)):
-        path, columns = records.results.run(run.id).path / file, run_columns(records, run)
+    notes = [*cut_note(records, len(first_runs), limit)]
+    for index in shown_variants(records, limit, first_runs):
+        run = first_runs[index]
+        path = records.results.run(run.id).path / file
         try:
-            rows += [columns | example for example in read(path)]
+            rows += [run_columns(records, run) | example for example in read(path)]
         # a damaged archive raises nearly any error, and the rest of the report is unaffected
         except Exception as error:
             notes.append(f"{run.label}: {describe_damage(path, error)}")
@@ -216,10 +210,11 @@ class CaptionTrace:
     row: int  # in the test set
     words: list[str]  # T + 1: the tokens that were read, then the last token that was written
     cross_attention: np.ndarray  # (L, H, T, P)
-    self_attention: np.ndarray | None = None  # (L, H, T, T)
-    router: np.ndarray | None = None  # (L, T, E)
-    chosen: np.ndarray | None = None  # (L, T, k), the likeliest first
-    features: np.ndarray | None = None  # (S, h, w), means over channels
+    # arrays, or None
+    self_attention: Any = None  # (L, H, T, T)
+    router: Any = None  # (L, T, E)
+    chosen: Any = None  # (L, T, k), the likeliest first
+    features: Any = None  # (S, h, w), means over channels
     image: Image | None = None
     columns: Json = field(default_factory=dict)
 
@@ -279,14 +274,10 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
     words = [str(word) for word in archive["words"][example][: length + 1]]
     trace = CaptionTrace(int(archive["rows"][example]), words, **shares)
     layers, heads, _, places = trace.cross_attention.shape
-    sizes = {
-        "cross_attention": (layers, heads, length),
-        "self_attention": (layers, heads, length),
-        "router": (layers, length),
-    }
     is_whole = len(words) == length + 1 and trace.side**2 == places
     for name, array in shares.items():
-        is_whole = is_whole and array.shape[:-1] == sizes[name] and array.min() >= 0
+        size = (layers, length) if name == "router" else (layers, heads, length)
+        is_whole = is_whole and array.shape[:-1] == size and array.min() >= 0
         is_whole = is_whole and np.allclose(array.sum(-1), 1, atol=ROUNDING)
     if trace.router is not None:
         chosen = archive["chosen"][example][:, :length].astype(int)

@@ -136,13 +136,9 @@ def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
         The labels without the parts that all labels have, and the common parts.
     """
     parts = [label.split(", ") for label in labels]
-    common: list[str] = []
-    if len(parts) > 1:
-        common = [part for part in parts[0] if all(part in other_parts for other_parts in parts)]
-    short = []
-    for label, label_parts in zip(labels, parts, strict=True):
-        short.append(", ".join(part for part in label_parts if part not in common) or label)
-    return short, ", ".join(common)
+    common = [part for part in parts[0] if all(part in label for label in parts[1:])] if parts[1:] else []
+    short = [", ".join(part for part in label if part not in common) for label in parts]
+    return [name or label for name, label in zip(short, labels, strict=True)], ", ".join(common)
 
 
 # --- traces
@@ -178,9 +174,8 @@ def bands(data: pd.DataFrame, has_band: pd.Series[bool], **options: Any) -> Sequ
     """
     stretches = data.assign(stretch=(~has_band).cumsum())[has_band]
     y = options["y"]
-    outlines = pd.concat(
-        [stretches.assign(**{y: stretches["high"]}), stretches[::-1].assign(**{y: stretches["low"]})]
-    )
+    high, low = (stretches.assign(**{y: stretches[end]}) for end in ("high", "low"))
+    outlines = pd.concat([high, low[::-1]])
     figure = px.line(outlines, line_group="stretch", **options)
     figure.update_traces(mode="lines", line_width=0, fill="toself")
     return silent(figure.for_each_trace(lambda trace: trace.update(fillcolor=tint(trace.line.color, 0.16))))
@@ -188,30 +183,15 @@ def bands(data: pd.DataFrame, has_band: pd.Series[bool], **options: Any) -> Sequ
 
 def seed_dots(data: pd.DataFrame, **options: Any) -> Sequence[Any]:
     """Return traces with a dot for each number in the column `seeds`, for rows with several."""
+    y = options["y"]
     seeds = data[data["seeds"].str.contains(" ")]
-    seeds = (
-        seeds.assign(**{options["y"]: seeds["seeds"].str.split()})
-        .explode(options["y"])
-        .astype({options["y"]: float})
-    )
+    seeds = seeds.assign(**{y: seeds["seeds"].str.split()}).explode(y).astype({y: float})
     return silent(px.line(seeds, **options).update_traces(mode="markers", marker_size=5))
 
 
 def silent(figure: go.Figure) -> Sequence[Any]:
     """Return the traces of a figure without hover texts and legend entries."""
     return figure.update_traces(hoverinfo="skip", hovertemplate=None, showlegend=False).data
-
-
-def whiskers(values: pd.Series, low: pd.Series, high: pd.Series, **look: Any) -> dict[str, Any]:
-    """Return the error bars of points, from `low` to `high`."""
-    return {
-        "array": high - values,
-        "arrayminus": values - low,
-        "symmetric": False,
-        "thickness": 1.5,
-        "width": 4,
-        **look,
-    }
 
 
 def panels(
@@ -227,13 +207,14 @@ def panels(
         options: Options of `draw`.
     """
     rows = -(-data[column].nunique() // columns)
-    layout = {
-        "facet_col": column,
-        "facet_col_wrap": columns,
-        "facet_row_spacing": 0.25 / rows,
-        "height": HEIGHT * rows,
-    }
-    figure = draw(data, **{**layout, "template": SCREEN, **options})
+    figure = draw(
+        data,
+        facet_col=column,
+        facet_col_wrap=columns,
+        facet_row_spacing=0.25 / rows,
+        height=HEIGHT * rows,
+        **{"template": SCREEN, **options},
+    )
     # Plotly's titles are `column=value`
     figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))
     figure.update_layout(margin_t=55, legend_title_text="")  # the buttons are above the titles

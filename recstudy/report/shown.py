@@ -90,6 +90,13 @@ class DrawnFigure:
         return f"{title}. {words}" if words else title
 
     @property
+    def html(self) -> str:
+        """The figure for a page, with its warnings above and its further HTML below."""
+        if self.is_empty:
+            return markup("warnings", self.notes) + EMPTY_NOTE + self.html_below
+        return figure_box(self.figure, self.alternative, self.notes, self.caption) + self.html_below
+
+    @property
     def csv(self) -> str:
         """The data in full precision, without the columns for drawing."""
         return self.data[[name for name in self.data if not str(name).startswith("_")]].to_csv(index=False)
@@ -135,14 +142,11 @@ class ReportFiles:
     def finish(self) -> None:
         """Remove outdated files of earlier reports and write the manifest."""
         for name in self.earlier_checksums.keys() - self.checksums.keys():
-            checksum = self._checksum(name)
+            checksum, path = self._checksum(name), self.folder / name
             if checksum == self.earlier_checksums[name]:
-                (self.folder / name).unlink()
+                path.unlink()
             elif checksum:
-                log.warning(
-                    "%s is from an earlier report. It was changed since and is not removed",
-                    self.folder / name,
-                )
+                log.warning("%s is from an earlier report. It was changed since and is not removed", path)
         write_json(self.folder / MANIFEST, dict(sorted(self.checksums.items())))
 
     def _checksum(self, name: str) -> str:
@@ -197,25 +201,13 @@ class RenderedPart:
     @property
     def html_above(self) -> str:
         """The HTML of the figure, which a page shows above the table."""
-        if (drawn_figure := self.drawn_figure) is None:
-            return ""
-        if drawn_figure.is_empty:
-            return markup("warnings", drawn_figure.notes) + EMPTY_NOTE + drawn_figure.html_below
-        return (
-            figure_box(
-                drawn_figure.figure, drawn_figure.alternative, drawn_figure.notes, drawn_figure.caption
-            )
-            + drawn_figure.html_below
-        )
+        return self.drawn_figure.html if self.drawn_figure else ""
 
     @property
     def table_below(self) -> PrintedTable | None:
         """The table without the warnings that the figure above it already has."""
-        return (
-            replace(self.printed_table, warnings=())
-            if self.printed_table and self.drawn_figure
-            else self.printed_table
-        )
+        table = self.printed_table
+        return replace(table, warnings=()) if table and self.drawn_figure else table
 
     @property
     def table(self) -> Self | None:
@@ -230,11 +222,9 @@ class RenderedPart:
     @property
     def frame(self) -> pd.DataFrame:
         """The numbers in full precision, as a data frame."""
-        return (
-            pd.read_csv(io.StringIO(self.csv))
-            if self.csv or not self.drawn_figure
-            else self.drawn_figure.data
-        )
+        if self.drawn_figure and not self.csv:
+            return self.drawn_figure.data
+        return pd.read_csv(io.StringIO(self.csv))
 
     @property
     def markdown(self) -> str:
@@ -329,9 +319,8 @@ def write_figure(
     report_files.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
     page = titled(drawn_figure.figure, drawn_figure.label, drawn_figure.notes)
     config = {"responsive": True, "displaylogo": False}
-    report_files.write(
-        f"figures/{name}.html", page.to_html(include_plotlyjs="directory", div_id=name, config=config)
-    )
+    html = page.to_html(include_plotlyjs="directory", div_id=name, config=config)
+    report_files.write(f"figures/{name}.html", html)
     report_files.write(f"figures/{name}.csv", drawn_figure.csv)
     if not formats or drawn_figure.is_empty:
         return None
@@ -381,12 +370,10 @@ def _image(figure: go.Figure, kind: str, title: str) -> bytes:
 
     page = PageGenerator(mathjax=False)  # Kaleido would fetch MathJax from the network
     page.header = page.header.replace("Kaleido-fier", str(escape(title))) + FLUSH
-    size = {
-        "width": figure.layout.width,
-        "height": figure.layout.height,
-        "scale": SCALE * (DENSITY / 96 if kind == "png" else 1),
-    }
-    image = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
+    size = {"width": figure.layout.width, "height": figure.layout.height}
+    scale = SCALE * (DENSITY / 96 if kind == "png" else 1)
+    options = {"format": kind, "scale": scale, **size}
+    image = calc_fig_sync(figure.to_dict(), opts=options, kopts={"page_generator": page})
     if kind != "png":
         return bytes(image)
     file = io.BytesIO()

@@ -31,6 +31,7 @@ WIDTH = 460  # pixels of a row of tiles; page.js scales a figure down on narrowe
 # The height of a panel's title and of a line of words, as shares of the width; an image's share of its tile.
 TITLE, LINE, FILLED = 0.11, 0.039, 0.92
 LETTERS = 34  # characters of a line of a title
+TITLE_LOOK = {"x": 0, "xanchor": "left", "yanchor": "bottom", "align": "left", "font_size": 13}
 # Images of at most SMALL pixels are written as PNG, which is lossless. A page shows at most LARGEST pixels.
 SMALL, LARGEST = 64, 256
 PICTURE = Markup('<img{} src="{}" width="{}" height="{}" alt="{}" loading="lazy">')
@@ -51,13 +52,9 @@ def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
     figure, y = go.Figure(layout={"margin": dict.fromkeys("tlrb", 10), "meta": {"width": WIDTH}}), 0.0
     for panel in panels:
         y += TITLE
-        title = {
-            "text": f"<b>{folded(panel.title, LETTERS)}</b>",
-            "xanchor": "left",
-            "align": "left",
-            "font_size": 13,
-        }
-        figure.add_annotation(x=0, y=y, yanchor="bottom", showarrow=False, **title)
+        figure.add_annotation(
+            text=f"<b>{folded(panel.title, LETTERS)}</b>", y=y, showarrow=False, **TITLE_LOOK
+        )
         side = 1 / panel.columns
         height = side + LINE * max(words.count("<br>") + 1 for words in panel.words)
         for position, (image, words, hover) in enumerate(

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
@@ -29,24 +30,13 @@ from recstudy.report.examples import (
 from recstudy.report.look import clipped, folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tiles import SIDE, Tiles, tile_figure
+from recstudy.report.tiles import SIDE, TITLE_LOOK, Tiles, tile_figure
 
-SHARES = [
-    "variant",
-    "label",
-    "seed",
-    "data",
-    "row",
-    "layer",
-    "head",
-    "place",
-    "word",
-    "of",
-    "at",
-    "seen",
-    "share",
-    "synthetic",
-]
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+RUN_COLUMNS = ["variant", "label", "seed", "data", "row"]
+SIZE = SIDE, SIDE
 WORDS_IN_A_ROW, LETTERS_OF_A_WORD = 6, 8  # tiles in a row, and characters of a word
 TOKEN, TITLE, LABELS = 17, 80, 200  # pixels of a token in the grid, and above and below the grid
 ORANGE = (230, 159, 0)  # light enough to show the image under it
@@ -54,8 +44,40 @@ ORANGE = (230, 159, 0)  # light enough to show the image under it
 STRENGTH, DIM = 0.85, 0.75
 
 
+class CaptionFigure(FigurePart, OfVariants):
+    """The trace of one generated caption, of the first variant whose runs saved it.
+
+    Args:
+        name: The name of the part and of its files.
+        example: Which of the first test images to show, from 0; a run keeps 6.
+    """
+
+    example: int = Field(default=0, ge=0, le=5)
+    array: ClassVar[str]  # an array that the trace must have
+    columns: ClassVar[tuple[str, ...]]  # of `rows`
+    shows_image: ClassVar[bool] = True
+    shows_words: ClassVar[bool] = True
+
+    @abstractmethod
+    def rows(self, trace: CaptionTrace) -> pd.DataFrame:
+        """Return the figure's data without the columns of the run."""
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return the rows of the trace, which `attrs["trace"]` has for `draw`."""
+        trace, notes = first_trace(records, self.where, self.example, self.array)
+        columns = [*RUN_COLUMNS, *self.columns, "synthetic"]
+        data = pd.DataFrame(columns=columns)
+        if trace is not None:
+            data = self.rows(trace).assign(**trace.columns)[columns]
+            data.attrs = {"trace": trace, "words": " ".join(trace.words) * self.shows_words}
+            if self.shows_image and trace.image is None:
+                notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not saved")
+        data.attrs["notes"] = notes
+        return data
+
+
 @PARTS.add("attention_maps")
-class AttentionMaps(FigurePart, OfVariants):
+class AttentionMaps(CaptionFigure):
     """The attention of a captioner to one test image, and to earlier words, for each word that it generates.
 
     The figure shows the first variant whose runs saved their attention.
@@ -68,12 +90,13 @@ class AttentionMaps(FigurePart, OfVariants):
     """
 
     name: str = "attention"
-    example: int = Field(default=0, ge=0, le=5)
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
     default_title = "Attention while generating a caption"
+    array = "cross_attention"
+    columns = ("layer", "head", "place", "word", "of", "at", "seen", "share")
 
-    def data(self, records: StudyRecords) -> pd.DataFrame:
+    def rows(self, trace: CaptionTrace) -> pd.DataFrame:
         """Return a row per word and attended position, with the `share` of attention in percent.
 
         If `of` is `image`, the model generates `word`, and `at` is a position in the image whose row and
@@ -83,27 +106,18 @@ class AttentionMaps(FigurePart, OfVariants):
         Raises:
             ConfigError: The model has no such layer or head.
         """
-        trace, notes = first_trace(records, self.where, self.example, "cross_attention")
-        data = pd.DataFrame(columns=SHARES)
-        if trace is not None:
-            side = range(1, trace.side + 1)
-            # row by row, the order of the image's positions in the attention arrays
-            places = [f"row {row}, column {column}" for row in side for column in side]
-            parts = [self._shares(trace.cross_attention, trace.words[1:], places).assign(of="image")]
-            if trace.self_attention is not None:
-                tokens = self._shares(trace.self_attention, trace.words, trace.words).assign(of="caption")
-                # causal attention: a token sees itself and the tokens before it
-                parts.append(tokens[tokens["at"] <= tokens["place"]])
-            selection = {"layer": str(self.layer or "mean"), "head": str(self.head or "mean")}
-            data = _with_trace(pd.concat(parts, ignore_index=True).assign(**selection), trace, SHARES)
-            if trace.image is None:
-                notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not saved")
-            data.attrs["words"] = " ".join(trace.words)
-        data.attrs["notes"] = notes
-        return data
+        side = range(1, trace.side + 1)
+        # row by row, the order of the image's positions in the attention arrays
+        places = [f"row {row}, column {column}" for row in side for column in side]
+        data = self._shares(trace.cross_attention, trace.words[1:], places).assign(of="image")
+        if trace.self_attention is not None:
+            tokens = self._shares(trace.self_attention, trace.words, trace.words).assign(of="caption")
+            # causal attention: a token sees itself and the tokens before it
+            data = pd.concat([data, tokens[tokens["at"] <= tokens["place"]]], ignore_index=True)
+        return data.assign(layer=str(self.layer or "mean"), head=str(self.head or "mean"))
 
     def caption(self, data: pd.DataFrame) -> str:
-        trace, (even, full) = data["_trace"].iloc[0], _color_range(data)
+        trace, (even, full) = data.attrs["trace"], _color_range(data)
         layers, heads, *_ = trace.cross_attention.shape
         layer = f"layer {self.layer} of {layers}" if self.layer else f"the mean of all {layers} layers"
         head = f"head {self.head} of {heads}" if self.head else f"the mean of all {heads} heads"
@@ -146,11 +160,6 @@ class AttentionMaps(FigurePart, OfVariants):
         return pd.DataFrame({"place": place + 1, "at": target + 1, **texts, "share": means.ravel()})
 
 
-def _with_trace(data: pd.DataFrame, trace: CaptionTrace, columns: list[str]) -> pd.DataFrame:
-    """Return these columns with the run's label and seed, and the trace itself for `draw`."""
-    return data.assign(**trace.columns)[columns].assign(_trace=pd.Series([trace] * len(data), dtype=object))
-
-
 def _color_range(data: pd.DataFrame) -> tuple[float, float]:
     """Return even attention and the attention of the strongest orange, both in percent."""
     shares = data[data["of"] == "image"]
@@ -159,20 +168,25 @@ def _color_range(data: pd.DataFrame) -> tuple[float, float]:
     return even, max(shares["share"].max(), 2 * even)
 
 
+def _image(trace: CaptionTrace) -> Image:
+    """Return the test image, or a gray tile if it was not saved, in the size of a tile."""
+    from PIL import Image
+
+    return (trace.image or Image.new("RGB", SIZE, "gray")).resize(SIZE).convert("RGB")
+
+
 def _tiles(data: pd.DataFrame) -> Tiles:
     """Return the original image, then one image per word: gray, with orange for more than even attention."""
     from PIL import Image
 
-    cells, size = data[data["of"] == "image"].reset_index(drop=True), (SIDE, SIDE)
-    trace, (even, full) = data["_trace"].iloc[0], _color_range(data)
-    image = (trace.image or Image.new("RGB", size, "gray")).resize(size).convert("RGB")
-    gray, orange = (
-        image.convert("L").point(lambda value: DIM * value).convert("RGB"),
-        Image.new("RGB", size, ORANGE),
-    )
+    cells = data[data["of"] == "image"].reset_index(drop=True)
+    trace, (even, full) = data.attrs["trace"], _color_range(data)
+    image = _image(trace)
+    gray = image.convert("L").point(lambda value: DIM * value).convert("RGB")
+    orange = Image.new("RGB", SIZE, ORANGE)
     shares = cells["share"].to_numpy().reshape(-1, trace.side, trace.side)
     tints = (255 * STRENGTH * np.clip((shares - even) / (full - even), 0, 1)).astype(np.uint8)
-    masks = [Image.fromarray(tint).resize(size, Image.Resampling.NEAREST) for tint in tints]
+    masks = [Image.fromarray(tint).resize(SIZE, Image.Resampling.NEAREST) for tint in tints]
     peaks = cells.loc[cells.groupby("place")["share"].idxmax()].to_dict("records")
     hover = [
         "the image",
@@ -194,13 +208,8 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
     height = figure.layout.height + TITLE + rows
     # the first token attends to itself alone, so that its 100 % would dim all other cells
     top, maximum = rows / height, grid.loc[grid["place"] > 1, "share"].max()
-    title = {
-        "text": "<b>Attention of each token<br>to those before it</b>",
-        "align": "left",
-        "font_size": 13,
-        "xanchor": "left",
-    }
-    figure.add_annotation(x=0, xref="paper", y=top, yref="paper", yanchor="bottom", showarrow=False, **title)
+    text = "<b>Attention of each token<br>to those before it</b>"
+    figure.add_annotation(text=text, xref="paper", y=top, yref="paper", showarrow=False, **TITLE_LOOK)
     # the colour bar uses the empty upper triangle
     bar = {"x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}
     axis: dict[str, Any] = {**shares.layout.xaxis.to_plotly_json(), "type": "category"}
@@ -216,14 +225,13 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
     )
 
 
-MAPS = ["variant", "label", "seed", "data", "row", "map", "least", "mean", "largest", "where", "synthetic"]
 COARSEST = 5  # C5 is the last stage of a ResNet
 DARK, MIDDLE, LIGHT = "#00204C", "#7C7B78", "#FFE945"  # cividis, which color-blind readers see alike
 MAPS_IN_A_ROW = 3
 
 
 @PARTS.add("feature_maps")
-class FeatureMaps(FigurePart, OfVariants):
+class FeatureMaps(CaptionFigure):
     """Feature maps of a multiscale vision encoder for one test image.
 
     Each map is the mean over channels. There is a map for each pyramid level, enlarged to the size of the
@@ -235,35 +243,27 @@ class FeatureMaps(FigurePart, OfVariants):
     """
 
     name: str = "features"
-    example: int = Field(default=0, ge=0, le=5)
     default_title = "Feature maps of the vision encoder"
+    array = "features"
+    columns = ("map", "least", "mean", "largest", "where")
+    shows_words = False
 
-    def data(self, records: StudyRecords) -> pd.DataFrame:
+    def rows(self, trace: CaptionTrace) -> pd.DataFrame:
         """Return a row per map with its least, mean and largest value, and the position of the largest.
 
         The column `where` has the row and the column of the position, counted from 1.
         """
-        trace, notes = first_trace(records, self.where, self.example, "features")
-        data = pd.DataFrame(columns=MAPS)
-        if trace is not None and trace.features is not None:
-            # the last map is the fusion F; the pyramid levels before it end at P5
-            levels = [f"P{level}" for level in range(COARSEST + 2 - len(trace.features), COARSEST + 1)]
-            peaks = [np.unravel_index(values.argmax(), values.shape) for values in trace.features]
-            statistics = {
-                "map": [*levels, "F"],
-                "least": trace.features.min((1, 2)),
-                "mean": trace.features.mean((1, 2)),
-                "largest": trace.features.max((1, 2)),
-                "where": [f"row {row + 1}, column {column + 1}" for row, column in peaks],
-            }
-            data = _with_trace(pd.DataFrame(statistics), trace, MAPS)
-            if trace.image is None:
-                notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not saved")
-        data.attrs["notes"] = notes
-        return data
+        maps = trace.features
+        # the last map is the fusion F; the pyramid levels before it end at P5
+        levels = [f"P{level}" for level in range(COARSEST + 2 - len(maps), COARSEST + 1)]
+        data = pd.DataFrame({"map": [*levels, "F"]})
+        peaks = [np.unravel_index(values.argmax(), values.shape) for values in maps]
+        places = [f"row {row + 1}, column {column + 1}" for row, column in peaks]
+        axes = (1, 2)
+        return data.assign(least=maps.min(axes), mean=maps.mean(axes), largest=maps.max(axes), where=places)
 
     def caption(self, data: pd.DataFrame) -> str:
-        trace, coarsest = data["_trace"].iloc[0], data["map"].iloc[-2]
+        trace, coarsest = data.attrs["trace"], data["map"].iloc[-2]
         height, width = trace.features.shape[1:]
         return (
             f"{trace.title}. Each map is the mean over channels at {height}x{width} positions, from its least"
@@ -275,12 +275,12 @@ class FeatureMaps(FigurePart, OfVariants):
         """Draw the image, then each map."""
         from PIL import Image, ImageOps
 
-        size, trace = (SIDE, SIDE), data["_trace"].iloc[0]
-        images = [(trace.image or Image.new("RGB", size, "gray")).resize(size).convert("RGB")]
+        trace = data.attrs["trace"]
+        images = [_image(trace)]
         for values in trace.features:
             # a constant map has no range to divide by
             shares = (values - values.min()) / max(np.ptp(values), np.finfo(float).tiny)
-            gray = Image.fromarray((255 * shares).astype(np.uint8)).resize(size, Image.Resampling.NEAREST)
+            gray = Image.fromarray((255 * shares).astype(np.uint8)).resize(SIZE, Image.Resampling.NEAREST)
             images.append(ImageOps.colorize(gray, DARK, LIGHT, MIDDLE))
         rows = data.to_dict("records")
         hover = [
@@ -291,26 +291,12 @@ class FeatureMaps(FigurePart, OfVariants):
         return tile_figure([Tiles(self.heading, images, words, ["the image", *hover], MAPS_IN_A_ROW)])
 
 
-PATH = [
-    "variant",
-    "label",
-    "seed",
-    "data",
-    "row",
-    "place",
-    "token",
-    "layer",
-    "expert",
-    "probability",
-    "choice",
-    "synthetic",
-]
 LETTERS = 14  # characters of a token, and in a line of a variant's name
 ROW_HEIGHT, COLUMN_WIDTH, LABEL_WIDTH = 18, 16, 170  # pixels of a token's row, of an expert, of the labels
 
 
 @PARTS.add("expert_path")
-class ExpertPath(FigurePart, OfVariants):
+class ExpertPath(CaptionFigure):
     """The experts that process each token of one generated caption, by layer.
 
     The figure shows the first variant that has experts.
@@ -321,34 +307,29 @@ class ExpertPath(FigurePart, OfVariants):
     """
 
     name: str = "experts"
-    example: int = Field(default=0, ge=0, le=5)
     default_title = "Experts of each token of a generated caption"
+    array = "router"
+    columns = ("place", "token", "layer", "expert", "probability", "choice")
+    shows_image = False
 
-    def data(self, records: StudyRecords) -> pd.DataFrame:
+    def rows(self, trace: CaptionTrace) -> pd.DataFrame:
         """Return a row per token, layer and expert with the router's `probability`.
 
         `choice` is the rank of the expert if it processed the token, and missing if it did not. Places,
         layers, experts and choices count from 1.
         """
-        trace, notes = first_trace(records, self.where, self.example, "router")
-        data = pd.DataFrame(columns=PATH)
-        if trace is not None and trace.router is not None and trace.chosen is not None:
-            layer, place, expert = 1 + np.indices(trace.router.shape).reshape(3, -1)
-            # the rank of each chosen expert, from 1; 0 for all others
-            choice = np.zeros(trace.router.shape, int)
-            np.put_along_axis(choice, trace.chosen, 1 + np.arange(trace.chosen.shape[-1]), -1)
-            route = {
-                "place": place,
-                "token": np.array(trace.words)[place - 1],
-                "layer": layer,
-                "expert": expert,
-            }
-            route |= {"probability": trace.router.ravel(), "choice": choice.ravel()}
-            data = _with_trace(pd.DataFrame(route).astype({"choice": "Int64"}), trace, PATH)
-            data["choice"] = data["choice"].where(data["choice"] > 0)
-            data.attrs["words"] = " ".join(trace.words)
-        data.attrs["notes"] = notes
-        return data
+        router, chosen = trace.router, trace.chosen
+        # the rank of each chosen expert, from 1; 0 for all others
+        choice = np.zeros(router.shape, int)
+        np.put_along_axis(choice, chosen, 1 + np.arange(chosen.shape[-1]), -1)
+        choices = pd.Series(choice.ravel(), dtype="Int64")
+        positions = 1 + np.indices(router.shape).reshape(3, -1).T
+        data = pd.DataFrame(positions, columns=["layer", "place", "expert"])
+        return data.assign(
+            token=np.array(trace.words)[data["place"] - 1],
+            probability=router.ravel(),
+            choice=choices.where(choices > 0),
+        )
 
     def caption(self, data: pd.DataFrame) -> str:
         count = data["choice"].max()
@@ -356,7 +337,7 @@ class ExpertPath(FigurePart, OfVariants):
         marks = f"{numbers} mark the experts that processed the token, in the order of their probability"
         if count == 1:
             marks = "1 marks the expert that processed the token"
-        title = data["_trace"].iloc[0].title
+        title = data.attrs["trace"].title
         return f"{title}. Each row is a token of the caption that the model generated; {marks}."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
@@ -373,9 +354,7 @@ class ExpertPath(FigurePart, OfVariants):
 
 
 LOAD = [
-    "variant",
-    "label",
-    "seed",
+    *RUN_COLUMNS[:3],
     "layer",
     "expert",
     "tokens",
@@ -453,9 +432,8 @@ class ExpertLoad(FigurePart, OfVariants):
         return f"at most {top['share']:.3g} % of a layer's tokens; an even load is {top['even']:.3g} %"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        variants = [
-            folded(f"{label}, seed {seed}", LETTERS) for label, seed in data[["label", "seed"]].to_numpy()
-        ]
+        names = data["label"] + ", seed " + data["seed"].astype(str)
+        variants = [folded(name, LETTERS) for name in names]
         layers = "layer " + data["layer"].astype(str) + data["entropy"].map(":<br>{:.2f} nats".format)
         figure = share_map(data["expert"], [variants, layers], data["share"], "% of tokens")
         if data["expert"].max() <= MAX_PRINTED_EXPERTS:

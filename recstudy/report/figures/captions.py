@@ -115,14 +115,10 @@ def _scores(hypothesis: str, references: Sequence[str]) -> Json:
     words = _words(hypothesis)
     shared, length = (words & reference_words(references)).total(), words.total()
     # BLEU's brevity penalty uses the reference of the closest length, the shorter of two equally close ones
-    closest = min(
-        (_words(text).total() for text in references),
-        key=lambda words_count: (abs(words_count - length), words_count),
-        default=0,
-    )
-    precision = shared / length if length else 0.0
-    penalty = min(1.0, exp(1 - closest / length)) if length else 1.0
-    return {"words": length, "shared": shared, "bleu_1": precision * penalty}
+    lengths = sorted(_words(text).total() for text in references)
+    closest = min(lengths, key=lambda count: abs(count - length), default=0)
+    bleu = shared / length * min(1.0, exp(1 - closest / length)) if length else 0.0
+    return {"words": length, "shared": shared, "bleu_1": bleu}
 
 
 def _words(text: str) -> Counter[str]:
@@ -245,9 +241,9 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
             "color_discrete_map": COLORS,
             "template": SCREEN,
         }
+        ours = cosines[~cosines["published"]]
         points = "all" if data["variant"].value_counts().max() <= MAX_DOTS else False
-        violins = {"orientation": "h", "box": True, "points": points, "violinmode": "overlay"}
-        figure = px.violin(cosines[~cosines["published"]], **violins, **look)
+        figure = px.violin(ours, orientation="h", box=True, points=points, violinmode="overlay", **look)
         figure.update_traces(width=1, spanmode="hard", meanline_visible=True, jitter=0.2)
         figure.update_traces(side="negative", pointpos=-0.5, selector={"name": "before"})
         figure.update_traces(side="positive", pointpos=0.5, selector={"name": "after"})

@@ -21,12 +21,7 @@ from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import deviation_notes, match_targets, unmatched_notes
 
-SEGMENTS, TRAJECTORIES, COPIES, HALTED = (
-    "segments",
-    "most confident of noisy trajectories",
-    "vote of symmetric copies",
-    "adaptive halting",
-)
+TRAJECTORIES, COPIES = "most confident of noisy trajectories", "vote of symmetric copies"
 SCORE = "exact_accuracy"
 
 
@@ -48,19 +43,15 @@ def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
     segment = done[0].number("gflops") / last if done else nan
     # each trajectory and each copy runs for all segments of at_test
     full_run = segment * config.get("train.at_test.segments", 0)
-    trajectories, copies = (
-        doubling_counts(config.get(f"train.at_test.{name}", 0)) for name in ("trajectories", "copies")
-    )
     halted = sum(run.number("halted_steps") for run in done) / len(done) if done else nan
     result = []
     for depth in sorted({*doubling_counts(config["train.evaluation_depths"]), last}):
         score = SCORE if depth == last else at_depth(SCORE, depth)
-        result.append(TestBudget(SEGMENTS, depth, segment * depth, score))
-    for count in trajectories:
-        result.append(TestBudget(TRAJECTORIES, count, full_run * count, f"noisy_exact_accuracy.{count}"))
-    for count in copies:
-        result.append(TestBudget(COPIES, count, full_run * count, f"voted_exact_accuracy.{count}"))
-    result.append(TestBudget(HALTED, None, segment * halted, "halted_exact_accuracy"))
+        result.append(TestBudget("segments", depth, segment * depth, score))
+    for way, setting, prefix in ((TRAJECTORIES, "trajectories", "noisy"), (COPIES, "copies", "voted")):
+        for count in doubling_counts(config.get(f"train.at_test.{setting}", 0)):
+            result.append(TestBudget(way, count, full_run * count, f"{prefix}_{SCORE}.{count}"))
+    result.append(TestBudget("adaptive halting", None, segment * halted, "halted_exact_accuracy"))
     return result
 
 
@@ -115,6 +106,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             rows.append(TableRow(label, (cell_of_values(records, [index], "gflops", flops), score)))
         # the first cell of a row has the FLOPs, the second the score
         matches = (match for row in rows for match in row.cells[1].matches)
+        spread = spread_notes(records, variants, metrics)
         return TableData(
             name=self.name,
             title=self.heading,
@@ -122,10 +114,6 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             rows=tuple(rows),
             corner="method",
             warnings=(*warnings(records), *leaky_notes(records, variants)),
-            notes=(
-                *deviation_notes(matches),
-                *spread_notes(records, variants, metrics),
-                *unmatched_notes(placement),
-            ),
+            notes=(*deviation_notes(matches), *spread, *unmatched_notes(placement)),
             **caption_facts(records, variants),
         )

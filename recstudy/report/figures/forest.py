@@ -16,7 +16,7 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.lazy import go, np, pd
 from recstudy.papers import Target, published
 from recstudy.papers.replications import CELLS, replications
-from recstudy.report.look import PALETTE, clipped, tint, whiskers
+from recstudy.report.look import PALETTE, clipped, tint
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import match_targets
@@ -52,10 +52,8 @@ class Forest(FigurePart):
     lines: ClassVar[int] = 3  # maximum number of lines in a label; the table has the whole label
 
     def caption(self, data: pd.DataFrame) -> str:
-        verdicts = {
-            words: data.loc[data["mark"] == mark, "verdict"].unique() for mark, words in MARKS.items()
-        }
-        sentences = [f"{words}: {', '.join(names)}" for words, names in verdicts.items() if len(names)]
+        verdicts = data.groupby("mark")["verdict"].unique()
+        sentences = [f"{MARKS[mark]}: {', '.join(verdicts[mark])}" for mark in MARKS if mark in verdicts]
         return ". ".join([*sentences, SHADE] if data["region_low"].notna().any() else sentences)
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -83,34 +81,41 @@ class Forest(FigurePart):
         margin = 0.08 * (right - left) or 1.0
         left, right = left - margin, right + margin
         region, y = rows[REGION].clip(left, right), np.arange(len(rows))
-        shade = {
-            "marker_color": tint(PALETTE[0], 0.18),
-            "hoverinfo": "skip",
-            "orientation": "h",
-            "width": 0.36,
-        }
         figure.add_bar(
-            base=region["region_low"], x=region.diff(axis=1)["region_high"], y=y, **shade, **subplot
+            base=region["region_low"],
+            x=region.diff(axis=1)["region_high"],
+            y=y,
+            marker_color=tint(PALETTE[0], 0.18),
+            hoverinfo="skip",
+            orientation="h",
+            width=0.36,
+            **subplot,
         )
-        marker = {
-            "symbol": rows["mark"].map(SYMBOLS),
-            "size": 10,
-            "color": PALETTE[0],
-            "line": {"width": 2, "color": PALETTE[0]},
-        }
-        words = rows["label"] + ": " + rows["verdict"] + ". " + rows["about"]
-        hover = {"text": words, "hovertemplate": "%{x:.6g}, %{text}<extra></extra>"}
-        bars = whiskers(rows["estimate"], *(rows[end] for end in INTERVAL), width=0)
+        color = PALETTE[0]
         figure.add_scatter(
-            x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **subplot
+            x=rows["estimate"],
+            y=y,
+            mode="markers",
+            marker={"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": color},
+            marker_line={"width": 2, "color": color},
+            error_x={"symmetric": False, "thickness": 1.5, "width": 0},
+            error_x_array=rows["high_95"] - rows["estimate"],
+            error_x_arrayminus=rows["estimate"] - rows["low_95"],
+            text=rows["label"] + ": " + rows["verdict"] + ". " + rows["about"],
+            hovertemplate="%{x:.6g}, %{text}<extra></extra>",
+            **subplot,
         )
-        label = {
-            "text": rows["text"],
-            "textposition": "top right",
-            "textfont": {"size": 12},
-            "hoverinfo": "skip",
-        }
-        figure.add_scatter(x=[left] * len(y), y=y - 0.2, mode="text", cliponaxis=False, **label, **subplot)
+        figure.add_scatter(
+            x=[left] * len(y),
+            y=y - 0.2,
+            mode="text",
+            cliponaxis=False,
+            text=rows["text"],
+            textposition="top right",
+            textfont_size=12,
+            hoverinfo="skip",
+            **subplot,
+        )
         title = clipped(rows["group"].iloc[0], WIDTH, 2)
         figure.update_xaxes(title=title, range=[left, right], zeroline=True, zerolinecolor="gray", **subplot)
         figure.update_yaxes(
@@ -160,18 +165,13 @@ class Replications(Forest):
         """Return the rows of the cell, with the study's finished runs that compare with the published one."""
         target = _published_target(self.cell)
         placement = match_targets(records, [target], range(len(records.variants)), [target.metric])
-        # reasons say why a variant does not compare with the published number
-        comparable_keys = [
-            key for key, matches in placement.matches.items() if not any(match.reasons for match in matches)
-        ]
-        runs = [
-            (run, name) for index, name in comparable_keys for run in records.by_variant[index] if run.done
-        ]
-        ours = [
-            (f"{run.label}, seed {run.seed}", run.number(name))
-            for run, name in runs
-            if run.value(name) is not None
-        ]
+        ours = []
+        for (index, name), matches in placement.matches.items():
+            # reasons say why a variant does not compare with the published number
+            is_comparable = not any(match.reasons for match in matches)
+            for run in records.by_variant[index] if is_comparable else ():
+                if run.done and run.value(name) is not None:
+                    ours.append((f"{run.label}, seed {run.seed}", run.number(name)))
         return replication_rows(self.cell, ours)
 
     def finding(self, data: pd.DataFrame) -> str:

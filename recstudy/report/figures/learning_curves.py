@@ -89,21 +89,18 @@ class LearningCurves(FigurePart):
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Return notes on damaged logs, on variants that are not shown, and on metrics that no run has."""
-        unknown = [
-            name
-            for name in self.metrics
-            if len(data) and not find_metric(name) and name not in set(data["metric"])
-        ]
-        lost_epochs = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
         # a crash or a full disk can damage lines of a log
-        damaged = join_labels(
-            [f"{run} ({plural(count, 'epoch')})" for run, count in lost_epochs.items() if count]
-        )
-        notes = [
-            *cut_note(records, len(records.variants)),
-            *(f"no run recorded a metric {name!r}" for name in unknown),
+        lost_epochs = [
+            f"{row.label}, seed {row.seed} ({plural(count, 'epoch')})"
+            for row in records.rows
+            if (count := row.provenance.lost_epochs)
         ]
-        return [f"damaged logs, so that epochs are missing: {damaged}", *notes] if damaged else notes
+        notes = [f"damaged logs, so that epochs are missing: {join_labels(lost_epochs)}"] * bool(lost_epochs)
+        notes += cut_note(records, len(records.variants))
+        for name in self.metrics:
+            if len(data) and not find_metric(name) and name not in set(data["metric"]):
+                notes.append(f"no run recorded a metric {name!r}")
+        return notes
 
     def caption(self, data: pd.DataFrame) -> str:
         axis, common = axis_of(data), without_common(list(data["label"].unique()))[1]
@@ -136,46 +133,31 @@ class LearningCurves(FigurePart):
         for (name, variant), points in data.groupby(["metric", "variant"], sort=False):
             panel, position, x = list(panels).index(name) + 1, list(names).index(variant), points[axis]
             color, dash = PALETTE[position % len(PALETTE)], DASHES[position % len(DASHES)]
-            trace = {
-                "x": x,
-                "name": names[variant],
-                "legendgroup": str(variant),
-                "xaxis": f"x{panel}",
-                "yaxis": f"y{panel}",
-            }
+            trace = {"x": x, "name": names[variant], "legendgroup": str(variant)}
+            trace |= {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
             # bands and light lines have no tooltip and no entry in the legend
             silent = trace | {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
             if (points["n"] > 1).any():
-                outline = {
-                    "x": [*x, *x[::-1]],
-                    "y": [*points["high"], *points["low"][::-1]],
-                    "line": {"width": 0},
-                }
-                bands.append(silent | outline | {"fill": "toself", "fillcolor": tint(color, 0.16)})
+                y = [*points["high"], *points["low"][::-1]]
+                outline = {"x": [*x, *x[::-1]], "y": y, "line_width": 0, "fill": "toself"}
+                bands.append(silent | outline | {"fillcolor": tint(color, 0.16)})
             if self.window > 1:
                 light = {"color": tint(color, max(0.1, 0.7 / (1 + len(names)))), "width": 1}
                 light_lines.append(silent | {"y": points["mean"], "line": light})
             # a circle marks a selected epoch, and makes a line of one point visible
             circles = np.where(is_selected(points) | (len(points) == 1), 9, 0)
             marker = {**CIRCLE, "size": circles, "color": color}
-            look = {
-                "line": {"color": color, "dash": dash},
-                "mode": "lines+markers" if circles.any() else "lines",
-            }
-            lines.append(trace | look | {"y": points["average"], "marker": marker, "showlegend": panel == 1})
+            mode, line = "lines+markers" if circles.any() else "lines", {"color": color, "dash": dash}
+            look = {"mode": mode, "line": line, "marker": marker, "showlegend": panel == 1}
+            lines.append(trace | look | {"y": points["average"]})
         figure.add_traces([*bands, *light_lines, *lines])
         figure.update_yaxes(rangemode="nonnegative" if data["low"].min() >= 0 else "normal")
         figure.update_xaxes(
             dtick=1 if data[axis].max() <= MAX_TICKS else None, tickformat=",", showticklabels=True
         )
         figure.update_xaxes(title=axis, row=len(panels))
-        layout = {
-            "height": 140 + 240 * len(panels),
-            "template": SCREEN,
-            "margin_t": 55,
-            "meta": {"across": axis},
-        }
-        return figure.update_layout(**layout)
+        height = 140 + 240 * len(panels)
+        return figure.update_layout(height=height, template=SCREEN, margin_t=55, meta={"across": axis})
 
 
 def axis_of(data: pd.DataFrame) -> str:
@@ -233,17 +215,14 @@ class LossTrace(FigurePart, OfVariants):
         """
         runs: dict[int, Row] = {}
         for index in records.chosen(self.where):
-            run = records.first_run(index, LOSSES, ("done", "unfinished")) or records.first_run(
-                index, LOSSES, ("diverged",)
-            )
-            if run:
-                runs[index] = run
+            for states in (("done", "unfinished"), ("diverged",)):
+                if index not in runs and (run := records.first_run(index, LOSSES, states)):
+                    runs[index] = run
         rows = []
         for index in shown_variants(records, MAX_LINES, runs):
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)
             # a resumed run repeats an epoch: the last line of each epoch counts
-            last_lines = {line.epoch: line for line in lines}
-            for line in last_lines.values():
+            for line in {line.epoch: line for line in lines}.values():
                 updates = line.first + line.every * np.arange(len(line.losses))
                 rows.append((index, runs[index].seed, updates, line.losses))
         data = pd.DataFrame(rows, columns=["variant", "seed", "update", "loss"]).explode(

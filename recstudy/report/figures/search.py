@@ -102,9 +102,8 @@ class History(FigurePart):
             hover_name="label",
             hover_data=["value", "reached"],
         )
-        figure.update_traces(
-            mode="lines", line_shape="hv", hoverinfo="skip", selector={"name": STATES["best"]}
-        )
+        best = {"name": STATES["best"]}
+        figure.update_traces(mode="lines", line_shape="hv", hoverinfo="skip", selector=best)
         return figure.update_yaxes(matches=None)
 
 
@@ -274,13 +273,9 @@ class ParallelCoordinates(FigurePart):
         )
         for axis, labels in ticks.items():
             for label, position in labels.items():
+                text = clipped(label, LETTERS)
                 figure.add_annotation(
-                    x=axis,
-                    y=position,
-                    text=clipped(label, LETTERS),
-                    xanchor="right",
-                    xshift=-6,
-                    showarrow=False,
+                    x=axis, y=position, text=text, xanchor="right", xshift=-6, showarrow=False
                 )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
         return figure.update_layout(showlegend=False, meta={"min_width": 50 + 100 * len(places)})
@@ -330,11 +325,8 @@ def _positions(levels: pd.Series, ranges: Sequence[RangeRecord]) -> tuple[Any, d
         names = list(dict.fromkeys([*choices, *levels.dropna().map(value_text)]))
         labels = dict(zip(names, np.linspace(0, 1, len(names)), strict=True))
         return levels.map(value_text).map(labels), labels
-    limits = (
-        min(setting_range.low for setting_range in ranges),
-        max(setting_range.high for setting_range in ranges),
-    )
-    scale = np.log10 if all(setting_range.log for setting_range in ranges) else np.asarray
+    limits = min(limit.low for limit in ranges), max(limit.high for limit in ranges)
+    scale = np.log10 if all(limit.log for limit in ranges) else np.asarray
     positions = np.interp(scale(levels.astype(float)), scale(limits), [0, 1])
     return positions, dict(zip(map("{:g}".format, limits), [0, 1], strict=True))
 
@@ -390,10 +382,10 @@ class Pareto(FigurePart):
                 means = [mean_of(axis) for axis in zip(*values, strict=True)]
                 facts = [len(values), index in records.synthetic, records.leaks(index)]
                 rows.append([numbers.get(index), variant.label, *means, *facts])
-        data = pd.DataFrame(rows, columns=["trial", "label", *names, "n", "synthetic", "front"])
+        data = pd.DataFrame(rows, columns=["trial", "label", *names, "n", "synthetic", "leaks"])
         directions = [direction_of(name, objectives) for name in names]
-        # until here, the column marks models that were given the answer: they cannot be on the front
-        is_fair = ~data["front"].astype(bool)
+        # models that were given the answer cannot be on the front
+        is_fair = ~data.pop("leaks").astype(bool)
         data["front"] = front(data[names].where(is_fair).to_numpy(float), directions) & is_fair
         best = data[data["front"]].sort_values(self.x)["label"].tolist()
         point = "the mean of a variant's finished runs"
