@@ -52,12 +52,8 @@ def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | No
     """
     scores = {}
     for index in variants:
-        values = [
-            value
-            for run in records.by_variant[index]
-            if run.done and (value := run.objective(by)) is not None
-        ]
-        if values:
+        objectives = [run.objective(by) for run in records.by_variant[index] if run.done]
+        if values := [value for value in objectives if value is not None]:
             scores[index] = mean_of(values)
     return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)
 
@@ -157,52 +153,52 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
     elif spec.across:
         columns, corner = tuple(records.variants[index].label for index in variants), "metric"
-        cells = {
-            name: tuple(cell(records, [index], name, placement) for index in variants) for name in metrics
-        }
-        rows = [TableRow(metric(name).heading, of_metric) for name, of_metric in cells.items()]
+        rows = []
+        for name in metrics:
+            metric_cells = tuple(cell(records, [index], name, placement) for index in variants)
+            rows.append(TableRow(metric(name).heading, metric_cells))
     else:
-        columns, corner = (
-            tuple(metric(name).heading for name in metrics),
-            corner_of(records, variants, spec.group or ""),
-        )
+        columns = tuple(metric(name).heading for name in metrics)
+        corner = corner_of(records, variants, spec.group or "")
         rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
-    rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
-    if find_metric(spec.group or ""):
-        cost = metric(spec.group or "").heading
+    rows = with_items(records, rows if spec.group else mark_best_rows(records, spec, variants, rows))
+    cost = find_metric(spec.group or "")
+    if cost:
         notes.insert(
             0,
-            f"grouped by {cost}: at most {100 * BAND:g} % above the least of the group; the best is marked in"
-            " each group",
+            f"grouped by {cost.heading}: at most {100 * BAND:g} % above the least of the group; the best is"
+            " marked in each group",
         )
-    data = TableData(
-        name=spec.name,
-        title=spec.heading,
-        corner=corner,
-        columns=columns,
-        rows=with_items(records, rows),
-        beneath=crossed or spec.across,
-        warnings=tuple(warned),
-        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
-        **caption_facts(records, variants),
-    )
+    facts = caption_facts(records, variants)
     if crossed:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
-        data = replace(data, caption="; ".join(filter(None, [title, data.caption])))
-    matches = [value for cell in data.cells for value in cell.matches]
+        facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
+    cells = [cell for row in rows for cell in row.cells]
+    matches = [value for cell in cells for value in cell.matches]
     notes += [
         *undefined_notes(records, variants, metrics),
         *text_notes(records, variants, metrics),
         *deviation_notes(matches),
-        *tied_notes(data.cells),
+        *tied_notes(cells),
         *spread_notes(records, variants, metrics),
-        *damage_notes(data.cells),
+        *damage_notes(cells),
         *dict.fromkeys(
             f"± of published values: {value.target.note}" for value in matches if value.target.std is not None
         ),
         *unmatched_notes(placement),
     ]
-    return replace(data, notes=tuple(notes))
+    return TableData(
+        spec.name,
+        spec.heading,
+        columns,
+        rows,
+        corner,
+        beneath=crossed or spec.across,
+        warnings=tuple(warned),
+        notes=tuple(notes),
+        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+        **facts,
+    )
 
 
 def metrics_of(
