@@ -314,10 +314,11 @@ def p_words(p: float | None) -> str:
 def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     """Return the rendered part: the forest plot, the table and the CSV. The finding counts the verdicts."""
     questions = family(records, part)
-    words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
-    words |= {True: "better", False: "worse"}
-    results = (row.verdict if row.better is None else row.better for row in questions.rows)
-    counts = Counter(words.get(result, str(result)) for result in results)
+    short_words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
+    directions = {None: "", True: "better", False: "worse"}
+    counts = Counter(
+        directions[row.better] or short_words.get(row.verdict, str(row.verdict)) for row in questions.rows
+    )
     is_judged = any(row.verdict in CLAIM_VERDICTS for row in questions.rows)
     # claims list all four verdicts, zeros too, so that nobody has to add them up
     if isinstance(part, Claims) and len(questions.rows) > 1 and is_judged:

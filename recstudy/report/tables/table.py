@@ -161,7 +161,8 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         columns = tuple(metric(name).heading for name in metrics)
         corner = corner_of(records, variants, spec.group or "")
         rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
-    rows = with_items(records, rows if spec.group else mark_best_rows(records, spec, variants, rows))
+    rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
+    rows_with_items = with_items(records, rows)
     cost = find_metric(spec.group or "")
     if cost:
         notes.insert(
@@ -173,7 +174,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     if crossed:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
         facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
-    cells = [cell for row in rows for cell in row.cells]
+    cells = [cell for row in rows_with_items for cell in row.cells]
     matches = [value for cell in cells for value in cell.matches]
     notes += [
         *undefined_notes(records, variants, metrics),
@@ -191,7 +192,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         spec.name,
         spec.heading,
         columns,
-        rows,
+        rows_with_items,
         corner,
         beneath=crossed or spec.across,
         warnings=tuple(warned),
