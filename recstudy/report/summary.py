@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.evidence.seeds import Looks
@@ -364,13 +365,13 @@ def provenance(records: StudyRecords) -> str:
     """Return the commits, versions, machines and data behind the numbers, each with its number of runs."""
     titles = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
     origins = [origin(row.provenance) for row in records.rows if row.result]
-    columns: dict[str, list[str]] = {}  # title -> the values of the runs
+    columns: dict[str, list[Any]] = {}  # title -> the values of the runs
     for name, title in titles.items():
         columns[title] = [value_text(values[name]) for values in origins if values[name] != ""]
     columns["data note"] = [note for row in records.rows for note in row.provenance.data_notes]
     finished = sorted(row.provenance.finished for row in records.rows if row.provenance.finished)
     columns["finished"] = [f"{finished[0]} to {finished[-1]}" for _ in finished]
-    columns["attempts"] = [str(row.attempts) for row in records.rows if row.attempts]
+    columns["attempts"] = [row.attempts for row in records.rows if row.attempts]
     rows = []
     for title, values in columns.items():
         rows += [(title, value, plural(count, "run")) for value, count in sorted(Counter(values).items())]
