@@ -105,7 +105,7 @@ def _lost_runs(cell: Cell) -> list[str]:
     """Count the runs without a value by their state: `1 failed: code`, `2 diverged`."""
     counts = Counter(f"failed: {run.error_class}" for run in cell.all_runs if run.failed)
     counts["with damaged answers"] = len(cell.damages)
-    counts["diverged"], counts["stopped early"] = cell.count("diverged"), cell.count("stopped")
+    counts["diverged"], counts["stopped early"] = map(cell.count, ("diverged", "stopped"))
     return [f"{count} {state}" for state, count in counts.items() if count]
 
 
@@ -171,7 +171,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
         hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
     if 1 < cell.n <= LISTED_SEEDS and not base and _is_measured(cell):
         hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
-    against = f" against {' '.join(run.id for run in base)}" if base else ""
+    against = f" against {' '.join(run.id for run in base)}" * bool(base)
     origin = ""
     if cell.counted:
         origin = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}"

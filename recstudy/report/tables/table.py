@@ -103,8 +103,8 @@ class Table(TablePart, OfVariants, BesidePublished):
 
     def __post_init__(self) -> None:
         crossed = self.rows is not None or self.columns is not None
-        for field in (field for field in ("group", "settings", "improvement") if getattr(self, field)):
-            if self.across or crossed:
+        for field in ("group", "settings", "improvement"):
+            if getattr(self, field) and (self.across or crossed):
                 raise ConfigError(
                     f"table {self.name!r}: {field} needs one row per variant, so it cannot be combined with"
                     " rows, columns or across"
@@ -230,7 +230,7 @@ def select_measured(
 
     A variant without finished runs is included.
     """
-    excluded, included = list[int](), list[int]()
+    labels, included = list[str](), list[int]()
     for index in variants:
         runs = [run for run in records.by_variant[index] if run.done]
         has_any = any(
@@ -239,9 +239,8 @@ def select_measured(
         if has_any or not runs:
             included.append(index)
         else:
-            excluded.append(index)
-    labels = ", ".join(records.variants[index].label for index in excluded)
-    return included, [f"left out, because they lack these metrics: {labels}"] if excluded else []
+            labels.append(records.variants[index].label)
+    return included, [f"left out, because they lack these metrics: {', '.join(labels)}"] * bool(labels)
 
 
 def _pooling_warning(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list[str]:
@@ -368,8 +367,7 @@ def _cost_groups(records: StudyRecords, variants: Sequence[int], name: str) -> l
     for group in cost_groups:
         limits = dict.fromkeys(number(name, costs[index]) for index in (group[0], group[-1]))
         headed_groups.append((f"{title} {' to '.join(limits)} {metric(name).unit}".strip(), group))
-    unfinished = [index for index in variants if index not in costs]
-    if unfinished:
+    if unfinished := [index for index in variants if index not in costs]:
         headed_groups.append((f"{title}: no run has finished", unfinished))
     return headed_groups
 
