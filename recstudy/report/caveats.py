@@ -103,9 +103,8 @@ def seed_words(records: StudyRecords, variants: Iterable[int]) -> str:
         text = ", ".join(["initial weights", "order of training", *varying])
         text += f"; fixed across seeds: {', '.join(fixed)}" if fixed else ""
         labels_by_text.setdefault(text, []).append(records.variants[index].label)
-    if len(labels_by_text) == 1:
-        return next(iter(labels_by_text))
-    return "; ".join(f"{text} ({join_labels(labels)})" for text, labels in labels_by_text.items())
+    texts = [f"{text} ({join_labels(labels)})" for text, labels in labels_by_text.items()]
+    return "; ".join(texts if len(texts) > 1 else labels_by_text)
 
 
 def warnings(records: StudyRecords) -> tuple[str, ...]:
@@ -140,12 +139,10 @@ def missing_metric_notes(
     missing_counts = Counter(name for name in names for run in runs if _could_have(run, name))
     if not missing_counts:
         return ()
-    command = f"recstudy evaluate {records.command_path} " + " ".join(
-        f"--metric {name}" for name in missing_counts
-    )
-    counts = (
+    command = " --metric ".join([f"recstudy evaluate {records.command_path}", *missing_counts])
+    counts = [
         f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in missing_counts.items()
-    )
+    ]
     return (f"not computed yet: {', '.join(counts)}. Compute without training: {command}",)
 
 
@@ -157,13 +154,14 @@ def _could_have(run: Row, name: str) -> bool:
     # A metric by finding is undefined if all or none of the test images have the finding.
     if definition.by_finding and run.result_or_empty.undefined:
         return False
-    tasks: set[str] = set()
-    for measured in run.measured:
-        other_metric = METRICS.get(measured)
-        # A metric of a single task shows which task the run has.
-        if other_metric is not None and other_metric.of is not None and len(other_metric.tasks) == 1:
-            tasks.update(other_metric.tasks)
-    return not tasks.isdisjoint(definition.tasks)
+    metrics = [METRICS[measured] for measured in run.measured if measured in METRICS]
+    # A metric of a single task shows which task the run has.
+    return any(
+        other_metric.of is not None
+        and len(other_metric.tasks) == 1
+        and {*other_metric.tasks} <= {*definition.tasks}
+        for other_metric in metrics
+    )
 
 
 def leaky_notes(records: StudyRecords, variants: Iterable[int], is_shown: bool = True) -> tuple[str, ...]:
@@ -186,9 +184,8 @@ def undefined_notes(
 
 def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
     """Return how captions were decoded and tokenized, on which their scores depend."""
-    definitions = [metric(name) for name in metrics]
-    has_words = any(definition.of_words for definition in definitions)
-    if not has_words and not any(definition.of_text for definition in definitions):
+    has_words = any(metric(name).of_words for name in metrics)
+    if not has_words and not any(metric(name).of_text for name in metrics):
         return ()
     labels_by_note: dict[str, list[str]] = {}
     for run in (run for index in variants for run in records.by_variant[index]):
@@ -224,5 +221,5 @@ def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[
 
 def join_labels(labels: Sequence[str], separator: str = " / ", limit: int = 3) -> str:
     """Join at most `limit` labels, and state how many more there are."""
-    rest = [f"{len(labels) - limit} more"] if len(labels) > limit else []
+    rest = [f"{len(labels) - limit} more"] * (len(labels) > limit)
     return separator.join([*labels[:limit], *rest])

@@ -45,13 +45,11 @@ def find_changes(
     """
     changes = []
     for run_id, provenance in provenances.items():
-        names = []
         for path, current in sorted(files.items()):
             # a run that was resumed after an edit has the digests of both versions
             digests = provenance.files.get(path, current).split()
             if {code.get(digest, digest) for digest in digests} != {code.get(current, current)}:
-                names.append(path)
-        changes += [Change(run_id, "code", path) for path in names]
+                changes.append(Change(run_id, "code", path))
         title, checksum = data[run_id]
         if checksum and provenance.data_checksum not in ("", checksum):
             changes.append(Change(run_id, "data", title))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.evidence.seeds import Looks
@@ -45,13 +46,13 @@ class Price:
 
     @classmethod
     def parse(cls, text: str) -> Price:
-        failure_counts = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]{3})", text.strip())
-        if failure_counts is None:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]{3})", text.strip())
+        if match is None:
             raise ConfigError(
                 "--price is the price of a GPU hour with its currency, such as 2.5EUR or 3USD, but got"
                 f" {text!r}"
             )
-        return cls(float(failure_counts[1]), failure_counts[2])
+        return cls(float(match[1]), match[2])
 
 
 def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], price: Price | None) -> str:
@@ -63,9 +64,8 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
     for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
         uses = [(row.number(name), row.wall_seconds) for row in rows if row.value(name) is not None]
         if uses:
-            means.append(
-                words.format(sum(use * paid for use, paid in uses) / (sum(paid for _, paid in uses) or 1.0))
-            )
+            total = sum(paid for _, paid in uses) or 1.0
+            means.append(words.format(sum(use * paid for use, paid in uses) / total))
     facts = [f"{' and '.join(means)} on average"] if means else []
     on_gpu = [row for row in rows if row.provenance.hardware.gpu]
     peaks = [row.number("peak_memory_mb") for row in rows if row.value("peak_memory_mb") is not None]
@@ -78,9 +78,8 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
             share = configs[row.variant].get("resources.gpus") or 1.0
             hours += row.wall_seconds * row.provenance.workers * float(str(share)) / 3600
         facts.append(f"{hours:,.3g} GPU hours")
-        facts += (
-            [f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour"] if price else []
-        )
+        if price:
+            facts.append(f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour")
     return ", ".join(facts)
 
 
@@ -91,10 +90,9 @@ def published_html(records: StudyRecords) -> Html:
     for value in values:
         if value.match.reasons:
             labels.setdefault(value.match.reasons, {})[value.label] = None
-    notes = margin_notes([value.cell for value in values])
-    notes += [
-        f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}." for reasons, names in labels.items()
-    ]
+    notes = [*margin_notes([value.cell for value in values])]
+    for reasons, names in labels.items():
+        notes.append(f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}.")
     return markup("published", values, metric, cell_text, outcome_words, notes, template="study")
 
 
@@ -193,19 +191,15 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     shared = len(records.rows) - len(runs)
     # Variants may have different numbers of seeds.
     seeds = sorted(set(Counter(run.variant for run in plan.runs).values()))
-    planned = (
-        f"{plural(len(records.variants), 'variant')},"
-        f" {f'{seeds[0]} to ' * (len(seeds) > 1)}{plural(len(plan.seeds), 'seed')}"
-    )
-    planned += f"; {plural(shared, 'run')} under a second label" if shared else ""
+    fewest_seeds = f"{seeds[0]} to " * (len(seeds) > 1)
+    planned = f"{plural(len(records.variants), 'variant')}, {fewest_seeds}{plural(len(plan.seeds), 'seed')}"
+    planned += f"; {plural(shared, 'run')} under a second label" * bool(shared)
     notes = dict.fromkeys(note for row in runs for note in row.result_or_empty.notes)
+    changes = [f"{setting_name(path)} = {value_text(value)}" for path, value in plan.changes.items()]
     return [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", planned)] if plan.search is None else searched(records, plan.search)),
-        (
-            "Changed on the command line",
-            ", ".join(f"{setting_name(path)} = {value_text(value)}" for path, value in plan.changes.items()),
-        ),
+        ("Changed on the command line", ", ".join(changes)),
         ("Data", ", ".join(data)),
         ("Selection", "; ".join(SELECTIONS.get(name, name) for name in selections) * (not records.is_own)),
         ("Note", "; ".join(notes) * records.is_own),
@@ -245,24 +239,18 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
         for (name, source), count in late_values.items()
     ]
     repeated = sum(row.provenance.earlier > 0 for row in rows)
+    rerun = f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N"
+    earlier = plural(earlier_count, "run")
     return [
         ("Changed after runs had finished", "; ".join(late_changes(records))),
         ("Questions dropped, still counted", "; ".join(words for words, _ in plan.dropped.values())),
         ("Questions of other studies", shared_questions(records)),
         ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records, range(len(records.variants)))),
-        (
-            "Definition",
-            f"{plan.definition}; {plural(earlier_count, 'run')} of earlier definitions in runs/"
-            if earlier_count
-            else "",
-        ),
+        ("Definition", f"{plan.definition}; {earlier} of earlier definitions in runs/" * bool(earlier_count)),
         ("Answers saved", "; ".join(cut)),
         ("Computed later", ", ".join(computed)),
-        (
-            "Rerun",
-            f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N" * bool(repeated),
-        ),
+        ("Rerun", rerun * bool(repeated)),
     ]
 
 
@@ -288,15 +276,12 @@ def looks_words(looks: Looks) -> str:
     """Return `3, 5 seeds of a maximum of 10`; empty if one look was planned and taken."""
     if not looks.max_seeds and len(looks.seed_counts) < 2:
         return ""
-    words = (
-        f"{', '.join(map(str, looks.seed_counts)) or 'none yet, at'} seeds of a maximum of {looks.maximum}"
-    )
+    seed_counts = ", ".join(map(str, looks.seed_counts)) or "none yet, at"
+    words = f"{seed_counts} seeds of a maximum of {looks.maximum}"
     extensions = sum(look > looks.maximum for look in looks.seed_counts)
     # The level of each extension is stricter, which bounds the total error (docs/how-to/verdicts.md).
     error = "7.5 %" if extensions == 1 else "10 %"
-    return (
-        f"{words}; extended beyond the stated maximum: total error at most {error}" if extensions else words
-    )
+    return words + f"; extended beyond the stated maximum: total error at most {error}" * bool(extensions)
 
 
 def reproducibility(records: StudyRecords) -> str:
@@ -315,7 +300,7 @@ def reading_notes(records: StudyRecords) -> str:
         "notes",
         [
             INTERVALS,
-            *([ON_P] if any(isinstance(part, QuestionPart) for part in records.parts) else []),
+            *[ON_P] * any(isinstance(part, QuestionPart) for part in records.parts),
             METHOD,
             *unseen_split_notes(records),
         ],
@@ -326,26 +311,16 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
     """Return facts on a search: sampler and budget, its trials by status, and the best trial so far."""
     table, name = trial_table(records, search), next(iter(search.objectives))
     counts = Counter(table["state"])
-    state_counts = [
-        (counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]
-    ]
-    order = ranked(table, {name: search.objectives[name]})
-    best = [
-        f"{quantity(name, score)} ({trial_words(name, order['trial'], order[name])})"
-        for score in order[name][:1]
-    ]
+    states = ", ".join(f"{counts[state]:,} {state}" for state in STATUSES if counts[state])
+    order, best = ranked(table, {name: search.objectives[name]}), ""
+    for score in order[name][:1]:
+        words = trial_words(name, order["trial"], order[name])
+        best = f"{metric(name).title} {quantity(name, score)} ({words})"
     stopping = "" if search.stopping == "none" else f", stops early by {search.stopping}"
     return [
         ("Search", f"{search.sampler}, {search.budget}{stopping}"),
-        (
-            "Trials",
-            (
-                f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in state_counts)
-                if state_counts
-                else "none yet"
-            ),
-        ),
-        ("Best so far", f"{metric(name).title} {best[0]}" if best else ""),
+        ("Trials", f"{len(table):,}: {states.replace('done', 'finished')}" if states else "none yet"),
+        ("Best so far", best),
     ]
 
 
@@ -365,27 +340,20 @@ def settings(records: StudyRecords) -> str:
     base = words_table(
         "Base settings", ("field", "value"), named_settings(records, flatten(records.plan.base))
     )
-    changes = [
-        "; ".join(map(" = ".join, named_settings(records, variant.changes))) or "nothing"
-        for variant in records.variants
-    ]
-    variants = [
-        (variant.label, variant.model, change)
-        for variant, change in zip(records.variants, changes, strict=True)
-    ]
-    changed = words_table(
-        "Variants", ("variant", "program" if records.is_own else "model", "changes"), variants
-    )
+    variants = []
+    for variant in records.variants:
+        changes = "; ".join(map(" = ".join, named_settings(records, variant.changes)))
+        variants.append((variant.label, variant.model, changes or "nothing"))
+    heads = ("variant", "program" if records.is_own else "model", "changes")
     summary_words = f"What the {plural(len(variants), 'variant')} change"
-    return fold("Base settings, before a variant's changes", base) + fold(summary_words, changed)
+    changed = fold(summary_words, words_table("Variants", heads, variants))
+    return fold("Base settings, before a variant's changes", base) + changed
 
 
 def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return settings by their names for readers, without resources that the program does not use."""
-    left_out: tuple[str, ...] = OF_RECURSIVE if records.is_own else ()
-    if records.plan.imported:
-        # Imported results were computed elsewhere, so the resources of the plan do not apply to them.
-        left_out = ("resources.",)
+    # Imported results were computed elsewhere, so the resources of the plan do not apply to them.
+    left_out = ("resources.",) if records.plan.imported else OF_RECURSIVE * records.is_own
     return [
         (setting_name(path), value_text(value))
         for path, value in fields.items()
@@ -395,25 +363,21 @@ def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[
 
 def provenance(records: StudyRecords) -> str:
     """Return the commits, versions, machines and data behind the numbers, each with its number of runs."""
-    rows = []
     titles = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
     origins = [origin(row.provenance) for row in records.rows if row.result]
+    columns: dict[str, list[Any]] = {}  # title -> the values of the runs
     for name, title in titles.items():
-        counts = Counter(value_text(values[name]) for values in origins if values[name] != "")
-        rows += [(title, value, plural(count, "run")) for value, count in sorted(counts.items())]
-    noted = Counter(note for row in records.rows for note in row.provenance.data_notes)
-    rows += [("data note", note, plural(count, "run")) for note, count in sorted(noted.items())]
+        columns[title] = [value_text(values[name]) for values in origins if values[name] != ""]
+    columns["data note"] = [note for row in records.rows for note in row.provenance.data_notes]
     finished = sorted(row.provenance.finished for row in records.rows if row.provenance.finished)
-    rows += (
-        [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
-    )
-    attempts = Counter(row.attempts for row in records.rows if row.attempts)
-    rows += [("attempts", str(tries), plural(count, "run")) for tries, count in sorted(attempts.items())]
-    return (
-        words_table("Provenance", ("what", "value", "runs"), rows)
-        if rows
-        else "<p>No run has finished yet.</p>"
-    )
+    columns["finished"] = [f"{finished[0]} to {finished[-1]}" for _ in finished]
+    columns["attempts"] = [row.attempts for row in records.rows if row.attempts]
+    rows = []
+    for title, values in columns.items():
+        rows += [(title, value, plural(count, "run")) for value, count in sorted(Counter(values).items())]
+    if not rows:
+        return "<p>No run has finished yet.</p>"
+    return words_table("Provenance", ("what", "value", "runs"), rows)
 
 
 def command(records: StudyRecords) -> str:

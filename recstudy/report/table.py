@@ -118,6 +118,16 @@ class PrintedTable:
     def texts(self, column: int) -> list[str]:
         return [row[column].text for row in self.rows]
 
+    @property
+    def column_groups(self) -> list[list[int]]:
+        """The columns after the labels, each in a group with the published values after it."""
+        groups: list[list[int]] = []
+        for column, head in enumerate(self.heads[1:], 1):
+            if head != PUBLISHED or not groups:
+                groups.append([])
+            groups[-1].append(column)
+        return groups
+
     def is_text(self, column: int) -> bool:
         """Return whether a column has words and is aligned on the left."""
         return column <= self.settings or column in self.prose
@@ -155,31 +165,28 @@ class PrintedTable:
 
         Columns of published values are removed with their column.
         """
+        filled_columns = {
+            column for row in self.rows for column, entry in enumerate(row) if not entry.is_empty
+        }
         columns = [0]
-        for column, head in enumerate(self.heads[1:], 1):
-            # A column of published values stays only together with the column before it.
-            belongs = head != PUBLISHED or columns[-1] == column - 1
-            if belongs and not matches(head, patterns) and set(self.texts(column)) - {"", DASH}:
-                columns.append(column)
+        for first, *published in self.column_groups:
+            if first in filled_columns and not matches(self.heads[first], patterns):
+                columns += [first, *sorted(filled_columns.intersection(published))]
         return self.select(columns)
 
     def drop_constants(self) -> PrintedTable:
         """Return the table without columns of a single value; the caption states these values."""
         columns, facts = [0], [self.caption] if self.caption else []
-        for column, head in enumerate(self.heads[1:], 1):
+        for column, *published in self.column_groups:
             texts = self.texts(column)
             # A column of words that are no settings stays, for example the verdicts.
             can_leave = column <= self.settings or all(
                 isinstance(row[column].pieces[-1], Number) for row in self.rows
             )
-            if (
-                can_leave
-                and len(set(texts)) == 1 < len(texts)
-                and PUBLISHED not in self.heads[column + 1 : column + 2]
-            ):
-                facts.append(f"{head}: {texts[0]}")
+            if can_leave and not published and len(set(texts)) == 1 < len(texts):
+                facts.append(f"{self.heads[column]}: {texts[0]}")
             else:
-                columns.append(column)
+                columns += [column, *published]
         return replace(self.select(columns), caption="; ".join(facts)) if len(columns) > 1 else self
 
     def blocks(self, widths: Sequence[int], room: int) -> list[list[int]]:
@@ -193,18 +200,13 @@ class PrintedTable:
         """
         blocks: list[list[int]] = []
         used_width = room
-        for column in range(1, len(widths)):
-            if self.heads[column] == PUBLISHED and blocks:
-                blocks[-1].append(column)
-                used_width += widths[column]
-                continue
-            # A column and the published values after it must fit into the same block.
-            published = widths[column + 1] if PUBLISHED in self.heads[column + 1 : column + 2] else 0
-            if used_width + widths[column] + published > room:
+        for group in self.column_groups:
+            width = sum(widths[column] for column in group)
+            if used_width + width > room:
                 blocks.append([0])
                 used_width = widths[0]
-            blocks[-1].append(column)
-            used_width += widths[column]
+            blocks[-1] += group
+            used_width += width
         return blocks or [[0]]
 
 

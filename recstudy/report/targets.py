@@ -73,18 +73,18 @@ class MatchedTarget:
     @property
     def assumed(self) -> str:
         """The assumptions of a verdict: `if N_sup was 16, which the paper does not say`, or nothing."""
-        blank = [
+        assumptions = [self.target.assumed] if self.target.assumed else []
+        assumptions += [
             f"{_subject(deviation)} was {value_text(deviation.ours)}"
             for deviation in self.deviations
             if deviation.paper is None
         ]
-        assumptions = [] if self.reasons else [*filter(None, [self.target.assumed]), *blank]
-        words = (
-            " and ".join(assumptions)
-            if len(assumptions) <= SHOWN_ASSUMPTIONS
-            else f"{len(assumptions)} settings were as assumed"
-        )
-        return f"if {words}, which the paper does not say" if assumptions else ""
+        if self.reasons or not assumptions:
+            return ""
+        words = f"{len(assumptions)} settings were as assumed"
+        if len(assumptions) <= SHOWN_ASSUMPTIONS:
+            words = " and ".join(assumptions)
+        return f"if {words}, which the paper does not say"
 
     @property
     def value(self) -> float:
@@ -116,24 +116,21 @@ class MatchedTarget:
         text, std = number(self.target.metric, self.value), self.target.std
         if std is None:
             return text
-        return (
-            f"{text} ± {number(self.target.metric, in_own_unit(self.target.metric, std, self.target.unit))}"
-        )
+        spread = number(self.target.metric, in_own_unit(self.target.metric, std, self.target.unit))
+        return f"{text} ± {spread}"
 
 
 def deviation_notes(matches: Iterable[MatchedTarget]) -> tuple[str, ...]:
     """Return the deviations and assumptions of the compared values: their counts, then each in words."""
-    assumed = {
-        deviation_text(deviation): deviation.paper is None
+    nouns = {
+        deviation_text(deviation): "assumption" if deviation.paper is None else "stated deviation"
         for value in matches
         for deviation in value.deviations
     }
-    counts = [
-        (len(assumed) - sum(assumed.values()), "stated deviation"),
-        (sum(assumed.values()), "assumption"),
-    ]
-    words = " and ".join(plural(count, noun) for count, noun in counts if count)
-    return (f"comparable, with {words}:", *assumed) if assumed else ()
+    # The nouns in reverse alphabetical order: deviations are first.
+    counts = sorted(Counter(nouns.values()).items(), reverse=True)
+    words = " and ".join(plural(count, noun) for noun, count in counts)
+    return (f"comparable, with {words}:", *nouns) if nouns else ()
 
 
 def deviation_text(deviation: Deviation) -> str:
@@ -257,13 +254,11 @@ def _homes(records: StudyRecords, stated_settings: Json, name: str) -> tuple[lis
 def _other_identity(records: StudyRecords, index: int, stated_settings: Json) -> str:
     """Return `data set` or `model` if the published value has another one than the variant; else empty."""
     # A user's own program may lack the fields of both.
-    unknown = (
-        [path for path in stated_settings if path not in records.configs[index]] if records.is_own else []
-    )
     paths = [
         path
         for path, value in stated_settings.items()
-        if path not in unknown and not records.design.agrees(index, path, value)
+        if (path in records.configs[index] or not records.is_own)
+        and not records.design.agrees(index, path, value)
     ]
     if not DATA_SET.isdisjoint(paths):
         return "data set"
@@ -333,18 +328,19 @@ def _reasons(
     for path, value in sourced.items():
         if path not in compared or path in deviating:
             continue
-        alternatives = value if isinstance(value, dict) else {"": value}
+        alternatives = _alternatives(value)
         sources = [source for source, setting in alternatives.items() if _as_sourced(config[path], setting)]
         if not sources:
             # `adamw (text) or adam_atan2 (code)`
             words = [
-                f"{value_text(setting)} ({source})" if source else value_text(setting)
+                f"{value_text(setting)}{source and f' ({source})'}"
                 for source, setting in alternatives.items()
             ]
             unlike[path] = f"{value_text(config[path])}, not {' or '.join(words)}"
         elif sources != [*alternatives]:
             followed[path] = sources[0]
-    reasons += _unlike(compared, {*stated_settings, *sourced}, references, unlike)
+    stated = {*stated_settings, *sourced}
+    reasons += _unlike(compared, stated, references, unlike)
     if not reasons and len({*followed.values()}) > 1:
         mixture = [
             f"{_short(path)} {value_text(config[path])} ({source})" for path, source in followed.items()
@@ -354,21 +350,19 @@ def _reasons(
     if metric(name).computed:
         return reasons
     is_paper = reference is None or reference.preset == PAPER
-    unstated = [setting_name(path) for path in compared if path not in {*stated_settings, *sourced}]
+    unstated = [setting_name(path) for path in compared if path not in stated]
     if unstated and ((target.row and not (reasons or target.against)) or (records.is_own and not is_paper)):
         reasons.append(f"its source does not state {join_labels(unstated, ', ')}")
-    elif not (is_paper or records.is_own) and not {*stated_settings, *sourced} >= {*TRAINING}:
+    elif not (is_paper or records.is_own) and not stated >= {*TRAINING}:
         reasons.append(NO_SETTINGS)
     limit = config.get("data.limit")
     workers = [run.provenance.workers for run in records.by_variant[index] if run.done]
-    checksums = records.data_checksums(index)
+    checksums = [checksum[:SHORT] for checksum in records.data_checksums(index)]
     checks = {
         "another machine": metric(name).timed,
         f"only {limit} images of each split": limit not in (None, stated_settings.get("data.limit")),
         SHARDS: max(workers, default=1) > 1 and records.variants[index].batch_norm,
-        "data of several checksums: " + " and ".join(checksum[:SHORT] for checksum in checksums): (
-            len(checksums) > 1
-        ),
+        f"data of several checksums: {' and '.join(checksums)}": len(checksums) > 1,
         "smoke run": plan.smoke,
     }
     return [*reasons, *(reason for reason, holds in checks.items() if holds)]
@@ -379,11 +373,15 @@ def _excuses(deviation: Deviation, config: Json, sourced: Json) -> bool:
     if deviation.field not in config or not same_value(config[deviation.field], deviation.ours):
         return False
     # The paper's value in the deviation may belong to another number of the table than this target.
-    value = sourced.get(deviation.field, deviation.paper)
-    alternatives = value.values() if isinstance(value, dict) else (value,)
+    alternatives = _alternatives(sourced.get(deviation.field, deviation.paper)).values()
     return deviation.paper is None or any(
         _as_sourced(deviation.paper, alternative) for alternative in alternatives
     )
+
+
+def _alternatives(value: Any) -> Json:
+    """Return the values of a setting by their source (text or code). A single value has an empty source."""
+    return value if isinstance(value, dict) else {"": value}
 
 
 def _as_sourced(value: Any, sourced: Any) -> bool:
@@ -427,18 +425,11 @@ def _unlike(
             path: f"{value_text(ours.get(path))}, not {value_text(theirs.get(path))}" for path in paths
         }
     names = short_names(unlike)
-    words = [f"{name} {unlike[path]}" for path, name in names.items()][:SHOWN_SETTINGS]
-    further_names = [*names.values()][SHOWN_SETTINGS:]
-    missing_variant = ["the paper preset has no such variant"] if references == [] else []
-    return [
-        *missing_variant,
-        *words,
-        *(
-            [f"{plural(len(further_names), 'more setting')} ({', '.join(further_names)})"]
-            if further_names
-            else []
-        ),
-    ]
+    reasons = ["the paper preset has no such variant"] * (references == [])
+    reasons += [f"{name} {unlike[path]}" for path, name in [*names.items()][:SHOWN_SETTINGS]]
+    if further_names := [*names.values()][SHOWN_SETTINGS:]:
+        reasons.append(f"{plural(len(further_names), 'more setting')} ({', '.join(further_names)})")
+    return reasons
 
 
 def _differing_fields(ours: Json, theirs: Json) -> list[str]:

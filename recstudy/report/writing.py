@@ -212,9 +212,8 @@ def page_content(
     """
     figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
     figures = [index for index in figure_sections if isinstance(records.parts[index], FigurePart)]
-    picture = next(
-        iter([*figures, *figure_sections]), None
-    )  # the first figure, else the first table with a figure above it
+    # the first figure, else the first table with a figure above it
+    picture = next(iter([*figures, *figure_sections]), None)
     last = {
         "Published values": published_html(records),
         "Failed runs": failures(records),

@@ -57,22 +57,23 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     Questions that compare variants with the same base follow a line with the base's own score. Columns
     without content are left out.
     """
-    lines: list[dict[str, TableEntry]] = []
+    lines: list[list[TableEntry]] = []
     for base, rows in groupby(questions.rows, key=lambda row: row.group):
         group = list(rows)
         if base:
             score = _score(records, group[0], -1)
-            lines.append({"label": TableEntry(base), "score": score, "verdict": TableEntry("base")})
+            blank = [TableEntry(DASH)] * (len(HEADS) - 3)
+            lines.append([TableEntry(base), score, *blank, TableEntry("base")])
         lines += [_line(records, row) for row in group]
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
-    titles = {"label": LABELS[type(part)], "size": "size" if isinstance(part, Effects) else "difference"}
-    titles |= {"score": next(iter(metrics.values()), "")}
-    filled_columns = {head for line in lines for head, entry in line.items() if not entry.is_empty} | {
-        "label"
+    size = "size" if isinstance(part, Effects) else "difference"
+    heads = [LABELS[type(part)], next(iter(metrics.values()), ""), *HEADS[2:4], size, *HEADS[5:]]
+    filled_columns = {
+        0,
+        *(column for line in lines for column, entry in enumerate(line) if not entry.is_empty),
     }
     # a single metric is named in the caption or in the head of the scores
-    filled_columns -= {"metric"} if len(metrics) < 2 else set()
-    columns = [head for head in HEADS if head in filled_columns]
+    filled_columns -= {HEADS.index("metric")} if len(metrics) < 2 else set()
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
@@ -81,11 +82,11 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     tests = TESTS.format(plural(questions.adjusted_for, "question"))
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
     caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
-    return PrintedTable(
-        name=part.name,
-        title=part.heading,
-        heads=[titles.get(head, head) for head in columns],
-        lines=[[line.get(head, TableEntry(DASH)) for head in columns] for line in lines],
+    table = PrintedTable(
+        part.name,
+        part.heading,
+        heads,
+        lines,
         caption="; ".join(filter(None, caption)),
         study_notes=(*facts["study_notes"], *([tests] if has_tests else [])),
         warnings=warnings(records),
@@ -94,13 +95,13 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
             *spread_notes(records, variants, list(metrics)),
             *text_notes(records, variants, list(metrics)),
         ],
-        prose=frozenset(
-            position for position, head in enumerate(columns) if head in ("metric", "contrast", "verdict")
-        ),
+        prose=frozenset(map(HEADS.index, ("metric", "contrast", "verdict"))),
     )
+    return table.select(sorted(filled_columns))
 
 
-def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
+def _line(records: StudyRecords, row: QuestionRow) -> list[TableEntry]:
+    """Return the entries of a question, one for each of `HEADS`."""
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
     terms = [term for term in row.terms if term.runs]
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
@@ -114,23 +115,21 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
         f"{difference.value:+{metric(row.metric).form}}{' (not comparable)' * bool(difference.reasons)}"
         for difference in row.published
     ]
-    return {
-        "label": TableEntry(row.label),
-        "score": score,
-        "metric": TableEntry(metric(row.metric).heading),
-        "contrast": TableEntry(row.words),
-        "size": numeric(size),
-        "95 % interval": numeric(interval),
-        "p (Holm)": numeric(
-            p_words(answer.adjusted), hint="" if answer.p is None else f"unadjusted {p_words(answer.p)}"
-        ),
-        "seeds needed": TableEntry(needed_words(row)),
-        "detectable": numeric(detectable),
-        "published difference": TableEntry(", ".join(dict.fromkeys(published))),
-        "verdict": TableEntry(
-            verdict_words(row), bold=row.verdict.is_decided and answer.adjusted is not None, runs=row.run_ids
-        ),
-    }
+    hint = "" if answer.p is None else f"unadjusted {p_words(answer.p)}"
+    is_bold = row.verdict.is_decided and answer.adjusted is not None
+    return [
+        TableEntry(row.label),
+        score,
+        TableEntry(metric(row.metric).heading),
+        TableEntry(row.words),
+        numeric(size),
+        numeric(interval),
+        numeric(p_words(answer.adjusted), hint=hint),
+        TableEntry(needed_words(row)),
+        numeric(detectable),
+        TableEntry(", ".join(dict.fromkeys(published))),
+        TableEntry(verdict_words(row), is_bold, runs=row.run_ids),
+    ]
 
 
 def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
@@ -144,9 +143,10 @@ def block_notes(row: QuestionRow) -> list[str]:
     if not row.in_blocks:
         return []
     form, estimates = difference_form(row.metric), [answer.estimate for _, answer in row.in_blocks]
-    sizes = []
-    for words, answer in row.in_blocks:
-        sizes.append(f"{words} {size_words(answer.estimate, form)}, p {p_words(answer.adjusted)}")
+    sizes = [
+        f"{words} {size_words(answer.estimate, form)}, p {p_words(answer.adjusted)}"
+        for words, answer in row.in_blocks
+    ]
     notes = [f"{row.label}: {'; '.join(sizes)} (p by Holm over these blocks)"]
     other = other_blocks(estimates)
     if other.interval:
@@ -194,7 +194,8 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         for difference in row.published
     )
     low, high = row.interval or (None, None)
-    adjusted = answer.adjusted_interval or (None, None)
+    low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
+    region_low, region_high = answer.question.region
     fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
     return {
         "question": row.label,
@@ -203,13 +204,13 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "contrast": row.contrast,
         "metric": row.metric,
         "unit": metric(row.metric).unit,
-        "region_low": answer.question.region[0],
-        "region_high": answer.question.region[1],
+        "region_low": region_low,
+        "region_high": region_high,
         "estimate": estimate.value,
         "low": low,
         "high": high,
-        "low_adjusted": adjusted[0],
-        "high_adjusted": adjusted[1],
+        "low_adjusted": low_adjusted,
+        "high_adjusted": high_adjusted,
         "level_adjusted": 1 - answer.alpha,
         "n": estimate.n,
         "df": estimate.df,
@@ -323,11 +324,9 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     if isinstance(part, Claims) and len(questions.rows) > 1 and is_judged:
         counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
-    data = _forest_data(part, questions)
+    data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
     data.attrs["verdicts"] = finding
-    figure = (
-        None if data.empty else DrawnFigure(Forest(part.name, title=part.heading), data, warnings(records))
-    )
+    figure = None if data.empty else DrawnFigure(forest, data, warnings(records))
     return RenderedPart(part.name, finding, figure, printed(records, part, questions), csv_text(questions))
 
 

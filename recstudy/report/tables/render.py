@@ -105,7 +105,7 @@ def _lost_runs(cell: Cell) -> list[str]:
     """Count the runs without a value by their state: `1 failed: code`, `2 diverged`."""
     counts = Counter(f"failed: {run.error_class}" for run in cell.all_runs if run.failed)
     counts["with damaged answers"] = len(cell.damages)
-    counts["diverged"], counts["stopped early"] = cell.count("diverged"), cell.count("stopped")
+    counts["diverged"], counts["stopped early"] = map(cell.count, ("diverged", "stopped"))
     return [f"{count} {state}" for state, count in counts.items() if count]
 
 
@@ -131,37 +131,33 @@ def printed(table: TableData) -> PrintedTable:
     width = 1 + len(blank) + len(published) + sum(published) + by_row
     beneath = table.beneath or width > WIDEST
     heads, lines = [table.corner, *map(settings_title, table.settings)], []
-    for head, has_published in zip(table.columns, published, strict=True):
-        heads += [head, PUBLISHED] if has_published and not beneath else [head]
+    beside = [has_matches and not beneath for has_matches in published]
+    for head, has_published in zip(table.columns, beside, strict=True):
+        heads += [head, *[PUBLISHED] * has_published]
     for row, counts in zip(table.rows, seeds, strict=True):
         # several settings in one column, such as the cycles 2/0/2
         settings = [DASH if set(words) == {DASH} else "/".join(words) for words in row.settings]
         line = [TableEntry(row.label), *map(TableEntry, settings)]
         theirs = [_published_entry(cell, reasons) for cell in row.cells]
-        for cell, entry, has_published in zip(row.cells, theirs, published, strict=bool(row.cells)):
-            line += [cell_entry(cell, content), *([entry] if has_published and not beneath else [])]
+        for cell, entry, has_published in zip(row.cells, theirs, beside, strict=bool(row.cells)):
+            line += [cell_entry(cell, content), *[entry] * has_published]
         if by_row and row.cells:
             line.append(TableEntry(next(iter(counts), DASH)))
         lines.append(line)
         if beneath and any(cell.matches for cell in row.cells):
             lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * by_row])
-    caption = [table.caption]
-    if len(all_counts) == 1:
-        caption.append(f"n={all_counts[0]}")
+    count = f"n={all_counts[0]}" if len(all_counts) == 1 else ""
+    notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
     page = PrintedTable(
-        name=table.name,
-        title=table.title,
-        heads=heads + ["n"] * by_row,
-        lines=lines,
-        caption="; ".join(filter(None, caption)),
+        table.name,
+        table.title,
+        heads + ["n"] * by_row,
+        lines,
+        settings=len(table.settings),
+        caption="; ".join(filter(None, [table.caption, count])),
         study_notes=table.study_notes,
         warnings=table.warnings,
-        notes=[
-            *table.notes,
-            *margin_notes(table.cells),
-            *(f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)),
-        ],
-        settings=len(table.settings),
+        notes=[*table.notes, *margin_notes(table.cells), *notes],
     )
     return page.drop_constants()
 
@@ -175,7 +171,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
         hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
     if 1 < cell.n <= LISTED_SEEDS and not base and _is_measured(cell):
         hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
-    against = f" against {' '.join(run.id for run in base)}" if base else ""
+    against = f" against {' '.join(run.id for run in base)}" * bool(base)
     origin = ""
     if cell.counted:
         origin = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}"

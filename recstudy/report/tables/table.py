@@ -52,12 +52,8 @@ def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | No
     """
     scores = {}
     for index in variants:
-        values = [
-            value
-            for run in records.by_variant[index]
-            if run.done and (value := run.objective(by)) is not None
-        ]
-        if values:
+        objectives = [run.objective(by) for run in records.by_variant[index] if run.done]
+        if values := [value for value in objectives if value is not None]:
             scores[index] = mean_of(values)
     return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)
 
@@ -107,8 +103,8 @@ class Table(TablePart, OfVariants, BesidePublished):
 
     def __post_init__(self) -> None:
         crossed = self.rows is not None or self.columns is not None
-        for field in (field for field in ("group", "settings", "improvement") if getattr(self, field)):
-            if self.across or crossed:
+        for field in ("group", "settings", "improvement"):
+            if getattr(self, field) and (self.across or crossed):
                 raise ConfigError(
                     f"table {self.name!r}: {field} needs one row per variant, so it cannot be combined with"
                     " rows, columns or across"
@@ -157,52 +153,53 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
     elif spec.across:
         columns, corner = tuple(records.variants[index].label for index in variants), "metric"
-        cells = {
-            name: tuple(cell(records, [index], name, placement) for index in variants) for name in metrics
-        }
-        rows = [TableRow(metric(name).heading, of_metric) for name, of_metric in cells.items()]
+        rows = []
+        for name in metrics:
+            metric_cells = tuple(cell(records, [index], name, placement) for index in variants)
+            rows.append(TableRow(metric(name).heading, metric_cells))
     else:
-        columns, corner = (
-            tuple(metric(name).heading for name in metrics),
-            corner_of(records, variants, spec.group or ""),
-        )
+        columns = tuple(metric(name).heading for name in metrics)
+        corner = corner_of(records, variants, spec.group or "")
         rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
     rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
-    if find_metric(spec.group or ""):
-        cost = metric(spec.group or "").heading
+    rows_with_items = with_items(records, rows)
+    cost = find_metric(spec.group or "")
+    if cost:
         notes.insert(
             0,
-            f"grouped by {cost}: at most {100 * BAND:g} % above the least of the group; the best is marked in"
-            " each group",
+            f"grouped by {cost.heading}: at most {100 * BAND:g} % above the least of the group; the best is"
+            " marked in each group",
         )
-    data = TableData(
-        name=spec.name,
-        title=spec.heading,
-        corner=corner,
-        columns=columns,
-        rows=with_items(records, rows),
-        beneath=crossed or spec.across,
-        warnings=tuple(warned),
-        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
-        **caption_facts(records, variants),
-    )
+    facts = caption_facts(records, variants)
     if crossed:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
-        data = replace(data, caption="; ".join(filter(None, [title, data.caption])))
-    matches = [value for cell in data.cells for value in cell.matches]
+        facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
+    cells = [cell for row in rows_with_items for cell in row.cells]
+    matches = [value for cell in cells for value in cell.matches]
     notes += [
         *undefined_notes(records, variants, metrics),
         *text_notes(records, variants, metrics),
         *deviation_notes(matches),
-        *tied_notes(data.cells),
+        *tied_notes(cells),
         *spread_notes(records, variants, metrics),
-        *damage_notes(data.cells),
+        *damage_notes(cells),
         *dict.fromkeys(
             f"± of published values: {value.target.note}" for value in matches if value.target.std is not None
         ),
         *unmatched_notes(placement),
     ]
-    return replace(data, notes=tuple(notes))
+    return TableData(
+        spec.name,
+        spec.heading,
+        columns,
+        rows_with_items,
+        corner,
+        beneath=crossed or spec.across,
+        warnings=tuple(warned),
+        notes=tuple(notes),
+        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+        **facts,
+    )
 
 
 def metrics_of(
@@ -233,7 +230,7 @@ def select_measured(
 
     A variant without finished runs is included.
     """
-    excluded, included = list[int](), list[int]()
+    labels, included = list[str](), list[int]()
     for index in variants:
         runs = [run for run in records.by_variant[index] if run.done]
         has_any = any(
@@ -242,9 +239,8 @@ def select_measured(
         if has_any or not runs:
             included.append(index)
         else:
-            excluded.append(index)
-    labels = ", ".join(records.variants[index].label for index in excluded)
-    return included, [f"left out, because they lack these metrics: {labels}"] if excluded else []
+            labels.append(records.variants[index].label)
+    return included, [f"left out, because they lack these metrics: {', '.join(labels)}"] * bool(labels)
 
 
 def _pooling_warning(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list[str]:
@@ -371,8 +367,7 @@ def _cost_groups(records: StudyRecords, variants: Sequence[int], name: str) -> l
     for group in cost_groups:
         limits = dict.fromkeys(number(name, costs[index]) for index in (group[0], group[-1]))
         headed_groups.append((f"{title} {' to '.join(limits)} {metric(name).unit}".strip(), group))
-    unfinished = [index for index in variants if index not in costs]
-    if unfinished:
+    if unfinished := [index for index in variants if index not in costs]:
         headed_groups.append((f"{title}: no run has finished", unfinished))
     return headed_groups
 
