@@ -132,13 +132,14 @@ def mark_words(text: str, rest: dict[str, int]) -> Markup:
         text: A caption.
         rest: How often each word may still be marked; changed in place.
     """
-    parts = []
+    marked = Markup()
     for part in re.split(r"(\w+)", text):
-        word = part.lower()
-        if is_shared := rest.get(word, 0) > 0:
+        word, markup = part.lower(), escape(part)
+        if rest.get(word, 0) > 0:
             rest[word] -= 1
-        parts.append(Markup("<mark>{}</mark>").format(part) if is_shared else escape(part))
-    return Markup().join(parts)
+            markup = Markup("<mark>{}</mark>").format(part)
+        marked += markup
+    return marked
 
 
 COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
@@ -270,18 +271,19 @@ def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
 
     The paper prints no captions of these images, so that the name of the image serves as the caption.
     """
-    cosines = pd.DataFrame(
-        [
-            (target.where["data.name"], str(target.where["image"]), target.value, target.cited, target.note)
-            for target in targets
-            if target.metric == "image_text_cosine"
-        ],
-        columns=["data", "caption", "value", "source", "note"],
-    )
+    rows = [
+        (target.where["data.name"], str(target.where["image"]), target.value, target.cited, target.note)
+        for target in targets
+        if target.metric == "image_text_cosine"
+    ]
+    cosines = pd.DataFrame(rows, columns=["data", "caption", "value", "source", "note"])
     is_before = cosines.pop("note").str.startswith("before")
     pairs = cosines[is_before].merge(cosines[~is_before], on=["data", "caption"])
     pairs = pairs.rename(columns={"value_x": "before", "value_y": "after"})
-    source, difference = pairs["source_x"] + "; " + pairs["source_y"], pairs["after"] - pairs["before"]
     return pairs.assign(
-        label="published", difference=difference, published=True, source=source, synthetic=False
+        label="published",
+        difference=pairs["after"] - pairs["before"],
+        published=True,
+        source=pairs["source_x"] + "; " + pairs["source_y"],
+        synthetic=False,
     )
