@@ -90,16 +90,24 @@ class Captions(OfVariants):
         return RenderedPart(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
 
     def _read(self, path: Path) -> list[Json]:
-        return [
-            {
+        rows: list[Json] = []
+        for example in record_of(KeptCaptions, read_json(path) or {}).examples[: self.most]:
+            words, references = _words(example.hypothesis), example.references
+            shared, length = (words & reference_words(references)).total(), words.total()
+            # BLEU's brevity penalty uses the closest length, the shorter of two equally close ones
+            lengths = sorted(_words(text).total() for text in references)
+            closest = min(lengths, key=lambda count: abs(count - length), default=0)
+            row = {
                 "row": example.row,
-                "references": json.dumps(example.references, ensure_ascii=False),
-                "_references": example.references,
+                "references": json.dumps(references, ensure_ascii=False),
+                "_references": references,
                 "hypothesis": example.hypothesis,
-                **_scores(example.hypothesis, example.references),
+                "words": length,
+                "shared": shared,
+                "bleu_1": shared / length * min(1.0, exp(1 - closest / length)) if length else 0.0,
             }
-            for example in record_of(KeptCaptions, read_json(path) or {}).examples[: self.most]
-        ]
+            rows.append(row)
+        return rows
 
 
 def reference_words(references: Iterable[str]) -> Counter[str]:
@@ -109,16 +117,6 @@ def reference_words(references: Iterable[str]) -> Counter[str]:
     for reference in references:
         counts |= _words(reference)
     return counts
-
-
-def _scores(hypothesis: str, references: Sequence[str]) -> Json:
-    words = _words(hypothesis)
-    shared, length = (words & reference_words(references)).total(), words.total()
-    # BLEU's brevity penalty uses the reference of the closest length, the shorter of two equally close ones
-    lengths = sorted(_words(text).total() for text in references)
-    closest = min(lengths, key=lambda count: abs(count - length), default=0)
-    bleu = shared / length * min(1.0, exp(1 - closest / length)) if length else 0.0
-    return {"words": length, "shared": shared, "bleu_1": bleu}
 
 
 def _words(text: str) -> Counter[str]:
