@@ -90,13 +90,6 @@ class DrawnFigure:
         return f"{title}. {words}" if words else title
 
     @property
-    def html(self) -> str:
-        """The figure for a page, with its warnings above and its further HTML below."""
-        if self.is_empty:
-            return markup("warnings", self.notes) + EMPTY_NOTE + self.html_below
-        return figure_box(self.figure, self.alternative, self.notes, self.caption) + self.html_below
-
-    @property
     def csv(self) -> str:
         """The data in full precision, without the columns for drawing."""
         return self.data[[name for name in self.data if not str(name).startswith("_")]].to_csv(index=False)
@@ -201,7 +194,16 @@ class RenderedPart:
     @property
     def html_above(self) -> str:
         """The HTML of the figure, which a page shows above the table."""
-        return self.drawn_figure.html if self.drawn_figure else ""
+        if (drawn_figure := self.drawn_figure) is None:
+            return ""
+        if drawn_figure.is_empty:
+            return markup("warnings", drawn_figure.notes) + EMPTY_NOTE + drawn_figure.html_below
+        return (
+            figure_box(
+                drawn_figure.figure, drawn_figure.alternative, drawn_figure.notes, drawn_figure.caption
+            )
+            + drawn_figure.html_below
+        )
 
     @property
     def table_below(self) -> PrintedTable | None:
@@ -222,9 +224,11 @@ class RenderedPart:
     @property
     def frame(self) -> pd.DataFrame:
         """The numbers in full precision, as a data frame."""
-        if self.drawn_figure and not self.csv:
-            return self.drawn_figure.data
-        return pd.read_csv(io.StringIO(self.csv))
+        return (
+            pd.read_csv(io.StringIO(self.csv))
+            if self.csv or not self.drawn_figure
+            else self.drawn_figure.data
+        )
 
     @property
     def markdown(self) -> str:
@@ -319,8 +323,9 @@ def write_figure(
     report_files.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
     page = titled(drawn_figure.figure, drawn_figure.label, drawn_figure.notes)
     config = {"responsive": True, "displaylogo": False}
-    html = page.to_html(include_plotlyjs="directory", div_id=name, config=config)
-    report_files.write(f"figures/{name}.html", html)
+    report_files.write(
+        f"figures/{name}.html", page.to_html(include_plotlyjs="directory", div_id=name, config=config)
+    )
     report_files.write(f"figures/{name}.csv", drawn_figure.csv)
     if not formats or drawn_figure.is_empty:
         return None
@@ -370,10 +375,12 @@ def _image(figure: go.Figure, kind: str, title: str) -> bytes:
 
     page = PageGenerator(mathjax=False)  # Kaleido would fetch MathJax from the network
     page.header = page.header.replace("Kaleido-fier", str(escape(title))) + FLUSH
-    size = {"width": figure.layout.width, "height": figure.layout.height}
-    scale = SCALE * (DENSITY / 96 if kind == "png" else 1)
-    options = {"format": kind, "scale": scale, **size}
-    image = calc_fig_sync(figure.to_dict(), opts=options, kopts={"page_generator": page})
+    size = {
+        "width": figure.layout.width,
+        "height": figure.layout.height,
+        "scale": SCALE * (DENSITY / 96 if kind == "png" else 1),
+    }
+    image = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
     if kind != "png":
         return bytes(image)
     file = io.BytesIO()

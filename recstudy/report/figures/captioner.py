@@ -282,13 +282,10 @@ class FeatureMaps(CaptionFigure):
             shares = (values - values.min()) / max(np.ptp(values), np.finfo(float).tiny)
             gray = Image.fromarray((255 * shares).astype(np.uint8)).resize(SIZE, Image.Resampling.NEAREST)
             images.append(ImageOps.colorize(gray, DARK, LIGHT, MIDDLE))
-        rows = data.to_dict("records")
-        hover = [
-            f"{row['map']}: mean {row['mean']:.3g}, largest {row['largest']:.3g} at {row['where']}"
-            for row in rows
-        ]
+        line = "{map}: mean {mean:.3g}, largest {largest:.3g} at {where}"
+        hover = ["the image", *map(line.format_map, data.to_dict("records"))]
         words = ["<i>the image</i>", *data["map"]]
-        return tile_figure([Tiles(self.heading, images, words, ["the image", *hover], MAPS_IN_A_ROW)])
+        return tile_figure([Tiles(self.heading, images, words, hover, MAPS_IN_A_ROW)])
 
 
 LETTERS = 14  # characters of a token, and in a line of a variant's name

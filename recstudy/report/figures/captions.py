@@ -90,16 +90,24 @@ class Captions(OfVariants):
         return RenderedPart(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
 
     def _read(self, path: Path) -> list[Json]:
-        return [
-            {
+        rows: list[Json] = []
+        for example in record_of(KeptCaptions, read_json(path) or {}).examples[: self.most]:
+            words, references = _words(example.hypothesis), example.references
+            shared, length = (words & reference_words(references)).total(), words.total()
+            # BLEU's brevity penalty uses the closest length, the shorter of two equally close ones
+            lengths = sorted(_words(text).total() for text in references)
+            closest = min(lengths, key=lambda count: abs(count - length), default=0)
+            row = {
                 "row": example.row,
-                "references": json.dumps(example.references, ensure_ascii=False),
-                "_references": example.references,
+                "references": json.dumps(references, ensure_ascii=False),
+                "_references": references,
                 "hypothesis": example.hypothesis,
-                **_scores(example.hypothesis, example.references),
+                "words": length,
+                "shared": shared,
+                "bleu_1": shared / length * min(1.0, exp(1 - closest / length)) if length else 0.0,
             }
-            for example in record_of(KeptCaptions, read_json(path) or {}).examples[: self.most]
-        ]
+            rows.append(row)
+        return rows
 
 
 def reference_words(references: Iterable[str]) -> Counter[str]:
@@ -109,16 +117,6 @@ def reference_words(references: Iterable[str]) -> Counter[str]:
     for reference in references:
         counts |= _words(reference)
     return counts
-
-
-def _scores(hypothesis: str, references: Sequence[str]) -> Json:
-    words = _words(hypothesis)
-    shared, length = (words & reference_words(references)).total(), words.total()
-    # BLEU's brevity penalty uses the reference of the closest length, the shorter of two equally close ones
-    lengths = sorted(_words(text).total() for text in references)
-    closest = min(lengths, key=lambda count: abs(count - length), default=0)
-    bleu = shared / length * min(1.0, exp(1 - closest / length)) if length else 0.0
-    return {"words": length, "shared": shared, "bleu_1": bleu}
 
 
 def _words(text: str) -> Counter[str]:
@@ -132,13 +130,14 @@ def mark_words(text: str, rest: dict[str, int]) -> Markup:
         text: A caption.
         rest: How often each word may still be marked; changed in place.
     """
-    parts = []
+    marked = Markup()
     for part in re.split(r"(\w+)", text):
-        word = part.lower()
-        if is_shared := rest.get(word, 0) > 0:
+        word, markup = part.lower(), escape(part)
+        if rest.get(word, 0) > 0:
             rest[word] -= 1
-        parts.append(Markup("<mark>{}</mark>").format(part) if is_shared else escape(part))
-    return Markup().join(parts)
+            markup = Markup("<mark>{}</mark>").format(part)
+        marked += markup
+    return marked
 
 
 COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
@@ -270,18 +269,19 @@ def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
 
     The paper prints no captions of these images, so that the name of the image serves as the caption.
     """
-    cosines = pd.DataFrame(
-        [
-            (target.where["data.name"], str(target.where["image"]), target.value, target.cited, target.note)
-            for target in targets
-            if target.metric == "image_text_cosine"
-        ],
-        columns=["data", "caption", "value", "source", "note"],
-    )
+    rows = [
+        (target.where["data.name"], str(target.where["image"]), target.value, target.cited, target.note)
+        for target in targets
+        if target.metric == "image_text_cosine"
+    ]
+    cosines = pd.DataFrame(rows, columns=["data", "caption", "value", "source", "note"])
     is_before = cosines.pop("note").str.startswith("before")
     pairs = cosines[is_before].merge(cosines[~is_before], on=["data", "caption"])
     pairs = pairs.rename(columns={"value_x": "before", "value_y": "after"})
-    source, difference = pairs["source_x"] + "; " + pairs["source_y"], pairs["after"] - pairs["before"]
     return pairs.assign(
-        label="published", difference=difference, published=True, source=source, synthetic=False
+        label="published",
+        difference=pairs["after"] - pairs["before"],
+        published=True,
+        source=pairs["source_x"] + "; " + pairs["source_y"],
+        synthetic=False,
     )

@@ -58,9 +58,8 @@ COLUMNS = [
     "verdict",
     "reasons",
     "run_ids",
-    "synthetic",
-    "seeds",
 ]
+COLUMNS += ["synthetic", "seeds"]
 MAX_TICKS = 24  # if an axis has more levels, Plotly chooses which to label
 BAND_SEEDS = 3  # an interval from two seeds says more about its own spread than about the mean
 DOTS = "Small dots: seeds. Shading: 95 % intervals, for three or more seeds"
@@ -96,16 +95,15 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     metrics_in = ("y",)
 
     def __post_init__(self) -> None:
-        problem = ""
-        if self.x.startswith("eval."):
-            problem = (
-                f"drop compares different runs, but all points along {self.x} belong to the same runs. Remove"
-                " drop or choose another x"
+        if self.drop and self.x.startswith("eval."):
+            raise ConfigError(
+                f"curve {self.name!r}: drop compares different runs, but all points along {self.x} belong to"
+                " the same runs. Remove drop or choose another x"
             )
-        elif self.log:
-            problem = "drop and log cannot be combined, because drops are zero or negative"
-        if self.drop and problem:
-            raise ConfigError(f"curve {self.name!r}: {problem}")
+        if self.drop and self.log:
+            raise ConfigError(
+                f"curve {self.name!r}: drop and log cannot be combined, because drops are zero or negative"
+            )
 
     @property
     def heading(self) -> str:
@@ -173,7 +171,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         ours = _split(data)[0].dropna(subset=["value", "low"])
         if self.drop or metric(self.y).better is None or ours.empty or not ours["x"].map(is_number).all():
             return ""
-        line = self._ranked(ours)["line"].iloc[0]
+        line = ours.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")["line"].iloc[0]
         points = ours[ours["line"] == line]
         first, last = points.iloc[0], points.iloc[-1]
         if first["high"] >= last["low"] and last["high"] >= first["low"]:
@@ -197,13 +195,21 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             # a logarithmic axis has no zero: an interval that reaches it ends at half the lowest value
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
-        title = WITHIN_A_RUN.get(self.x) or axis_title(self.x)
-        if find_metric(self.x):
-            title = metric(self.x).heading
-        value = metric_label(self.y) + ", minus the best" * self.drop
-        labels = {"x": escape(title), "value": value, "line": ""}
-        style = line_style("line", names.values())
-        options = {"x": "x", "y": "value", "labels": labels, "log_y": self.log, **style}
+        title = (
+            metric(self.x).heading if find_metric(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
+        )
+        labels = {
+            "x": escape(title),
+            "value": metric_label(self.y) + ", minus the best" * self.drop,
+            "line": "",
+        }
+        options = {
+            "x": "x",
+            "y": "value",
+            "labels": labels,
+            "log_y": self.log,
+            **line_style("line", names.values()),
+        }
         figure = px.line(ours, hover_name="line", hover_data=HOVER, **options)
         margins = published.assign(margin=published["high"] - published["value"])
         hollow = px.line(
@@ -217,11 +223,6 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         return figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(
             showlegend=self.by is not None
         )
-
-    def _ranked(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Return the points with a value, the best first."""
-        means = data.dropna(subset="value")
-        return means.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
 
     def _ticks(self, levels: Sequence[Any]) -> dict[str, Any]:
         """Return Plotly's options of the x-axis for these levels."""
@@ -252,20 +253,25 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         if self.x == "eval.depth":
             depths = {int(depth) for run in runs for depth in run.result_or_empty.depths.get(self.y, ())}
             return {depth: at_depth(self.y, depth) for depth in sorted(depths)}
-        positions: dict[Any, str] = {}
-        for name in (name for run in runs for name in run.result_or_empty.metrics):
-            measured, _, part = name.partition(".")
-            # a level of difficulty is a number, a class of the images a word
-            if part and measured == self.y:
-                positions[int(part) if part.isdecimal() else part.replace("_", " ")] = name
-        return positions
+        start = f"{self.y}."
+        names = dict.fromkeys(
+            name for run in runs for name in run.result_or_empty.metrics if name.startswith(start)
+        )
+        parts = {name.removeprefix(start): name for name in names}
+        # a level of difficulty is a number, a class of the images a word
+        return {
+            int(part) if part.isdecimal() else part.replace("_", " "): name for part, name in parts.items()
+        }
 
     def _minus_best(self, records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
         """Return the points as differences from the best of their line.
 
         The column `best` has the x of the best point, whose own difference is 0 without an interval.
         """
-        leaders = {line: points.iloc[0] for line, points in self._ranked(data).groupby(["line", "published"])}
+        ranked = data.dropna(subset="value").sort_values(
+            "value", ascending=metric(self.y).sign < 0, kind="stable"
+        )
+        leaders = {line: points.iloc[0] for line, points in ranked.groupby(["line", "published"])}
         variants = {run.id: run.variant for run in records.rows}
 
         def terms(sign: int, run_ids: str) -> list[tuple[float, Weighted | None]]:
@@ -279,13 +285,13 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         for _, point in data.iterrows():
             best = leaders.get((point["line"], point["published"]))
             estimate = Estimate(None)
-            if best is not None and pd.notna(point["value"]):
+            if best is not None and not pd.isna(point["value"]):
                 estimate = Estimate(point["value"] - best["value"])
                 if not point["published"] and point["x"] != best["x"]:
                     estimate = contrast([*terms(1, point["run_ids"]), *terms(-1, best["run_ids"])])
-            rows.append([estimate.value, estimate.low, estimate.high, None if best is None else best["x"]])
-        data[["value", "low", "high", "best"]] = pd.DataFrame(rows, dtype=object)
-        return data.assign(seeds="")
+            difference = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+            rows.append({**point, **difference, "seeds": "", "best": None if best is None else best["x"]})
+        return pd.DataFrame(rows, columns=[*COLUMNS, "best"])
 
 
 @PARTS.add("residuals")

@@ -6,7 +6,7 @@ with Holm's correction compare each pair (Demsar 2006; Benavoli, Corani and Mang
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import ALPHA, holm
@@ -60,10 +60,10 @@ class Ranks(FigurePart, OfVariants):
         differences = [values[:, first] - values[:, second] for first, second in pairs]
         p_values = holm([float(wilcoxon(row).pvalue) if row.any() else 1.0 for row in differences])
         tied: dict[str, list[str]] = {method: [] for method in methods}
-        for pair, p in zip(pairs, p_values, strict=True):
-            for method, other in permutations(methods[position] for position in pair):
-                if p >= ALPHA:
-                    tied[method].append(other)
+        for (first, second), p in zip(pairs, p_values, strict=True):
+            if p >= ALPHA:
+                tied[methods[first]].append(methods[second])
+                tied[methods[second]].append(methods[first])
         data = pd.DataFrame({"method": methods, "mean_rank": ranks.to_numpy(), "blocks": len(blocks)})
         # Friedman's test needs three methods. For two, Wilcoxon's test is the whole answer.
         data["p_friedman"] = friedmanchisquare(*values.T).pvalue if len(methods) > 2 else np.nan

@@ -102,8 +102,9 @@ class History(FigurePart):
             hover_name="label",
             hover_data=["value", "reached"],
         )
-        best = {"name": STATES["best"]}
-        figure.update_traces(mode="lines", line_shape="hv", hoverinfo="skip", selector=best)
+        figure.update_traces(
+            mode="lines", line_shape="hv", hoverinfo="skip", selector={"name": STATES["best"]}
+        )
         return figure.update_yaxes(matches=None)
 
 
@@ -273,9 +274,13 @@ class ParallelCoordinates(FigurePart):
         )
         for axis, labels in ticks.items():
             for label, position in labels.items():
-                text = clipped(label, LETTERS)
                 figure.add_annotation(
-                    x=axis, y=position, text=text, xanchor="right", xshift=-6, showarrow=False
+                    x=axis,
+                    y=position,
+                    text=clipped(label, LETTERS),
+                    xanchor="right",
+                    xshift=-6,
+                    showarrow=False,
                 )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
         return figure.update_layout(showlegend=False, meta={"min_width": 50 + 100 * len(places)})
@@ -326,7 +331,7 @@ def _positions(levels: pd.Series, ranges: Sequence[RangeRecord]) -> tuple[Any, d
         labels = dict(zip(names, np.linspace(0, 1, len(names)), strict=True))
         return levels.map(value_text).map(labels), labels
     limits = min(limit.low for limit in ranges), max(limit.high for limit in ranges)
-    scale = np.log10 if all(limit.log for limit in ranges) else np.asarray
+    scale = np.log10 if all(setting_range.log for setting_range in ranges) else np.asarray
     positions = np.interp(scale(levels.astype(float)), scale(limits), [0, 1])
     return positions, dict(zip(map("{:g}".format, limits), [0, 1], strict=True))
 

@@ -209,10 +209,8 @@ def _marked(
     is_wrong = is_asked & (cells != answers)
     has_changed = np.concatenate([np.zeros_like(is_wrong[:1]), cells[1:] != cells[:-1]])
     marks = GIVEN_MARK * (~is_wrong & (cells == clues)) + WRONG_MARK * is_wrong + CHANGED_MARK * has_changed
-    cells, marks = (
-        np.concatenate([clues, cells]),
-        np.concatenate([GIVEN_MARK * (~is_asked | (clues == answers)), marks]),
-    )
+    cells = np.concatenate([clues, cells])
+    marks = np.concatenate([GIVEN_MARK * (~is_asked | (clues == answers)), marks])
     rows, columns = np.argwhere(((clues > 0) | is_asked)[0]).max(0, initial=0) + 1
     return cells[:, :rows, :columns], marks[:, :rows, :columns]
 

@@ -79,7 +79,7 @@ class HeatMap(FigurePart, OfVariants):
         )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        columns, rows = ([*map(value_text, ordered(data[axis]))] for axis in ("x", "y"))
+        columns, rows = (list(map(value_text, ordered(data[axis]))) for axis in ("x", "y"))
         text = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
         # cells are narrow, so that each end of the interval has its own line
         text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)
@@ -88,18 +88,23 @@ class HeatMap(FigurePart, OfVariants):
             .pivot(index="y", columns="x")
             .loc[rows]
         )
-        x, y = (escape(axis_title(axis)) for axis in (self.x, self.y))
         figure = px.imshow(
             cells["value"][columns],
-            labels={"x": x, "y": y, "color": metric_label(self.metric)},
+            labels={
+                "x": escape(axis_title(self.x)),
+                "y": escape(axis_title(self.y)),
+                "color": metric_label(self.metric),
+            },
             color_continuous_scale=SHADES,
             aspect="auto",
             height=150 + ROW * len(rows),
             template=SCREEN,
         )
-        text = cells["text"][columns].fillna("")
-        figure.update_traces(text=text, hovertemplate="%{y}, %{x}: %{text}<extra></extra>")
-        figure.update_traces(texttemplate="%{text}" if len(columns) <= MAX_TEXT_COLUMNS else None)
+        figure.update_traces(
+            text=cells["text"][columns].fillna(""),
+            hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
+            texttemplate="%{text}" if len(columns) <= MAX_TEXT_COLUMNS else None,
+        )
         figure.update_xaxes(type="category", showgrid=False).update_yaxes(type="category", showgrid=False)
         return figure.update_layout(meta={"rows": True})
 
@@ -173,10 +178,9 @@ class Interactions(FigurePart, OfVariants):
             ConfigError: An axis is unknown, or fewer than two axes vary.
         """
         variants = comparable(records, self.where)
-        axes = [axis for axis in (self.x, self.by) if axis]
-        for axis in records.plan.axes if not axes else ():
-            levels = {value_text(records.level(index, axis)) for index in variants}
-            if len(levels) > 1:
+        axes = [axis for axis in (self.x, self.by) if axis is not None]
+        for axis in () if axes else records.plan.axes:
+            if len({value_text(records.level(index, axis)) for index in variants}) > 1:
                 axes.append(axis)
         if len(axes) < 2:
             raise ConfigError(
