@@ -21,8 +21,7 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        value = self.__dict__[attribute] = getattr(import_module(self._name), attribute)
-        return value
+        return getattr(import_module(self._name), attribute)
 
 
 if TYPE_CHECKING:
