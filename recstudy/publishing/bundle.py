@@ -211,8 +211,8 @@ def refuse_entries(place: Path, entries: Iterable[tuple[str, int]]) -> None:
         key = normalize("NFC", name).casefold()
         if "\\" in name or not all(map(is_name, name.split("/"))) or key in known_names:
             raise StorageError(
-                f"{place} has the entry {name!r} twice, or in upper and lower case, or it is no path below a"
-                " folder."
+                f"{place} has the entry {name!r}, which is no path below a folder or, apart from upper and"
+                " lower case, the path of another entry."
             )
         known_names.add(key)
 
