@@ -303,7 +303,7 @@ FORGED = {  # attack on a bundle -> a difference
         "bundle.json: its date is '2020-01-01', but",
     ),
     "user files": (
-        note(RUN + "files.json", key="x.py", value="0"),
+        write("results/runs/RUN/files.json", '{"x.py": "0"}'),
         "files.json: its digests differ from those in",
     ),
     "attempts": (note(RUN + "result.json", key="attempts", value=9), "has 1 attempts, but result.json has 9"),
