@@ -73,7 +73,7 @@ NOT_CHECKED = (
     "why a run failed or diverged, its resources, and files.json of a run without a result",
     "entries of answers.npz that no metric reads, and items of data sets",
     "CITATION.cff, and the versions and omissions in bundle.json",
-    "keys `code`, `sources` and `registered` of records of earlier versions",
+    "keys code, sources and registered of records of earlier versions",
 )
 TITLES = ("model", "data")  # axes whose levels are titles
 # Costs that follow from the settings, and measured ones whose product is the steps of all images.

@@ -7,10 +7,8 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from recstudy.publishing.about import readme, write_report
 from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_of_records, sha256_of
 
 
@@ -36,17 +34,6 @@ def changed(root: Path, pattern: str, expression: str, to: str | Callable[[re.Ma
             file.write_text(replaced)
             return file.relative_to(root).as_posix()
     raise AssertionError(f"nothing in {pattern} matches {expression}")
-
-
-def forged(root: Path) -> Path:
-    """Write the report of changed records, the manifest and the digests anew, as recstudy itself would."""
-    with TemporaryDirectory() as folder:
-        report = write_report(Bundle(root).records, Path(folder))
-        shutil.rmtree(root / "report")
-        shutil.copytree(report, root / "report", ignore=shutil.ignore_patterns(".*"))
-    bundle = Bundle(sealed(root))
-    (root / README).write_text(readme(bundle.records, bundle.about))
-    return sealed(root)
 
 
 def edited(root: Path, pattern: str, edit: Callable[[Any], object]) -> None:
