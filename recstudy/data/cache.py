@@ -36,7 +36,7 @@ from recstudy.config import DataConfig
 from recstudy.data.reader import Labels, Pixels, Reader, Tokens, np
 from recstudy.data.splits import limit_split, split_validation
 from recstudy.data.text import Tokenizer, restore
-from recstudy.errors import DataError, RecstudyError, raised_at
+from recstudy.errors import ConfigError, DataError, RecstudyError, raised_at
 from recstudy.files import atomic_write, cache_folder, caching, sweep
 from recstudy.metrics import TASKS
 from recstudy.plugins.files import code_key
@@ -322,8 +322,11 @@ def listing_errors(config: DataConfig) -> Iterator[None]:
     """Turn errors of the file system into a DataError: a loop of links, or an invalid or too long name."""
     try:
         yield
-    except UnicodeEncodeError as error:
-        name = next(word for word in error.object.split('"') if not word.isprintable())
+    except (UnicodeEncodeError, ConfigError) as error:
+        cause = error.__context__ or error
+        if not isinstance(cause, UnicodeEncodeError):
+            raise
+        name = next(word for word in cause.object.split('"') if not word.isprintable())
         raise DataError(
             f"{config.title} has a file whose name is not valid UTF-8: {name!a}. Rename it."
         ) from None

@@ -215,7 +215,7 @@ def own_study(metrics=BARE, **fields) -> Study:
     return Study(
         "own",
         program=score,
-        settings={"depth": 1},
+        settings={"depth": 1, "rate": 0.1},
         metrics=metrics,
         variants=grid({"depth": [1, 2]}),
         seeds=3,
@@ -256,7 +256,7 @@ def plan_at(results, monkeypatch):
         ),
         ({"success_threshold": {"loss": 2.0}}, ["loss"], "loss.success_threshold none -> 2"),
         ({"paired": True}, ["accuracy", "loss"], "paired none -> true"),
-        ({"blocks": ["depth"]}, ["accuracy", "loss"], "blocks none -> [depth]"),
+        ({"blocks": ["rate"]}, ["accuracy", "loss"], "blocks none -> [rate]"),
     ],
 )
 @pytest.mark.parametrize("is_reversed", [False, True])
