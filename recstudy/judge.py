@@ -39,9 +39,10 @@ from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun, MetricRecord
-from recstudy.report import Claim, Curve, Differences, Part
+from recstudy.report import Claim, Curve, Differences, Part, Ranks
 from recstudy.report import Table as TableOfRuns
 from recstudy.report.claims import DEPTH, TUNED
+from recstudy.report.figures.ranks import MIN_RANKED_BLOCKS
 from recstudy.report.names import plural
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.plan import Plan, Run, make_plan
@@ -389,6 +390,7 @@ def finished_plan(
     # an axis that follows from blocks, such as the number of classes, is one of them
     blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
     methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
+    places = {canonical([run.get(axis) for axis in blocks]) for run in settings.values()}
     words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
     if blocks and len(methods) == 1:
         words = f"; only {choices(blocks)} varies, so nothing is compared (to compare it: --blocks none)"
@@ -399,19 +401,24 @@ def finished_plan(
         changes = {axis: value for axis, value in values.items() if value is not None}
         label = ", ".join(f"{axis}={changes.get(axis, 'none')}" for axis in labelled)
         variants[key] = Variant(label or program.title, changes, values, axes)
+    has_differences = 1 < len(methods) <= FEW_VARIANTS
+    ranks = [Ranks(metric=next(iter(program.metrics)))] if len(places) >= MIN_RANKED_BLOCKS else []
     study = Study(
         name,
         {PRESET: {setting: next(iter(values)) for setting, values in levels.items() if setting not in axes}},
         list(variants.values()),
         program=program,
-        report=_report(
-            program,
-            runs.values(),
-            variants,
-            {axis: list(levels[axis]) for axis in labelled},
-            targets,
-            1 < len(methods) <= FEW_VARIANTS,
-        ),
+        report=[
+            *_report(
+                program,
+                runs.values(),
+                variants,
+                {axis: list(levels[axis]) for axis in labelled},
+                targets,
+                has_differences,
+            ),
+            *(ranks if has_differences else []),
+        ],
         blocks=tuple(blocks) if len(methods) > 1 else (),
         claims=claims_file.claims,
         question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",

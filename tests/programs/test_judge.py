@@ -354,6 +354,13 @@ def test_data_sets_are_blocks(judge_multi, capsys):
     assert judge_multi(blocks="method").blocks == ("method",)
 
 
+@pytest.mark.parametrize("count", [4, 5])
+def test_methods_are_ranked_over_five_data_sets(judge_multi, count):
+    rows = [row.replace("MNIST", f"D{number}") for number in range(count) for row in MULTI if "MNIST" in row]
+
+    assert ("ranks" in [part["kind"] for part in judge_multi(rows).report]) is (count == 5)
+
+
 def test_data_sets_alone_are_not_compared_unless_that_is_stated(judge_multi, capsys):
     rows = [row for row in MULTI if "ours" in row]
     plan = judge_multi(rows)
