@@ -390,7 +390,7 @@ def finished_plan(
     # an axis that follows from blocks, such as the number of classes, is one of them
     blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
     methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
-    places = {canonical([run.get(axis) for axis in blocks]) for run in settings.values()}
+    block_levels = {canonical([run.get(axis) for axis in blocks]) for run in settings.values()}
     words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
     if blocks and len(methods) == 1:
         words = f"; only {choices(blocks)} varies, so nothing is compared (to compare it: --blocks none)"
@@ -402,7 +402,7 @@ def finished_plan(
         label = ", ".join(f"{axis}={changes.get(axis, 'none')}" for axis in labelled)
         variants[key] = Variant(label or program.title, changes, values, axes)
     has_differences = 1 < len(methods) <= FEW_VARIANTS
-    ranks = [Ranks(metric=next(iter(program.metrics)))] if len(places) >= MIN_RANKED_BLOCKS else []
+    ranks = [Ranks(metric=next(iter(program.metrics)))] if len(block_levels) >= MIN_RANKED_BLOCKS else []
     study = Study(
         name,
         {PRESET: {setting: next(iter(values)) for setting, values in levels.items() if setting not in axes}},
