@@ -19,7 +19,8 @@ from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import fits_of, weighted_mean
 from recstudy.report.names import improved_metric, metric
 from recstudy.report.parts import BesidePublished, OfVariants
-from recstudy.report.questions import Family, QuestionRow, ask
+from recstudy.report.question_rows import Family, QuestionRow
+from recstudy.report.questions import ask
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import MatchedTarget, match_targets
 

@@ -33,7 +33,7 @@ from recstudy.report.names import (
     quantity,
 )
 from recstudy.report.parts import TablePart
-from recstudy.report.questions import QuestionRow
+from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.question_table import adjusted_words, needed_words, verdict_words
 from recstudy.report.tables.render import cell_text, leaders, outcome_words

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import (
-    Answer,
     Estimate,
     Fit,
     Kind,
@@ -24,7 +23,6 @@ from recstudy.evidence import (
     Why,
     answer,
     contrast,
-    detectable,
     estimable,
     holm,
     mcnemar,
@@ -35,7 +33,6 @@ from recstudy.papers import by_name
 from recstudy.records.runs import Row
 from recstudy.report.blocks import Block, block_words, differ, other_blocks, scope
 from recstudy.report.caveats import LEAK
-from recstudy.report.cells import missing_reason
 from recstudy.report.claims import (
     METRIC,
     Claim,
@@ -51,195 +48,13 @@ from recstudy.report.claims import (
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, difference_form, level_of, level_words, metric, value_text
+from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Term
 from recstudy.report.registration import marks_of, post_hoc
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
-from recstudy.report.targets import MatchedTarget, Placement, match_targets, unmatched_notes
+from recstudy.report.targets import Placement, match_targets, unmatched_notes
 
-Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first weight is 1
 SETTLED = ("done", "diverged", "failed", "stopped")
-
-
-@dataclass(frozen=True)
-class Term:
-    """A variant's term in a contrast: `weight` times the mean of its runs' `values`.
-
-    Args:
-        variant: The index of the variant.
-        label: Its label.
-        weight: Its weight in the contrast.
-        direction: The metrics whose weighted sum is a run's value. There are several if the contrast compares
-            the metric at several depths of the same weights.
-        runs: The runs with a value.
-        values: A value per run.
-        fit: The fit of the values; None if there are none.
-        key: The variant's key in the fit.
-    """
-
-    variant: int
-    label: str
-    weight: float
-    direction: Direction
-    runs: tuple[Row, ...]
-    values: tuple[float, ...]
-    fit: Fit[int] | None
-    key: int
-
-
-@dataclass(frozen=True)
-class PublishedDifference:
-    """The difference of two published numbers. Papers print no paired difference."""
-
-    ours: MatchedTarget
-    theirs: MatchedTarget
-
-    @property
-    def value(self) -> float:
-        """The first minus the second."""
-        return round(self.ours.value - self.theirs.value, 9)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why the difference is not comparable with ours; empty if it is."""
-        return tuple(dict.fromkeys([*self.ours.reasons, *self.theirs.reasons]))
-
-
-@dataclass(frozen=True)
-class QuestionRow:
-    """A question of a report and its answer.
-
-    Args:
-        label: The claim's sentence, the variant or the effect.
-        contrast: The comparison and the tested range, in words.
-        metric: The metric of the contrast.
-        answer: The answer to the question.
-        terms: The term of each variant in the contrast.
-        left: The number of unfinished runs.
-        lost_runs: Runs that ended without a value.
-        group: The base of a difference.
-        published: The differences of published numbers that belong to a difference.
-        items: The estimate over seeds and test items, if all runs have saved their answers.
-        over_items_alone: The p value of McNemar's test.
-        marks: Notes on the question, for example that it was stated after the runs.
-        words: The contrast of a claim without the settings that all variants have.
-        side_words: The metric and the settings of each side of a claim, in words.
-        margin: The claimed margin in words.
-        has_difference_terms: Whether a side of the contrast is a difference itself and thus not a mean.
-        in_blocks: The answer in each block, adjusted for the blocks (Holm), if there are several.
-    """
-
-    label: str
-    contrast: str
-    metric: str
-    answer: Answer[int]
-    terms: tuple[Term, ...]
-    left: int = 0
-    lost_runs: tuple[Row, ...] = ()
-    group: str = ""
-    published: tuple[PublishedDifference, ...] = ()
-    items: Estimate | None = None
-    over_items_alone: float | None = None
-    marks: tuple[str, ...] = ()
-    words: str = ""
-    side_words: tuple[tuple[str, str], ...] = ()
-    margin: str = ""
-    has_difference_terms: bool = False
-    in_blocks: tuple[tuple[str, Answer[int]], ...] = ()
-
-    @property
-    def contrast_key(self) -> Hashable:
-        """Equal for questions that are the same test, such as a claim and the difference that repeats it."""
-        terms, question = sorted(self.terms, key=lambda term: term.variant), self.answer.question
-        sign = -1 if terms and terms[0].weight < 0 else 1
-        edge = question.region if question.half_width is not None else sign * question.region[0]
-        contrast_terms = [(term.variant, term.direction, round(sign * term.weight, 9)) for term in terms]
-        return self.metric, tuple(contrast_terms), edge, self.answer.p, self.left
-
-    @property
-    def verdict(self) -> Verdict:
-        return self.answer.verdict
-
-    @property
-    def estimate(self) -> Estimate:
-        """The contrast with its 95 % interval."""
-        return self.answer.estimate
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the contrast."""
-        return self.estimate.interval
-
-    @property
-    def loss_reasons(self) -> tuple[str, ...]:
-        """Why each of the lost runs has no value."""
-        reasons = (
-            missing_reason(run, self.metric) or "without a value at that depth" for run in self.lost_runs
-        )
-        return tuple(
-            f"{run.label}, seed {run.seed}: {reason}"
-            for run, reason in zip(self.lost_runs, reasons, strict=True)
-        )
-
-    @property
-    def sides(self) -> tuple[float, float] | None:
-        """The metric on both sides of the contrast; None if a side is a difference itself."""
-        if self.has_difference_terms or not self.terms or not all(term.runs for term in self.terms):
-            return None
-        sides = [0.0, 0.0]
-        for term in self.terms:
-            for name, metric_weight in term.direction:
-                weight = term.weight * metric_weight
-                mean = float(np.mean([run.number(name) for run in term.runs]))
-                is_negative = weight < 0
-                sides[is_negative] += abs(weight) * mean
-        return sides[0], sides[1]
-
-    @property
-    def variants(self) -> tuple[int, ...]:
-        """The variants of the contrast."""
-        return tuple(term.variant for term in self.terms)
-
-    @property
-    def run_ids(self) -> tuple[str, ...]:
-        return tuple(run.id for term in self.terms for run in term.runs)
-
-    @property
-    def detectable(self) -> float | None:
-        """The smallest true difference that the test detects with a power of 80 %."""
-        estimate = self.estimate
-        return (
-            detectable(estimate.error, estimate.df, self.answer.alpha)
-            if estimate.error and estimate.df
-            else None
-        )
-
-    @property
-    def better(self) -> bool | None:
-        """Whether a significant difference is an improvement.
-
-        None if the difference is not significant or the metric has no better direction.
-        """
-        direction = metric(self.metric).better
-        if self.verdict not in (Verdict.HIGHER, Verdict.LOWER) or direction is None:
-            return None
-        return (self.verdict is Verdict.HIGHER) == (direction == "higher")
-
-
-@dataclass(frozen=True)
-class Family:
-    """The questions of one part.
-
-    Args:
-        rows: The questions with their answers.
-        unmatched: Notes on published values that belong to no variant.
-        levels: Axis of a factorial -> its two levels.
-        adjusted_for: The number of questions for which p values are adjusted.
-    """
-
-    rows: tuple[QuestionRow, ...]
-    unmatched: Sequence[str] = ()
-    levels: Mapping[str, tuple[Any, Any]] | None = None
-    adjusted_for: int = 0
 
 
 def ask(records: StudyRecords, part: QuestionPart) -> Family:

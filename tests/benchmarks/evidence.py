@@ -43,7 +43,8 @@ from recstudy.evidence import (
     judge,
 )
 from recstudy.report.blocks import differ, other_blocks
-from recstudy.report.questions import QuestionRow, weakest
+from recstudy.report.question_rows import QuestionRow
+from recstudy.report.questions import weakest
 
 Array = npt.NDArray[np.float64]
 ITEMS = 2000

@@ -12,7 +12,7 @@ from recstudy import Claim
 from recstudy.records import Results, write_json
 from recstudy.report import Claims, dump_report
 from recstudy.report.family import family
-from recstudy.report.questions import QuestionRow
+from recstudy.report.question_rows import QuestionRow
 
 LINEAR_METRIC = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
 AROUND = (-0.1, 0.0, 0.1)  # a seed's distance from its mean: the spread is 0.1

@@ -21,7 +21,7 @@ from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, difference_form, formatted, metric, plural, value_text
-from recstudy.report.questions import Family, QuestionRow
+from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.shown import DrawnFigure, RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
