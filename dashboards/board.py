@@ -7,7 +7,7 @@ python dashboards/board.py --help
 
 import sys
 
-from recstudy.command import main
+from recstudy.cli import main
 
 if __name__ == "__main__":
     main(["board", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""recstudy: hyperparameter and ablation studies of recursive models on Ray.
+"""recstudy: ablation studies and hyperparameter searches on Ray.
 
     study     variants, seeds, claims and the parts of a report
     run       a variant with a seed; its id is a digest of all settings that decide its numbers
@@ -9,15 +9,16 @@
 Importing this package loads no other package. Each name is imported on first use.
 """
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recstudy.terminal import tell_uncaught
+from recstudy.base.moved import NAMES, RECURSIVE, MovedModules
+from recstudy.base.terminal import tell_uncaught
 
 if TYPE_CHECKING:
-    from recstudy.cli import main, run
-    from recstudy.config import AtTest, Augment, RunConfig, TrainConfig
+    from recstudy.cli.study import main, run
     from recstudy.papers import published
     from recstudy.papers.deviations import deviations
     from recstudy.programs.command import Command, JsonFile, LastLine
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from recstudy.study.study import Study
 
 __all__ = [
-    "AtTest",
-    "Augment",
     "Claim",
     "Command",
     "Deviation",
@@ -44,11 +43,9 @@ __all__ = [
     "Metric",
     "Range",
     "Resources",
-    "RunConfig",
     "RunContext",
     "Search",
     "Study",
-    "TrainConfig",
     "Variant",
     "deviations",
     "factorial",
@@ -62,8 +59,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "recstudy.cli": "main run",
-    "recstudy.config": "AtTest Augment RunConfig TrainConfig",
+    "recstudy.cli.study": "main run",
     "recstudy.papers": "published",
     "recstudy.papers.deviations": "deviations",
     "recstudy.programs.command": "Command JsonFile LastLine",
@@ -79,10 +75,13 @@ _MODULES = {
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 tell_uncaught()
+sys.meta_path.append(MovedModules())
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
+    if name in NAMES:
+        raise ImportError(f"{name} has moved (version 0.3): write from {RECURSIVE} import {name}")
     if name not in _PLACES:
         raise AttributeError(f"module 'recstudy' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_PLACES[name]), name)

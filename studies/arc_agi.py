@@ -23,21 +23,9 @@ GPU; paper, 75 to 320 EFLOP per row.
     python studies/arc_agi.py --preset paper --data DIR
 """
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import ArcAgi
-from recstudy.models import HRM, TRM, Transformer
-from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table, Thinking
+from recstudy import Claim, Deviation, Resources, Study, deviations, grid, main, published
+from recstudy.recursive import HRM, TRM, ArcAgi, RunConfig, Thinking, TrainConfig, Transformer
+from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table
 
 TARGETS = published(
     "trm_table5_arc",

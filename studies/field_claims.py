@@ -38,20 +38,8 @@ Cost: quick (synthetic 6x6 Sudokus), 28 minutes on 2 cores (measured); standard 
 
 from typing import Any
 
-from recstudy import (
-    AtTest,
-    Claim,
-    Interaction,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    leave_one_out,
-    main,
-)
-from recstudy.data import Sudoku
-from recstudy.models import TRM
+from recstudy import Claim, Interaction, Resources, Study, Variant, leave_one_out, main
+from recstudy.recursive import TRM, AtTest, RunConfig, Sudoku, TrainConfig
 from recstudy.report import Curve, LearningCurves, Part, Table
 
 # Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.

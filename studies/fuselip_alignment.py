@@ -19,10 +19,20 @@ Cost: quick, 15 minutes in one process (measured); standard (MedPix 2.0) and pap
     python studies/fuselip_alignment.py --preset standard --data DIR
 """
 
-from recstudy import Claim, Deviation, Resources, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.data import MedPix, PhantomCaptions, RocoV2
-from recstudy.models import FUSELIP_ON_BYTES, VQ, Aligner, FuseLIP
-from recstudy.report import Alignment, LearningCurves, Table
+from recstudy import Claim, Deviation, Resources, Study, grid, main, published
+from recstudy.recursive import (
+    FUSELIP_ON_BYTES,
+    VQ,
+    Aligner,
+    Alignment,
+    FuseLIP,
+    MedPix,
+    PhantomCaptions,
+    RocoV2,
+    RunConfig,
+    TrainConfig,
+)
+from recstudy.report import LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=25,

@@ -31,9 +31,17 @@ with 91 GB each; 37 GPU hours in total.
     python studies/hrm_chest_xray.py --preset paper --dry-run
 """
 
-from recstudy import Claim, Deviation, Resources, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.data import ChestXray14, PhantomXray
-from recstudy.models import HRM, DenseNet, ResNet, parameter_growth
+from recstudy import Claim, Deviation, Resources, Study, grid, main, published
+from recstudy.recursive import (
+    HRM,
+    ChestXray14,
+    DenseNet,
+    PhantomXray,
+    ResNet,
+    RunConfig,
+    TrainConfig,
+    parameter_growth,
+)
 from recstudy.report import Arithmetic, Curve, LearningCurves, Part, Table
 
 TRAIN = TrainConfig(

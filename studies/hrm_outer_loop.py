@@ -22,22 +22,18 @@ paper, 0.3 to 0.8 EFLOP per row.
     python studies/hrm_outer_loop.py --preset paper --data DIR
 """
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Interaction,
-    Resources,
+from recstudy import Claim, Deviation, Interaction, Resources, Study, Variant, deviations, main, published
+from recstudy.recursive import (
+    HRM,
+    Residuals,
     RunConfig,
-    Study,
+    Sudoku,
+    SudokuExtreme,
+    Thinking,
     TrainConfig,
-    Variant,
-    deviations,
-    main,
-    published,
+    Transformer,
 )
-from recstudy.data import Sudoku, SudokuExtreme
-from recstudy.models import HRM, Transformer
-from recstudy.report import Curve, LearningCurves, Pareto, Part, Residuals, Table, Thinking
+from recstudy.report import Curve, LearningCurves, Pareto, Part, Table
 
 TABLE_4 = published(
     "trm_table4_puzzles",

@@ -20,10 +20,19 @@ on 2 cores; cpu (CIFAR-10, small networks), 2 hours on 2 cores; paper, 16 PFLOP 
     python studies/hrm_small_images.py --preset paper --data DIR --download
 """
 
-from recstudy import Claim, Interaction, Resources, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.data import Cifar10, Cifar100, Digits, Mnist
-from recstudy.models import CNN, HRMImage
-from recstudy.report import Arithmetic, Curve, LearningCurves, LossTrace, Mistakes, Table
+from recstudy import Claim, Interaction, Resources, Study, grid, main, published
+from recstudy.recursive import (
+    CNN,
+    Cifar10,
+    Cifar100,
+    Digits,
+    HRMImage,
+    Mistakes,
+    Mnist,
+    RunConfig,
+    TrainConfig,
+)
+from recstudy.report import Arithmetic, Curve, LearningCurves, LossTrace, Table
 
 PUBLISHED = (
     *published(

@@ -26,22 +26,21 @@ Cost: quick, 12 minutes on 2 cores (measured); standard (MedPix 2.0) and paper (
 
 from collections.abc import Iterable
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import MedPix, PhantomCaptions, RocoV2
-from recstudy.models import FUSELIP_ON_BYTES, FuseLIPBackboneConfig, ImageHRM, ImageLSTM
+from recstudy import Claim, Deviation, Resources, Study, deviations, grid, main, published
 from recstudy.papers import Target
-from recstudy.report import Arithmetic, Captions, Curve, LearningCurves, Part, Table
+from recstudy.recursive import (
+    FUSELIP_ON_BYTES,
+    Captions,
+    FuseLIPBackboneConfig,
+    ImageHRM,
+    ImageLSTM,
+    MedPix,
+    PhantomCaptions,
+    RocoV2,
+    RunConfig,
+    TrainConfig,
+)
+from recstudy.report import Arithmetic, Curve, LearningCurves, Part, Table
 
 TRAIN = TrainConfig(
     epochs=9,

@@ -23,30 +23,24 @@ Cost: quick, 16 minutes on 2 cores (measured); cpu (MedPix 2.0, small, 6 runs), 
     python studies/imagetrm_backbones.py --preset standard --data DIR
 """
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import MedPix, PhantomCaptions, RocoV2
-from recstudy.models import (
+from recstudy import Claim, Deviation, Resources, Study, deviations, grid, main, published
+from recstudy.recursive import (
     FUSELIP_ON_BYTES,
     VQ,
     Aligner,
+    Captions,
     FuseLIP,
     FuseLIPBackboneConfig,
     ImageHRM,
     ImageLSTM,
     ImageTRM,
+    MedPix,
+    PhantomCaptions,
+    RocoV2,
+    RunConfig,
+    TrainConfig,
 )
-from recstudy.report import Arithmetic, Captions, LearningCurves, Table
+from recstudy.report import Arithmetic, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=12,

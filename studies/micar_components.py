@@ -26,21 +26,8 @@ Cost: quick, 9 minutes on 2 cores (measured); standard (MedPix 2.0), hours of a 
 
 from dataclasses import replace
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    deviations,
-    leave_one_out,
-    main,
-    published,
-)
-from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
-from recstudy.models import MicarVLMoE
+from recstudy import Claim, Deviation, Resources, Study, Variant, deviations, leave_one_out, main, published
+from recstudy.recursive import CovCtr, MedPix, MicarVLMoE, MmRetinal, PhantomCaptions, RunConfig, TrainConfig
 from recstudy.report import Differences, LearningCurves, Table
 
 TRAIN = TrainConfig(

@@ -21,22 +21,25 @@ Cost: quick, 10 minutes on 2 cores (measured); standard, a day of a GPU; paper, 
     python studies/micar_datasets.py --preset standard --data DIR
 """
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
+from recstudy import Claim, Deviation, Resources, Study, Variant, deviations, grid, main, published
+from recstudy.recursive import (
+    CaptionFolder,
+    Captions,
+    CaptionTransformer,
+    CovCtr,
+    MedPix,
+    MicarVLMoE,
+    MmRetinal,
+    PeirGross,
+    PhantomCaptions,
+    R2Gen,
+    Roco,
     RunConfig,
-    Study,
+    ShowAttendTell,
+    ShowTell,
     TrainConfig,
-    Variant,
-    deviations,
-    grid,
-    main,
-    published,
 )
-from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco
-from recstudy.models import CaptionTransformer, MicarVLMoE, R2Gen, ShowAttendTell, ShowTell
-from recstudy.report import Captions, LearningCurves, Pareto, Table
+from recstudy.report import LearningCurves, Pareto, Table
 
 TRAIN = TrainConfig(
     epochs=100,

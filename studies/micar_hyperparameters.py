@@ -21,20 +21,8 @@ GPU; paper (100 epochs), see --dry-run.
 
 from dataclasses import replace
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    deviations,
-    grid,
-    main,
-)
-from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
-from recstudy.models import MicarVLMoE
+from recstudy import Claim, Deviation, Resources, Study, Variant, deviations, grid, main
+from recstudy.recursive import CovCtr, MedPix, MicarVLMoE, MmRetinal, PhantomCaptions, RunConfig, TrainConfig
 from recstudy.report import Curve, Interactions, Table
 
 TRAIN = TrainConfig(

@@ -19,29 +19,22 @@ model on MMR), see --dry-run.
     python studies/micar_routing.py --preset standard --data DIR --export pdf
 """
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    deviations,
-    leave_one_out,
-    main,
-)
-from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
-from recstudy.models import MicarVLMoE
-from recstudy.report import (
+from recstudy import Claim, Deviation, Resources, Study, Variant, deviations, leave_one_out, main
+from recstudy.recursive import (
     AttentionMaps,
     Captions,
+    CovCtr,
     ExpertLoad,
     ExpertPath,
     FeatureMaps,
-    LearningCurves,
-    Table,
+    MedPix,
+    MicarVLMoE,
+    MmRetinal,
+    PhantomCaptions,
+    RunConfig,
+    TrainConfig,
 )
+from recstudy.report import LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=100,

@@ -20,22 +20,9 @@ trajectories and copies of a thousand puzzles.
     python studies/puzzle_test_time.py --preset paper --data DIR
 """
 
-from recstudy import (
-    AtTest,
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import Sudoku, SudokuExtreme
-from recstudy.models import TRM
-from recstudy.report import Budgets, Curve, Effort, LearningCurves, Part, Table, Thinking
+from recstudy import Claim, Deviation, Resources, Study, deviations, grid, main, published
+from recstudy.recursive import TRM, AtTest, RunConfig, Sudoku, SudokuExtreme, Thinking, TrainConfig
+from recstudy.report import Budgets, Curve, Effort, LearningCurves, Part, Table
 
 # Each sample halts by itself. The last weights are evaluated, so nothing is selected on the test set.
 TRAIN = TrainConfig(

@@ -22,10 +22,20 @@ Cost: quick, 6 minutes on 2 cores (measured); puzzles, 5 minutes; standard and p
     python studies/recursion_or_depth.py --preset paper --address auto
 """
 
-from recstudy import Augment, Claim, Interaction, Resources, RunConfig, Study, TrainConfig, Variant, main
-from recstudy.config import ModelConfig
-from recstudy.data import Cifar10, Dominoes, Sudoku
-from recstudy.models import TRM, Transformer, ViT, ViTRM
+from recstudy import Claim, Interaction, Resources, Study, Variant, main
+from recstudy.recursive import (
+    TRM,
+    Augment,
+    Cifar10,
+    Dominoes,
+    ModelConfig,
+    RunConfig,
+    Sudoku,
+    TrainConfig,
+    Transformer,
+    ViT,
+    ViTRM,
+)
 from recstudy.report import Curve, LearningCurves, Pareto, Part, Table
 
 SMALL = ViTRM(width=64, heads=4, layers=1, latent_tokens=1, patch=6, dropout=0.0)

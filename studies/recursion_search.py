@@ -25,9 +25,25 @@ ROCOv2), as --budget states.
     auto
 """
 
-from recstudy import Range, Resources, RunConfig, Search, TrainConfig, main
-from recstudy.data import Cifar10, CovCtr, Digits, MedPix, Mnist, PhantomCaptions, RocoV2, Sudoku
-from recstudy.models import HRM, TRM, HRMImage, ImageHRM, MicarVLMoE, ViTRM
+from recstudy import Range, Resources, Search, main
+from recstudy.recursive import (
+    HRM,
+    TRM,
+    Cifar10,
+    CovCtr,
+    Digits,
+    HRMImage,
+    ImageHRM,
+    MedPix,
+    MicarVLMoE,
+    Mnist,
+    PhantomCaptions,
+    RocoV2,
+    RunConfig,
+    Sudoku,
+    TrainConfig,
+    ViTRM,
+)
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
 QUICK_TRAIN = TrainConfig(epochs=12, batch_size=32, learning_rate=4e-3, warmup=0.1, ema_decay=0.9)

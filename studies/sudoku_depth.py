@@ -19,22 +19,9 @@ paper, 2.1 EFLOP per row with T=3; fast, a third of that.
     python studies/sudoku_depth.py --preset paper --data DIR
 """
 
-from recstudy import (
-    Claim,
-    Interaction,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import Sudoku, SudokuExtreme
-from recstudy.models import TRM
-from recstudy.report import Curve, LearningCurves, Pareto, Replications, Residuals, Table, Thinking
+from recstudy import Claim, Interaction, Resources, Study, Variant, deviations, grid, main, published
+from recstudy.recursive import TRM, Residuals, RunConfig, Sudoku, SudokuExtreme, Thinking, TrainConfig
+from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table
 
 MARGIN = {
     "margin": 1.0,

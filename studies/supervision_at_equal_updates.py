@@ -17,9 +17,8 @@ Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); standard and pa
 
 from itertools import product
 
-from recstudy import Augment, Claim, Interaction, Resources, RunConfig, Study, TrainConfig, Variant, main
-from recstudy.data import Cifar10, Dominoes
-from recstudy.models import ViTRM
+from recstudy import Claim, Interaction, Resources, Study, Variant, main
+from recstudy.recursive import Augment, Cifar10, Dominoes, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Curve, LearningCurves, Table
 
 AUGMENT = Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0)

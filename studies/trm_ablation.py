@@ -23,31 +23,9 @@ GPU; paper, 2.1 EFLOP per row.
     python studies/trm_ablation.py --preset paper --data DIR
 """
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    deviations,
-    leave_one_out,
-    main,
-    published,
-)
-from recstudy.data import Sudoku, SudokuExtreme
-from recstudy.models import HRM, TRM
-from recstudy.report import (
-    Curve,
-    Differences,
-    LearningCurves,
-    Pareto,
-    Replications,
-    Residuals,
-    Table,
-    Thinking,
-)
+from recstudy import Claim, Deviation, Resources, Study, Variant, deviations, leave_one_out, main, published
+from recstudy.recursive import HRM, TRM, Residuals, RunConfig, Sudoku, SudokuExtreme, Thinking, TrainConfig
+from recstudy.report import Curve, Differences, LearningCurves, Pareto, Replications, Table
 
 MARGIN = {
     "margin": 0.4,

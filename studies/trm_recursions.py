@@ -24,23 +24,20 @@ Cost: quick (synthetic 6x6 Sudokus), 8 minutes on 2 cores (measured); standard (
     python studies/trm_recursions.py --preset paper --data DIR
 """
 
-from recstudy import (
-    Claim,
-    Deviation,
-    Interaction,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    deviations,
-    main,
-    published,
-)
-from recstudy.data import MazeHard, Sudoku, SudokuExtreme
-from recstudy.models import HRM, TRM, Transformer
+from recstudy import Claim, Deviation, Interaction, Resources, Study, Variant, deviations, main, published
 from recstudy.papers import Target
-from recstudy.report import Curve, LearningCurves, Pareto, Part, Residuals, Table
+from recstudy.recursive import (
+    HRM,
+    TRM,
+    MazeHard,
+    Residuals,
+    RunConfig,
+    Sudoku,
+    SudokuExtreme,
+    TrainConfig,
+    Transformer,
+)
+from recstudy.report import Curve, LearningCurves, Pareto, Part, Table
 
 SUDOKUS = published(
     "trm_table3_recursions",

@@ -21,21 +21,8 @@ paper, 98 GPU hours.
 from collections.abc import Sequence
 from functools import partial
 
-from recstudy import (
-    Augment,
-    Claim,
-    Interaction,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import Cifar10, Cifar100, Digits
-from recstudy.models import ResNet, ViT, ViTRM
+from recstudy import Claim, Interaction, Resources, Study, deviations, grid, main, published
+from recstudy.recursive import Augment, Cifar10, Cifar100, Digits, ResNet, RunConfig, TrainConfig, ViT, ViTRM
 from recstudy.report import Arithmetic, Curve, LearningCurves, Table
 
 TABLE1 = published(

@@ -19,21 +19,8 @@ standard, 1.5 GPU hours; paper, 214 GPU hours.
 
 from math import isqrt
 
-from recstudy import (
-    Augment,
-    Claim,
-    Interaction,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import Cifar10, Dominoes
-from recstudy.models import ViTRM
+from recstudy import Claim, Interaction, Resources, Study, deviations, grid, main, published
+from recstudy.recursive import Augment, Cifar10, Dominoes, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Curve, HeatMap, LearningCurves, Table
 
 FIGURES = published(

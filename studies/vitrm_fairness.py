@@ -29,21 +29,8 @@ The last command trains the fair ResNets by SGD with momentum at rates of its ow
 `--results` folder.
 """
 
-from recstudy import (
-    Augment,
-    Claim,
-    Deviation,
-    Resources,
-    RunConfig,
-    Study,
-    TrainConfig,
-    deviations,
-    grid,
-    main,
-    published,
-)
-from recstudy.data import Cifar10, Digits
-from recstudy.models import ResNet, ViTRM
+from recstudy import Claim, Deviation, Resources, Study, deviations, grid, main, published
+from recstudy.recursive import Augment, Cifar10, Digits, ResNet, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Curve, Differences, LearningCurves, Pareto, Part, Table
 
 TABLE1 = published(

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import recstudy.data
-import recstudy.models
-from recstudy.config import DATASETS, FAMILIES, RunConfig, TrainConfig
+import recstudy.recursive.data
+import recstudy.recursive.models
+from recstudy.recursive import DATASETS, FAMILIES, RunConfig, TrainConfig
 from recstudy.study.plan import make_plan
 from recstudy.study.study import Study
 
@@ -32,17 +32,17 @@ def of_parts() -> dict[str, str]:
         for name, kind in registry.items():
             if kind.__module__.startswith("recstudy."):
                 parts = {
-                    "data": recstudy.data.Digits(),
-                    "model": recstudy.models.ViTRM(),
+                    "data": recstudy.recursive.Digits(),
+                    "model": recstudy.recursive.ViTRM(),
                     "train": TrainConfig(ema_decay=0.999),
                     "seed": 0,
                 }
                 parts[part] = kind(**REQUIRED_FIELDS.get(f"{part}.{name}", {}))
                 ids[f"{part}.{name}"] = RunConfig.model_construct(**parts).run_id
-    eyes = recstudy.models.ImageTRM(backbone="fuselip", fuselip=recstudy.models.FuseLIPBackboneConfig())
+    eyes = recstudy.recursive.ImageTRM(backbone="fuselip", fuselip=recstudy.recursive.FuseLIPBackboneConfig())
     return ids | {
         "FuseEyes": RunConfig.model_construct(
-            **parts | {"model": eyes, "data": recstudy.data.Digits()}
+            **parts | {"model": eyes, "data": recstudy.recursive.Digits()}
         ).run_id
     }
 

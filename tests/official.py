@@ -4,8 +4,8 @@ recstudy's.
 
 import torch
 
-from recstudy.models import HRM, TRM
-from recstudy.models.networks.contract import build
+from recstudy.recursive import HRM, TRM
+from recstudy.recursive.models.networks.contract import build
 
 SMALL = {
     "tokens": "cell",

@@ -18,13 +18,12 @@ from pathlib import Path
 import torch
 import torch._dynamo  # which the optimiser asks for: loaded here, each fork has it
 
-from recstudy import RunConfig
-from recstudy.data.batches import Batch
-from recstudy.metrics import TASKS
-from recstudy.models.networks.contract import build
 from recstudy.programs.settings import configure
-from recstudy.train.losses import step_loss
-from recstudy.train.optim import make_optimizers
+from recstudy.recursive import TASKS, RunConfig
+from recstudy.recursive.data.batches import Batch
+from recstudy.recursive.models.networks.contract import build
+from recstudy.recursive.train.losses import step_loss
+from recstudy.recursive.train.optim import make_optimizers
 
 # of malloc.h: blocks of so many bytes and more are mapped alone, and unmapped when they are freed
 M_MMAP_THRESHOLD = -3

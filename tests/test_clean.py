@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.command import main
+from recstudy.cli import main
 from recstudy.records import (
     Failure,
     PlanRecord,
@@ -22,7 +22,7 @@ from recstudy.records import (
 )
 from recstudy.records.clean import left_outside, reclaimable
 from recstudy.records.study_schema import PlannedRun, TrialLine, VariantRecord
-from recstudy.testing import make_result
+from recstudy.study.testing import make_result
 
 
 @pytest.fixture(autouse=True)
@@ -279,7 +279,7 @@ def test_a_link_is_never_followed(results, capsys, tmp_path):
 
 def test_leftovers_of_a_killed_clean_go_with_the_next(results, capsys):
     code = (
-        "import os, shutil, signal, sys\nfrom recstudy.command import main\n"
+        "import os, shutil, signal, sys\nfrom recstudy.cli import main\n"
         "shutil.rmtree = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "main(['clean', sys.argv[1], '--orphans', '--yes'])"
     )

@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Cifar10, Digits, ImageFolder
-from recstudy.errors import ConfigError
-from recstudy.models import ResNet, ViT, ViTRM
+from recstudy.base.errors import ConfigError
 from recstudy.plugins import Registry
 from recstudy.programs.settings import Resources, configure
+from recstudy.recursive import Cifar10, Digits, ImageFolder, ResNet, RunConfig, TrainConfig, ViT, ViTRM
 
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
 
@@ -165,10 +163,13 @@ def test_a_device_says_how_many_gpus_ray_gives():
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [
-        ("recstudy", {"torch", "ray", "optuna", "pandas", "plotly", "numpy", "pydantic", "recstudy.config"}),
-        ("recstudy.testing", {"torch", "ray", "optuna", "plotly"}),
+        (
+            "recstudy",
+            {"torch", "ray", "optuna", "pandas", "plotly", "numpy", "pydantic", "recstudy.recursive.config"},
+        ),
+        ("recstudy.recursive.testing", {"torch", "ray", "optuna", "plotly"}),
         ("recstudy.cluster.driver, recstudy.cluster.searching", {"torch"}),
-        ("recstudy.command, recstudy.records.clean", {"torch", "ray"}),
+        ("recstudy.cli, recstudy.records.clean", {"torch", "ray"}),
     ],
 )
 def test_an_import_loads_nothing_that_it_does_not_need(modules, absent):

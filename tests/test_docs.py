@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recstudy import Search, cli, command
-from recstudy.errors import EXIT_CODES, FAILURES
-from recstudy.options import axes, changes_of
+from recstudy import Search, cli
+from recstudy.base.errors import EXIT_CODES, FAILURES
+from recstudy.cli import study as study_command
+from recstudy.cli.options import axes, changes_of
 from recstudy.study.plan import make_plan, select
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +63,7 @@ def typed_in(folder: Path, line: str, *options: str) -> str:
     program, *words = shlex.split(line, comments=True)
     start = {
         "python": [sys.executable],
-        "recstudy": [sys.executable, "-c", "from recstudy.command import main; main()"],
+        "recstudy": [sys.executable, "-c", "from recstudy.cli import main; main()"],
     }[program]
     run = subprocess.run(
         [*start, *words, *options], cwd=folder, capture_output=True, text=True, check=False, timeout=900
@@ -155,9 +156,9 @@ def test_the_cells_on_real_data_that_readme_names_are_as_they_were_taken():
 @pytest.fixture
 def typed(monkeypatch, capsys):
     """A line as it is typed -> exit code and what it said, without doing anything."""
-    for name in command.COMMANDS:  # imports modules that import `carry_out`, so before that is replaced
-        monkeypatch.setattr(command.command_class(name, "", True), "run", lambda *_: 0)
-    monkeypatch.setattr(cli, "carry_out", planned)
+    for name in cli.COMMANDS:  # imports modules that import `carry_out`, so before that is replaced
+        monkeypatch.setattr(cli.command_class(name, "", True), "run", lambda *_: 0)
+    monkeypatch.setattr(study_command, "carry_out", planned)
     monkeypatch.chdir(ROOT)
 
     def run(line: str) -> tuple[int, str]:
@@ -183,9 +184,9 @@ def understood(words: list[str]) -> None:
         words = words[1 + (words[0] == "timeout") :]
     program, arguments = words[0].removeprefix(".venv/bin/"), words[1:]
     if program == "python" and arguments[0] not in WRITTEN_FILES:
-        cli.main(runpy.run_path(str(ROOT / arguments[0]))["study"], arguments[1:])
+        study_command.main(runpy.run_path(str(ROOT / arguments[0]))["study"], arguments[1:])
     elif program == "recstudy":
-        command.main(arguments)
+        cli.main(arguments)
     elif program == "make":
         targets = [word for word in arguments if "=" not in word]
         sys.exit(

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logs import read_lines
 
-from recstudy.errors import DataError, StorageError
-from recstudy.files import atomic_write, cache_folder, sweep
+from recstudy.base.errors import DataError, StorageError
+from recstudy.base.files import atomic_write, cache_folder, sweep
 from recstudy.records import append_line, read_json, write_json, write_whole
 
 
@@ -183,7 +183,7 @@ def test_folder_is_replaced_atomically(tmp_path):
         folder.mkdir()
         (folder / "old").write_text("old")
     code = (
-        "import os, sys, signal, pathlib\nfrom recstudy import files\n"
+        "import os, sys, signal, pathlib\nfrom recstudy.base import files\n"
         "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"with files.atomic_write(pathlib.Path({str(tmp_path / 'other')!r})) as folder:\n"
         "    folder.mkdir()\n    (folder / 'half').write_text('new')"

@@ -9,20 +9,23 @@ from typing import ClassVar, Literal, get_args
 import pytest
 from golden_ids import FILE, of_parts, of_studies
 
-from recstudy.config import (
+from recstudy.programs.settings import Config, configure
+from recstudy.recursive import (
     AUGMENTATIONS,
     DATASETS,
     FAMILIES,
     OPTIMIZERS,
+    TRM,
     Augment,
+    Digits,
     ModelConfig,
+    ResNet,
     RunConfig,
+    ShowTell,
     TrainConfig,
-    ids,
+    ViTRM,
 )
-from recstudy.data import Digits
-from recstudy.models import TRM, ResNet, ShowTell, ViTRM
-from recstudy.programs.settings import Config, configure
+from recstudy.recursive.config import ids
 
 GOLDEN = json.loads(FILE.read_text())
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
@@ -104,7 +107,7 @@ def test_recorded_configs_have_the_ids_that_they_were_recorded_under(path):
 
 
 def test_the_frozen_table_knows_every_field():
-    """In recstudy/config/ids.py new fields go to FIELDS or YOUNGER; lost and renamed ones keep their place in
+    """In recstudy/recursive/config/ids.py new fields go to FIELDS or YOUNGER; lost and renamed ones keep their place in
     the id.
     """
     assert unlisted(parts()) == {}

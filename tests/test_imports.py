@@ -2,6 +2,7 @@
 either.
 """
 
+import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -28,9 +29,9 @@ def test_imports_have_no_cycles():
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
     assert (
-        import_order.index("recstudy.errors")
-        < import_order.index("recstudy.config.run")
-        < import_order.index("recstudy.cli")
+        import_order.index("recstudy.base.errors")
+        < import_order.index("recstudy.recursive.config.run")
+        < import_order.index("recstudy.cli.study")
     )
 
 
@@ -52,3 +53,17 @@ assert METRICS["top1_accuracy"].unit == "%"
 
 def test_a_users_metric_keeps_the_name_that_the_recursive_models_have_too():
     subprocess.run([sys.executable, "-c", IN_FRONT], check=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("from recstudy.data import Cifar10", "from recstudy.recursive import ..."),
+        ("from recstudy.train.loop import Training", "from recstudy.recursive.train import ..."),
+        ("from recstudy import RunConfig", "from recstudy.recursive import RunConfig"),
+        ("from recstudy.errors import ConfigError", "from recstudy.base.errors import ..."),
+    ],
+)
+def test_an_import_of_an_old_place_names_the_new_one(line, place):
+    with pytest.raises(ImportError, match=re.escape(f"has moved (version 0.3): write {place}")):
+        exec(line, {})

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.errors import StorageError
-from recstudy.files import discard
+from recstudy.base.errors import StorageError
+from recstudy.base.files import discard
 from recstudy.records.locks import is_locked, locked
 
 HOLD = """

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from objects import proxied
 
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
 from recstudy.records import Results, mirror, stores
 from recstudy.records.files import append_line, write_json
 from recstudy.records.mirror import Mirror, scratch
 from recstudy.records.stores import without_secrets, write_object
-from recstudy.testing import make_result
+from recstudy.study.testing import make_result
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.command import main
+from recstudy.cli import main
 
 ROOT = Path(__file__).parents[1]
 PROJECT_TEXT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

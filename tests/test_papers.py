@@ -7,18 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from recstudy import Deviation, RunConfig, deviations
-from recstudy.config import FAMILIES
-from recstudy.data import Cifar10, Cifar100
-from recstudy.errors import ConfigError
-from recstudy.models import FuseLIPBackboneConfig, MicarVLMoE, ResNet, ViT, ViTRM
-from recstudy.models.costs import cost
+from recstudy import Deviation, deviations
+from recstudy.base.errors import ConfigError
 from recstudy.papers import by_name, cite_item, papers, published
 from recstudy.papers import settings as papers_settings
 from recstudy.papers.replications import CELLS, replications
+from recstudy.recursive import (
+    FAMILIES,
+    Cifar10,
+    Cifar100,
+    FuseLIPBackboneConfig,
+    MicarVLMoE,
+    ResNet,
+    RunConfig,
+    ViT,
+    ViTRM,
+)
+from recstudy.recursive.models.costs import cost
 from recstudy.report.audit import contradictions
 
-PAPERS = files("recstudy").joinpath("papers")
+PAPERS = files("recstudy").joinpath("recursive/papers")
 STUDIES = Path(__file__).parents[1] / "studies"
 MODELS = {
     "ViTRM": ViTRM(),

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from recstudy.errors import ClusterError, StorageError
+from recstudy.base.errors import ClusterError, StorageError
 from recstudy.records import (
     Attempt,
     EpochLine,
@@ -18,7 +18,7 @@ from recstudy.records import (
     write_json,
     write_whole,
 )
-from recstudy.testing import make_result
+from recstudy.study.testing import make_result
 
 
 def test_states_tell_finished_from_failed_and_stopped(results):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from recstudy.errors import StorageError
+from recstudy.base.errors import StorageError
 from recstudy.records import (
     Attempt,
     EpochLine,

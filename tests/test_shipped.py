@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.command import main
-from recstudy.config import DATASETS, FAMILIES, TrainConfig
-from recstudy.config.fields import describe_fields
+from recstudy.cli import main
+from recstudy.recursive import DATASETS, FAMILIES, TrainConfig
+from recstudy.recursive.config.fields import describe_fields
 from recstudy.report import Replications
-from recstudy.shipped import shipped
 from recstudy.study.plan import make_plan
+from recstudy.study.shipped import shipped
 
 STUDIES = Path(__file__).parents[1] / "studies"
 

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from recstudy.errors import ConfigError
-from recstudy.files import read_json
-from recstudy.strict_yaml import read_yaml, write_yaml
+from recstudy.base.errors import ConfigError
+from recstudy.base.files import read_json
+from recstudy.base.strict_yaml import read_yaml, write_yaml
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from recstudy.command import COMMANDS, command_class, main
-from recstudy.terminal import duration, flops
+from recstudy.base.terminal import duration, flops
+from recstudy.cli import COMMANDS, command_class, main
 
 MISTYPED = {
     "reprot": f"Unrecognized options: reprot. Available subcommands: {', '.join(COMMANDS)}. "
@@ -35,7 +35,7 @@ def a_program(work: str) -> subprocess.Popen[str]:
     """Which ends by `finish`, as every command does, and takes its time to clean up."""
     program = f"""
         import atexit, time
-        from recstudy.terminal import finish
+        from recstudy.base.terminal import finish
 
         def work():
             print("begun", flush=True)
@@ -72,7 +72,7 @@ def test_second_stop_during_cleanup_ends_without_a_traceback(number):
 LASTS = r"""
 import sys
 from rich.table import Table
-from recstudy.terminal import console, finish, output, say
+from recstudy.base.terminal import console, finish, output, say
 
 def work():
     with output():
@@ -86,7 +86,7 @@ def work():
 
 finish(work)
 """
-SHOWS = "from recstudy.terminal import finish, say; finish(lambda: say('\u00b1' * 10_000) or 0)"
+SHOWS = "from recstudy.base.terminal import finish, say; finish(lambda: say('\u00b1' * 10_000) or 0)"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
 
 

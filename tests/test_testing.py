@@ -3,15 +3,11 @@
 import pytest
 
 import recstudy
-from recstudy.config import FAMILIES
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.recursive import FAMILIES
+from recstudy.recursive.testing import TINY_MODELS, tiny_model
 from recstudy.report import Table
-from recstudy.testing import (
-    TINY_MODELS,
-    tiny_model,
-    tiny_study,
-    write_study,
-)
+from recstudy.study.testing import tiny_study, write_study
 
 
 def test_a_tiny_study_has_a_report_without_a_training(tmp_path):

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from recstudy.shipped import shipped
+from recstudy.study.shipped import shipped
 
 ROOT = Path(__file__).parents[1]
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -62,9 +62,8 @@ def test_wheel_holds_only_the_package_and_its_studies(wheel):
     assert {name.parts[0].partition("-")[0] for name in names} == {"recstudy"}
     studies = {name.name for name in names if name.parent.name == "studies"}
     assert studies == {file.name for file in shipped().values()}
-    assert {"py.typed", "starter_model.txt", "starter_function.txt", "papers"} <= {
-        name.parts[1] for name in names
-    }
+    assert {"py.typed", "cli", "recursive"} <= {name.parts[1] for name in names}
+    assert {"model.txt", "index.yaml"} <= {name.name for name in names}
 
 
 @pytest.mark.whole
@@ -88,7 +87,8 @@ def test_shipped_and_new_studies_run_in_an_empty_folder(programs, tmp_path):
 RECURSIVE = """
 from recstudy import Claim, main
 from recstudy.report import Table
-from recstudy.testing import tiny_run, tiny_study
+from recstudy.recursive.testing import tiny_run
+from recstudy.study.testing import tiny_study
 
 claim = Claim("two steps help", lower={"latent_steps": 1}, higher={"latent_steps": 2}, margin=0.5)
 study = tiny_study(base=tiny_run(epochs=1), seeds=2, claims=[claim], report=[Table("depths", metrics=("top1_accuracy",))])
@@ -131,7 +131,7 @@ def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray
 
     (tmp_path / "tiny.py").write_text(RECURSIVE)
     subprocess.run([sys.executable, "tiny.py", "--no-ray"], cwd=tmp_path, check=True, capture_output=True)
-    publish = "from recstudy.command import main; main(['publish', 'results', 'bundle'])"
+    publish = "from recstudy.cli import main; main(['publish', 'results', 'bundle'])"
     subprocess.run([sys.executable, "-c", publish], cwd=tmp_path, check=True, capture_output=True)
 
     assert "Report: results" in run(base / "bin", tmp_path, "recstudy", "report", "results", "--trust")

@@ -24,14 +24,16 @@ import tyro
 import yaml
 
 from recstudy import Search, Study
-from recstudy.config import DATASETS, FAMILIES, TrainConfig
-from recstudy.config.fields import describe_fields
-from recstudy.errors import ConfigError, nearest
+from recstudy.base.errors import ConfigError, nearest
+from recstudy.base.terminal import finish
+from recstudy.base.values import flatten
 from recstudy.papers import Target, by_name, cite_item
 from recstudy.papers.replications import CELLS
-from recstudy.programs.settings import Resources, flatten
+from recstudy.programs.settings import Resources
 from recstudy.records import Results, write_whole
-from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table, writers
+from recstudy.recursive import DATASETS, FAMILIES, Alignment, TrainConfig
+from recstudy.recursive.config.fields import describe_fields
+from recstudy.report import Arithmetic, Best, Claims, FigurePart, Table, writers
 from recstudy.report.family import family, published_answers
 from recstudy.report.figures.forest import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
@@ -41,7 +43,6 @@ from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import make_plan
-from recstudy.terminal import finish
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies"
@@ -59,12 +60,12 @@ COUNTED = """\
 The verdicts count only these values, once for each variant that they are compared with."""
 REPLICATIONS = """\
 A published number usually comes from a single run. This page lists what others measured for the same cell,
-as the source prints it (`recstudy/papers/replications.csv`). The mean covers the independent retrainings,
-one row per run. It leaves out the published run and our own runs. Weights that were re-evaluated or
-fine-tuned are not a new training run, and a row in another paper's table may be a copy. The random-effects
-model is that of Paule and Mandel. *tau* is the variation between retrainings that test items and rounding
-do not explain. *Next retraining* is the 95 % prediction interval of one more run. Some authors picked their
-best epoch on the test set, and tau includes this choice. In a study,
+as the source prints it (`recstudy/recursive/papers/replications.csv`). The mean covers the independent
+retrainings, one row per run. It leaves out the published run and our own runs. Weights that were re-evaluated
+or fine-tuned are not a new training run, and a row in another paper's table may be a copy. The random-effects
+model is that of Paule and Mandel. *tau* is the variation between retrainings that test items and rounding do
+not explain. *Next retraining* is the 95 % prediction interval of one more run. Some authors picked their best
+epoch on the test set, and tau includes this choice. In a study,
 `Replications(cell="trm_mlp_sudoku_extreme")` plots these values with the study's comparable runs."""
 COVERAGE = """\
 This page lists what readers of the five papers look for, and which study answers it.
@@ -85,7 +86,7 @@ ANSWERS = (
 STATUSES = ("exact", "partial", "missing")
 QUICK_RESULTS = "vitrm_depth_sweep.quick"  # the results that docs/tour.md shows
 PAGES = ROOT / "docs" / "studies"
-PUBLISHED = ROOT / "recstudy" / "papers"
+PUBLISHED = ROOT / "recstudy" / "recursive" / "papers"
 PAPERS = yaml.safe_load((PUBLISHED / "index.yaml").read_text(encoding="utf-8"))["papers"]
 PICTURES = ROOT / "docs" / "pictures"
 

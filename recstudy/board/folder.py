@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.opened import entries
+from recstudy.base.errors import ConfigError, StorageError, choices, nearest
+from recstudy.base.opened import entries
 from recstudy.records import EpochLine, PlanRecord, Results, read_log
 from recstudy.records.plans import read_imported, read_plan
 from recstudy.records.runs import Row, read_row

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from flask import url_for
-from jinja2 import ChoiceLoader, Environment, PackageLoader
+from jinja2 import Environment
 
 from recstudy.board.folder import BoardStudy
 from recstudy.report.names import page_title
@@ -13,8 +13,7 @@ from recstudy.report.page import FIGURE, ICON, Html, PageContent, page_values, t
 
 @cache
 def environment() -> Environment:
-    loaders = [PackageLoader("recstudy.board"), PackageLoader("recstudy.report")]
-    templates_environment = templates().overlay(loader=ChoiceLoader(loaders))
+    templates_environment = templates("recstudy.board")
     templates_environment.globals |= {"url_for": url_for, "icon": ICON, "page_title": page_title}
     return templates_environment
 

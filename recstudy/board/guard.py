@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 from flask import Flask, Response, abort, redirect, request
 from werkzeug.wrappers import Response as Answer
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 
 SHORTEST = 16  # minimum number of characters of a token
 MAKE_ONE = "python -c 'import secrets; print(secrets.token_urlsafe())'"

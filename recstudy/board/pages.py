@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import url_for
 
+from recstudy.base.terminal import duration
 from recstudy.board.folder import BoardStudy, ResultsFolder
 from recstudy.board.frame import fill, framed, piece
 from recstudy.board.progress import progress_words, run_time_left, seconds_spent, time_left
@@ -15,7 +16,6 @@ from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.findings import findings
 from recstudy.report.page import Section
 from recstudy.report.writing import page_content, section
-from recstudy.terminal import duration
 
 MAX_NAMED_RUNS = 3  # at most so many runs in progress are listed on the index
 CURVES = 12  # at most so many runs in progress are in the figure

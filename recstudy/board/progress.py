@@ -1,11 +1,11 @@
 """Compute the progress and the remaining time of runs and studies from their records."""
 
+from recstudy.base.terminal import duration
 from recstudy.board.folder import BoardStudy
 from recstudy.programs.settings import PREFIX
 from recstudy.records.runs import Row, distinct
 from recstudy.report.names import plural
 from recstudy.report.remaining import Job, remaining_seconds, wall_time
-from recstudy.terminal import duration
 
 EPOCHS = ("train.epochs", f"{PREFIX}epochs", f"{PREFIX}steps")  # settings that state the number of epochs
 # Statuses of runs that the study's command would run, and so count for the remaining time.

@@ -5,32 +5,18 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from recstudy.base.errors import StorageError
+from recstudy.base.opened import descriptor, is_regular_file
+from recstudy.base.values import flatten
 from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import framed, piece
 from recstudy.board.progress import progress_words
 from recstudy.board.runs import NO_CURVES, curves, select_runs, settings_table
-from recstudy.errors import StorageError
-from recstudy.opened import descriptor, is_regular_file
-from recstudy.programs.settings import flatten
 from recstudy.records import RunFolder, read_log
 from recstudy.records.reading import read_record
 from recstudy.records.schema import Attempt, Failure
-from recstudy.report import (
-    Alignment,
-    AttentionMaps,
-    Captions,
-    ExpertLoad,
-    ExpertPath,
-    FeatureMaps,
-    LossTrace,
-    Mistakes,
-    Part,
-    Residuals,
-    Thinking,
-)
+from recstudy.report import PARTS, Part
 from recstudy.report.caveats import warnings
-from recstudy.report.examples import TRACE
-from recstudy.report.figures.thinking import THINKING
 from recstudy.report.names import metric, number, quantity
 from recstudy.report.page import PageContent, Section, escape, fold, markup, table, words_table
 from recstudy.report.study_records import StudyRecords
@@ -41,15 +27,6 @@ from recstudy.report.writing import section
 LINES = 12
 # Bytes read from the end of a file for its last lines, so that a log of any size is shown at once.
 TAIL = 2**16
-# file of a run -> the parts of the report that draw it
-PARTS_OF_FILES: dict[str, tuple[Part, ...]] = {
-    "losses.jsonl": (LossTrace(),),
-    "mistakes.npz": (Mistakes(),),
-    THINKING: (Thinking(), Residuals()),
-    "captions.json": (Captions(),),
-    "alignment.json": (Alignment(targets=()),),
-    TRACE: (FeatureMaps(), AttentionMaps(), ExpertLoad(), ExpertPath()),
-}
 
 
 def run_page(study: BoardStudy, run_id: str) -> str:
@@ -93,13 +70,12 @@ def checked(title: str, make: Callable[[], str]) -> Section:
 def drawn_parts(records: StudyRecords) -> Iterator[Part]:
     """Yield the report parts that draw the files of a run. An unfinished run only has its losses."""
     row, config = records.rows[0], records.configs[0]
-    for file, parts in PARTS_OF_FILES.items():
-        if is_regular_file(records.results.run(row.id).path / file) and (row.done or file == "losses.jsonl"):
-            yield from (
-                part
-                for part in parts
-                if config.get("model.experts") or not isinstance(part, ExpertLoad | ExpertPath)
-            )
+    for kind in PARTS.values():
+        if not kind.run_file or not (row.done or kind.live):
+            continue
+        part = kind.of_run(config)
+        if part and is_regular_file(records.results.run(row.id).path / kind.run_file):
+            yield part
 
 
 def numbers(records: StudyRecords) -> str:

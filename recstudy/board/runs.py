@@ -10,9 +10,9 @@ from typing import Any
 from flask import url_for
 from markupsafe import Markup
 
+from recstudy.base.errors import ConfigError
 from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import fill, framed
-from recstudy.errors import ConfigError
 from recstudy.records.runs import varied_fields
 from recstudy.records.schema import Values
 from recstudy.records.study_schema import PlannedRun

@@ -20,14 +20,14 @@ from flask import Flask, Response, abort, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
+from recstudy.base.errors import ConfigError, RecstudyError
+from recstudy.base.opened import is_regular_file
 from recstudy.board.folder import BoardStudy, ResultsFolder
 from recstudy.board.frame import framed
 from recstudy.board.guard import check, guard
 from recstudy.board.pages import index_page, study_page
 from recstudy.board.run import run_page
 from recstudy.board.runs import compare_page, runs_page
-from recstudy.errors import ConfigError, RecstudyError
-from recstudy.opened import is_regular_file
 from recstudy.records import Results
 from recstudy.records.files import MARKER
 from recstudy.report.page import (

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from recstudy.files import cache_folder
+from recstudy.base.files import cache_folder
 
 try:
     Path.home()

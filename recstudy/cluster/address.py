@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-from recstudy.errors import ClusterError, ConfigError
+from recstudy.base.errors import ClusterError, ConfigError
 
 ANSWER_S = 60  # time limit for an answer; an idle cluster answers in 2 to 4 s
 MODE = "RAY_AUTH_MODE"  # `token` or `disabled`: whether this process sends a token and requires one

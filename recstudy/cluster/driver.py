@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recstudy.base.errors import ClusterError
 from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import RunOptions, study_steps, unfinished_runs
 from recstudy.cluster.view import View
-from recstudy.errors import ClusterError
 from recstudy.plugins import import_all, sent_files
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Resources, RunSettings
@@ -29,8 +29,8 @@ from recstudy.study.trials import TrialLog, runs_of
 if TYPE_CHECKING:
     from recstudy.cluster.sweep import Sweep
     from recstudy.cluster.without_ray import LocalRunner
+    from recstudy.programs.base import InitialWeights
     from recstudy.study.until import Until
-    from recstudy.train.initial import Weights
 
 
 def run_plan(
@@ -43,7 +43,7 @@ def run_plan(
     work: Work = run_trial,
     rerun_ids: Collection[str] = (),
     until: "Until | None" = None,
-    begin: "Weights | None" = None,
+    begin: "InitialWeights | None" = None,
     storage: str = "",
 ) -> Plan:
     """Record the plan and execute its unfinished runs, or the proposals of a search.

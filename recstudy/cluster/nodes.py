@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from recstudy.errors import ClusterError, RecstudyError, StorageError
+from recstudy.base.errors import ClusterError, RecstudyError, StorageError
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import versions_of
 from recstudy.records import Results

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from recstudy.base.errors import ConfigError, raised_at
 from recstudy.cluster.sources import Source, SweepStep, unfinished_runs
 from recstudy.cluster.view import Outcome, View
-from recstudy.errors import ConfigError, raised_at
 from recstudy.records import EpochLine, read_log, write_record
 from recstudy.study.plan import Run
 from recstudy.study.search import Params

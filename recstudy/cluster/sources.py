@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from recstudy.base.terminal import Draining
 from recstudy.cluster.view import Listener, Outcome, View
 from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
@@ -19,7 +20,6 @@ from recstudy.records import Results, Stopped, write_record
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import resumed
-from recstudy.terminal import Draining
 
 if TYPE_CHECKING:
     from recstudy.cluster.searching import PrunedBy

@@ -16,12 +16,13 @@ from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.search import Searcher
 
+from recstudy.base.errors import ConfigError
+from recstudy.base.terminal import environment
 from recstudy.cluster.nodes import ClusterCapacity, versions
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import Outcome
 from recstudy.cluster.worker import COORDINATOR, LeaveRequests, inline, train_run
-from recstudy.errors import ConfigError
 from recstudy.plugins import sent_files
 from recstudy.programs.base import Program
 from recstudy.programs.own import OwnProgram
@@ -30,7 +31,6 @@ from recstudy.programs.trial import Trial, failed_outcome
 from recstudy.records import Failure
 from recstudy.records.locks import temporary
 from recstudy.study.plan import Run
-from recstudy.terminal import environment
 
 if TYPE_CHECKING:
     from recstudy.cluster.searching import PrunedBy

@@ -23,9 +23,9 @@ from ray.tune.logger import LoggerCallback
 from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from ray.util.metrics import Counter, Gauge
 
+from recstudy.base.errors import ConfigError
+from recstudy.base.values import flatten
 from recstudy.cluster.view import Listener, Outcome, View
-from recstudy.errors import ConfigError
-from recstudy.programs.settings import flatten
 from recstudy.records import LossLine, Results, read_log
 from recstudy.study.plan import Run
 

@@ -14,12 +14,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.errors import EXIT_CODES
+from recstudy.base.errors import EXIT_CODES
+from recstudy.base.terminal import duration
 from recstudy.report.names import metric, number, plural
 from recstudy.report.remaining import Job, remaining_seconds, wall_time
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import command
-from recstudy.terminal import duration
 
 MAX_ROWS = 12  # runs in the live table, and lines above it in a notebook
 REFRESH_S = 0.25  # time between two updates of a notebook

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from recstudy.base.errors import ClusterError
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.view import Outcome
-from recstudy.errors import ClusterError
 from recstudy.programs.base import Program
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import with_warnings

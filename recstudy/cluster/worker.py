@@ -26,12 +26,12 @@ from ray import cloudpickle, tune
 from ray.actor import ActorHandle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from recstudy.base.terminal import Draining
 from recstudy.cluster.messages import ALL, Messages
 from recstudy.programs.base import Group
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Report, Trial, Work, with_warnings, worker_group
 from recstudy.records import Json
-from recstudy.terminal import Draining
 
 # least time between two reported epochs of a run: the driver handles about a hundred lines per second
 REPORT_S = 0.1

@@ -20,7 +20,7 @@ from enum import StrEnum
 from math import asin, exp, inf, log, pi, sin, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from recstudy.lazy import np, special
+from recstudy.base.lazy import np, special
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -33,8 +33,8 @@ from functools import cached_property
 from math import exp, inf, log, sqrt
 from typing import Generic, NamedTuple, TypeVar
 
+from recstudy.base.lazy import np, special
 from recstudy.evidence.estimates import AT_BOUND, LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why
-from recstudy.lazy import np, special
 
 Key = TypeVar("Key")
 # Largest d0 in (4), and the value that represents an infinite d0 in (2).

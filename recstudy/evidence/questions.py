@@ -24,10 +24,10 @@ from itertools import combinations
 from math import inf, prod, sqrt
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from recstudy.base.lazy import np, special
 from recstudy.evidence.estimates import AT_BOUND, LEVEL, Estimate, Why
 from recstudy.evidence.fits import Weighted
 from recstudy.evidence.seeds import ALPHA, Looks, PowerAnalysis
-from recstudy.lazy import np, special
 
 if TYPE_CHECKING:
     import numpy.typing as npt

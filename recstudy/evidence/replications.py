@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+from recstudy.base.lazy import np, special
 from recstudy.evidence.estimates import LEVEL
-from recstudy.lazy import np, special
 
 # Tolerance and largest number of steps to solve (2), as in statsmodels' combine_effects, for equal results.
 TOLERANCE, STEPS = 1e-5, 50

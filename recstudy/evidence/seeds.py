@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from recstudy.lazy import np, special
+from recstudy.base.lazy import np, special
 
 ALPHA = 0.05
 SPENDING = 1.5  # exponent of (1): early looks spend little, so that a late look keeps its power

@@ -1,4 +1,4 @@
-"""Read published numbers from `recstudy/papers/` as targets to compare a study's results with.
+"""Read published numbers from `recstudy/recursive/papers/` as targets to compare a study's results with.
 
 Study files call `published`; reports call `settings` and `assumptions`. The file `settings.yaml` tells how to
 read each row and with which settings its number was obtained. Files, ids and settings identify a paper by its
@@ -10,14 +10,13 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import ConfigError, choices, nearest
-from recstudy.explained import explained
-from recstudy.papers.target import Target, by_name, papers
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.explained import explained
+from recstudy.papers.target import PUBLISHED, Target, by_name, papers
 from recstudy.plugins import importing
 from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import RunSettings
@@ -44,7 +43,8 @@ def published(
     """Return the numbers of one published table: a table of recstudy or a CSV file of your own.
 
     Args:
-        table: File name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`. Or the path
+        table: File name in `recstudy/recursive/papers/` without its ending, such as `002_table1_cifar10`. Or
+        the path
             of your own CSV file relative to the study's file, such as `my_paper.csv`; the module `own_tables`
             describes its columns.
         margin: Largest difference that counts as equal for the verdict `reproduced`, in the table's unit, or
@@ -131,17 +131,16 @@ def rows(table: str) -> list[dict[str, str]]:
     Raises:
         ConfigError: No table has this name.
     """
-    folder = files("recstudy").joinpath("papers")
     files_of = (
         file.name
-        for file in folder.iterdir()
+        for file in PUBLISHED.iterdir()
         if file.name.endswith(".csv") and file.name != "replications.csv"
     )
     table_names = sorted(name.removesuffix(".csv") for name in files_of)
     if table not in table_names:
         hint = nearest(table, table_names)
         raise ConfigError(f"no published table {table!r}: the tables are {choices(table_names)}.{hint}")
-    return list(csv.DictReader(folder.joinpath(f"{table}.csv").read_text(encoding="utf-8").splitlines()))
+    return list(csv.DictReader(PUBLISHED.joinpath(f"{table}.csv").read_text(encoding="utf-8").splitlines()))
 
 
 def cite_item(item: str) -> str:
@@ -204,7 +203,7 @@ def how_read() -> dict[str, Any]:
     """Return the content of `settings.yaml`: how to read the rows of the published tables."""
     import yaml
 
-    return yaml.safe_load(files("recstudy").joinpath("papers/settings.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load(PUBLISHED.joinpath("settings.yaml").read_text(encoding="utf-8"))
 
 
 def _rules(row: dict[str, str]) -> Iterator[dict[str, Any]]:

@@ -4,11 +4,11 @@ Study files call `deviations` for their field of the same name.
 """
 
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from recstudy.errors import ConfigError, choices, nearest
-from recstudy.explained import explained
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.explained import explained
+from recstudy.papers.target import PUBLISHED
 from recstudy.records.study_schema import Deviation
 
 
@@ -17,7 +17,7 @@ def deviations(name: str) -> tuple[Deviation, ...]:
     """Return the known differences of a paper's studies from its text or its code.
 
     Args:
-        name: Name of a list in `recstudy/papers/deviations.yaml`, such as `003_code`.
+        name: Name of a list in `recstudy/recursive/papers/deviations.yaml`, such as `003_code`.
 
     Raises:
         ConfigError: No list has this name.
@@ -34,4 +34,4 @@ def deviations(name: str) -> tuple[Deviation, ...]:
 def _lists() -> dict[str, list[dict[str, Any]]]:
     import yaml
 
-    return yaml.safe_load(files("recstudy").joinpath("papers/deviations.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load(PUBLISHED.joinpath("deviations.yaml").read_text(encoding="utf-8"))

@@ -24,12 +24,13 @@ from typing import Annotated, Any, NoReturn, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.values import flatten
 from recstudy.papers.target import Target
 from recstudy.plugins import caller
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS
-from recstudy.programs.settings import PREFIX, RunSettings, flatten
+from recstudy.programs.settings import PREFIX, RunSettings
 from recstudy.records.files import Json
 
 REQUIRED_COLUMNS = ("metric", "value")

@@ -10,8 +10,9 @@ table may be a copy.
 import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from math import sqrt
+
+from recstudy.papers.target import PUBLISHED
 
 RETRAINED = "independent retraining"
 
@@ -98,7 +99,7 @@ class Replication:
 @cache
 def replications(cell: str = "") -> tuple[Replication, ...]:
     """Return the rows of a cell, or all of them, in the file's order."""
-    text = files("recstudy").joinpath("papers/replications.csv").read_text(encoding="utf-8")
+    text = PUBLISHED.joinpath("replications.csv").read_text(encoding="utf-8")
     return tuple(_typed(row) for row in csv.DictReader(text.splitlines()) if cell in ("", row["cell"]))
 
 

@@ -12,6 +12,8 @@ from pydantic import Field
 
 from recstudy.programs.settings import Config
 
+# Published tables, and how to read them. Their data come with the recursive models.
+PUBLISHED = files("recstudy").joinpath("recursive/papers")
 # The number of a paper in a text. The words before and after it tell it from other numbers.
 NUMBER = re.compile(
     r"""
@@ -80,9 +82,7 @@ def papers() -> dict[str, dict[str, str]]:
     """Return the name, title and address of each paper, by its number or short name in files and sources."""
     import yaml
 
-    return yaml.safe_load(files("recstudy").joinpath("papers/index.yaml").read_text(encoding="utf-8"))[
-        "papers"
-    ]
+    return yaml.safe_load(PUBLISHED.joinpath("index.yaml").read_text(encoding="utf-8"))["papers"]
 
 
 def by_name(text: str) -> str:

@@ -20,8 +20,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recstudy.errors import ConfigError, choices, missing_package, nearest, raised_at
-from recstudy.files import atomic_write, cache_folder, caching, sha
+from recstudy.base.errors import ConfigError, choices, missing_package, nearest, raised_at
+from recstudy.base.files import atomic_write, cache_folder, caching, sha
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
 INSTALLED = {"site-packages", "dist-packages"}

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from recstudy.errors import ConfigError, raised_at
+from recstudy.base.errors import ConfigError, raised_at
 from recstudy.plugins import registry
 from recstudy.plugins.files import (
     UserFiles,

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
 
-from recstudy.errors import ConfigError, choices, nearest, raised_at
+from recstudy.base.errors import ConfigError, choices, nearest, raised_at
 
 T = TypeVar("T")
 Added = TypeVar("Added")
@@ -162,7 +162,7 @@ _registries: WeakValueDictionary[int, Registry[Any]] = WeakValueDictionary()
 def fill() -> None:
     """Import the recursive models, which register their parts."""
     # `import recstudy` does not import them, which saves 0.6 s.
-    import_module("recstudy.programs.recursive")
+    import_module("recstudy.recursive")
 
 
 def look_further() -> bool:

@@ -1,31 +1,32 @@
 """The interface of a program: it computes metrics from settings and a seed. All other methods are optional.
 
-The recursive models are one program. `recstudy.programs.recursive` is the only module of the platform that
+The recursive models are one program. `recstudy.recursive.program` is the only module of the platform that
 imports them. A user's function, command or table is another program (`recstudy.programs.own`), which is
 registered under its name.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from recstudy.errors import ConfigError, raised_at
+from recstudy.base.errors import ConfigError, raised_at
+from recstudy.base.values import set_at
 from recstudy.plugins.registry import Registry
-from recstudy.programs.settings import RunSettings, set_at
+from recstudy.programs.settings import RunSettings
 from recstudy.records.files import Json
 from recstudy.records.run_folder import RunFolder
+from recstudy.records.schema import Initial
 from recstudy.records.study_schema import ImportedFile
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from pydantic.fields import FieldInfo
 
-    from recstudy.metrics.kept import SavedAnswers
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
     from recstudy.records.schema import Result
-    from recstudy.train.initial import Weights
 
 RECURSIVE = "recursive"
 
@@ -38,6 +39,33 @@ class Cost:
     trained_params: int  # without a frozen backbone
     gflops: float  # forward pass in evaluation, per image
     train_gflops: float  # forward and backward passes of all supervision steps, per image
+
+
+class InitialWeights(Protocol):
+    """Weights from which runs start (`--init-from`)."""
+
+    @property
+    def about(self) -> Initial: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    def keep(self, results: "Results") -> str:
+        """Store the weights in the results folder and return their digest."""
+
+
+class ItemScores(NamedTuple):
+    """Scores of the items of one test set.
+
+    Args:
+        rows: (M,) Positions in the test set.
+        scores: (n, M) Scores of n runs, or (M,) of one run.
+        clusters: (M,) The patient of each item, whose items count as one draw; None without patients.
+    """
+
+    rows: "npt.NDArray[np.int64]"
+    scores: "npt.NDArray[np.float64]"
+    clusters: "npt.NDArray[np.int64] | None"
 
 
 class Group:
@@ -138,7 +166,7 @@ class Program:
         results: "Results",
         data: Path,
         download: bool,
-        begin: "Weights | None",
+        begin: "InitialWeights | None",
     ) -> None:
         """Check that runs can start, before any record is written.
 
@@ -153,7 +181,7 @@ class Program:
         """Whether this process sees a GPU."""
         return Path("/dev/nvidiactl").exists()
 
-    def weights(self, place: str, results: "Results") -> "Weights":
+    def weights(self, place: str, results: "Results") -> "InitialWeights":
         """Return the weights at the path of `--init-from`."""
         raise ConfigError(f"--init-from is for the recursive models. Let {self.name} load its own weights")
 
@@ -232,13 +260,17 @@ class Program:
             set_at(id_values, path, value)
         return id_values
 
-    def answers(self, file: Path) -> "SavedAnswers | None":
-        """Read a run's answers on the test items from `answers.npz`; None if the program saves none.
+    def item_scores(self, file: Path, metric: str) -> ItemScores | None:
+        """Return the score of each test item from a run's `answers.npz`; None if it lacks some of them.
 
         Raises:
             StorageError: The file is damaged.
         """
         return None
+
+    def quotes_data(self, file: Path) -> bool:
+        """Return whether a run's `answers.npz` contains texts of its data set."""
+        return False
 
     def recompute(self, file: Path, result: "Result") -> dict[str, tuple[float, float] | str]:
         """Recompute a result's metrics from the answers in the run's folder.
@@ -254,6 +286,14 @@ class Program:
             result.metrics, "its program saves no answers, so its metrics cannot be recomputed"
         )
 
+    def tool(self, name: str) -> Callable[..., Any]:
+        """Return what `recstudy check`, `evaluate`, `fields` or `weights` calls."""
+        raise ConfigError(f"recstudy {name} is for the recursive models, and not for {self.name}")
+
+    def example(self) -> RunSettings:
+        """Return settings that run in a second, for tests."""
+        raise ConfigError(f"{self.name} has no example")
+
     def published_fields(self) -> "Mapping[str, Sequence[FieldInfo]]":
         """Return the settings that a published table may name, by path, with the field of each class."""
         return {}
@@ -268,9 +308,6 @@ def load_program(name: str = RECURSIVE) -> Program:
     Raises:
         ConfigError: It is not imported. The message names the file that defines it.
     """
-    if name == RECURSIVE:
-        program: Program = import_module("recstudy.programs.recursive").RECURSIVE_MODELS
-        return program
     return PROGRAMS[name]
 
 

@@ -18,21 +18,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from recstudy.errors import ConfigError, RunError, choices, nearest
-from recstudy.explained import explained
-from recstudy.files import read_json
+from recstudy.base.errors import ConfigError, RunError, choices, nearest
+from recstudy.base.explained import explained
+from recstudy.base.files import read_json
+from recstudy.base.values import flatten
 from recstudy.plugins import caller, user_files_of
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import read_metrics
 from recstudy.programs.process import Process, kept_lines
-from recstudy.programs.settings import Resources, RunSettings, flatten
+from recstudy.programs.settings import Resources, RunSettings
 from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Json, Results, read_record, write_json
 
 if TYPE_CHECKING:
-    from recstudy.train.initial import Weights
+    from recstudy.programs.base import InitialWeights
 
 LOG = "output.log"
 KEPT = "kept.json"  # of an attempt that exited with code 0 and without metrics: where its output starts
@@ -247,7 +248,7 @@ class CommandProgram(TrainingProgram):
         results: Results,
         data: Path,
         download: bool,
-        begin: "Weights | None",
+        begin: "InitialWeights | None",
     ) -> None:
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():

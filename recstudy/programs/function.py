@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import getclosurevars
 from typing import Any
 
-from recstudy.errors import ConfigError, raised_at
+from recstudy.base.errors import ConfigError, raised_at
 from recstudy.plugins import check_call, import_object, study_file
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric

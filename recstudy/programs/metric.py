@@ -1,14 +1,14 @@
 """The description of a metric or a cost: unit, direction, bounds and number of test items.
 
-`METRICS` contains the costs of all programs. `recstudy.metrics` adds the metrics of the recursive models. A
-user's program declares its metrics, which `using_metrics` adds to the registry inside a block.
+`METRICS` contains the costs of all programs. `recstudy.recursive.metrics` adds the metrics of the recursive
+models. A user's program declares its metrics, which `using_metrics` adds to the registry inside a block.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.plugins import import_object
 from recstudy.plugins.registry import Registry
 

@@ -12,8 +12,9 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
 
-from recstudy.errors import ConfigError, RecstudyError, choices, nearest, raised_at
-from recstudy.explained import refusal
+from recstudy.base.errors import ConfigError, RecstudyError, choices, nearest, raised_at
+from recstudy.base.explained import refusal
+from recstudy.base.values import set_at
 from recstudy.plugins import study_file
 from recstudy.programs.base import PROGRAMS, Program
 from recstudy.programs.metric import METRICS, Metric
@@ -25,7 +26,6 @@ from recstudy.programs.settings import (
     RunSettings,
     configure,
     json_value,
-    set_at,
     tunable,
 )
 from recstudy.records.files import Json

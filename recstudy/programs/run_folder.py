@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from recstudy.errors import StorageError
-from recstudy.files import discard
+from recstudy.base.errors import StorageError
+from recstudy.base.files import discard
 from recstudy.records import RunFolder, is_locked, locked
 from recstudy.records.mirror import Mirror, scratch
 

@@ -1,11 +1,9 @@
 """Base classes of the settings of a run: frozen pydantic models with a run id, and the resources of a run.
 
-The platform uses `RunSettings` only. `recstudy.config.RunConfig` contains the settings of the recursive
-models, `recstudy.programs.own.OwnSettings` those of a user's function, command or table.
+The platform uses `RunSettings` only. `recstudy.recursive.config.RunConfig` contains the settings of the
+recursive models, `recstudy.programs.own.OwnSettings` those of a user's function, command or table.
 """
 
-import hashlib
-import json
 from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_jsonable_python
 
-from recstudy.errors import ConfigError, choices
-from recstudy.explained import explained, refusal
-from recstudy.files import encoded
+from recstudy.base.errors import ConfigError, choices
+from recstudy.base.explained import explained, refusal
+from recstudy.base.values import canonical, hashed
 
 if TYPE_CHECKING:
     from recstudy.programs.base import Program
@@ -34,7 +32,7 @@ class Config(BaseModel):
         # keeps pydantic's mark on __init__, so that validation need not call it
         __init__ = explained(BaseModel.__init__)
 
-    # increased if the computation changes, so that runs get new ids (recstudy/config/ids.py)
+    # increased if the computation changes, so that runs get new ids (recstudy/recursive/config/ids.py)
     revision: ClassVar[int] = 1
 
     model_config = ConfigDict(
@@ -45,31 +43,6 @@ class Config(BaseModel):
     def revised(self) -> int:
         """The revision for these values. Override it if a change concerns some values only."""
         return self.revision
-
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def canonical(values: Any) -> str:
-    """Return JSON that does not depend on the order of the fields."""
-    return _CANONICAL.encode(values)
-
-
-def digest(values: Any, digits: int) -> str:
-    """Return the first hex digits of the SHA-256 of canonical JSON."""
-    return hashed(canonical(values), digits)
-
-
-def hashed(text: str, digits: int) -> str:
-    return hashlib.sha256(encoded(text)).hexdigest()[:digits]
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested values by dotted path: `{"train": {"epochs": 1}}` becomes `{"train.epochs": 1}`."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
 
 
 def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") -> ConfigT:
@@ -106,15 +79,6 @@ def json_value(value: Any, name: str) -> Any:
         return converted
 
     return to_jsonable_python(value, fallback=convert)
-
-
-def set_at(values: dict[str, Any], path: str, value: Any) -> None:
-    """Replace the value at a dotted path. Dictionaries on the path are copied."""
-    *parents, last = path.split(".")
-    for parent in parents:
-        values[parent] = dict(values[parent]) if isinstance(values.get(parent), dict) else {}
-        values = values[parent]
-    values[last] = value
 
 
 def doubling_counts(count: int) -> list[int]:

@@ -20,11 +20,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from recstudy.errors import ALIASES, ConfigError, choices, nearest
+from recstudy.base.errors import ALIASES, ConfigError, choices, nearest
+from recstudy.base.values import canonical, flatten
 from recstudy.programs.base import PROGRAMS
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
-from recstudy.programs.settings import canonical, flatten, run_ids
+from recstudy.programs.settings import run_ids
 from recstudy.records.schema import MAX_INTEGER, current_time
 from recstudy.records.study_schema import ImportedFile, ImportedRun
 

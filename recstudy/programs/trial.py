@@ -24,7 +24,7 @@ from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import ConfigError, DataError, RunError, StorageError, user_calls
+from recstudy.base.errors import ConfigError, DataError, RunError, StorageError, user_calls
 from recstudy.plugins import import_sent
 from recstudy.programs.base import Execution, Group, load_program, program_of
 from recstudy.programs.run_folder import follower_run_folder, locked_run_folder

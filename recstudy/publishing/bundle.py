@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from recstudy.errors import StorageError, choices
+from recstudy.base.errors import StorageError, choices
 from recstudy.records import PlanRecord, Results
 from recstudy.records.locks import temporary
 from recstudy.records.plans import read_plan

@@ -10,7 +10,8 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.errors import ConfigError, choices
+from recstudy.base.errors import ConfigError, choices
+from recstudy.base.terminal import console, duration, say
 from recstudy.evidence import Fit, contrast
 from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
@@ -20,7 +21,6 @@ from recstudy.report.explain import find_number
 from recstudy.report.family import family
 from recstudy.report.names import metric, plural
 from recstudy.report.study_records import StudyRecords
-from recstudy.terminal import console, duration, say
 
 COLUMNS = ("label", "weight", "run", "value")
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from recstudy.errors import ConfigError, StorageError
-from recstudy.files import refuse_existing
-from recstudy.opened import contents, entries
+from recstudy.base.errors import ConfigError, StorageError
+from recstudy.base.files import refuse_existing
+from recstudy.base.opened import contents, entries
 from recstudy.publishing import bundle
 from recstudy.publishing.about import AS_PLANNED, CHANGED, citation, last_day, readme, write_report
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS, Bundle
@@ -36,7 +36,7 @@ from recstudy.records.run_folder import ARCHIVE_PREFIX
 from recstudy.records.study_schema import About, Look
 from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords, load_study
-from recstudy.shipped import shipped
+from recstudy.study.shipped import shipped
 
 RECORDS = (
     "config.json", "files.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl",
@@ -224,8 +224,7 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
         may_copy = data or variant in records.synthetic
         # One seed per variant suffices, because all seeds use the same data.
         if variant not in captions:
-            saved_answers = None if may_copy else records.program.answers(folder.answers)
-            captions[variant] = bool(saved_answers and saved_answers.answers.references)
+            captions[variant] = not may_copy and records.program.quotes_data(folder.answers)
         for file in _regular_files(folder.path):
             if file.name == ANSWERS and captions[variant]:
                 left_out[CAPTIONS] += 1

@@ -33,7 +33,7 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.errors import ConfigError, RecstudyError, StorageError, choices
+from recstudy.base.errors import ConfigError, RecstudyError, StorageError, choices
 from recstudy.programs.settings import run_ids
 from recstudy.publishing.about import AS_PLANNED, CHANGED, last_day, readme, write_report
 from recstudy.publishing.bundle import (

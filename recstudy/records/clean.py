@@ -14,15 +14,15 @@ from typing import NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.errors import StorageError
-from recstudy.files import discard
-from recstudy.opened import entries, is_regular_file
-from recstudy.opened import folders as folders_in
+from recstudy.base.errors import StorageError
+from recstudy.base.files import discard
+from recstudy.base.opened import entries, is_regular_file
+from recstudy.base.opened import folders as folders_in
+from recstudy.base.terminal import console, say
 from recstudy.records import Results, is_locked, locked
 from recstudy.records.files import MARKER, megabytes
 from recstudy.records.locks import TEMPORARY, LockedError
 from recstudy.records.plans import named_runs
-from recstudy.terminal import console, say
 
 ABANDONED_S = 60.0  # age at which a temporary file counts as left by a killed process
 SESSION = "recstudy.lock"  # in the folder of a Ray that a study has started, held by its driver

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from recstudy import opened
-from recstudy.errors import StorageError
-from recstudy.files import atomic_write, encoded
+from recstudy.base import opened
+from recstudy.base.errors import StorageError
+from recstudy.base.files import atomic_write, encoded
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from recstudy import opened
-from recstudy.errors import StorageError
+from recstudy.base import opened
+from recstudy.base.errors import StorageError
 from recstudy.records.files import persistently
 
 POLL = 0.2  # seconds between two tries to get a lock

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from recstudy.errors import StorageError
-from recstudy.files import cache_folder, sha
-from recstudy.opened import size_limit, too_large
+from recstudy.base.errors import StorageError
+from recstudy.base.files import cache_folder, sha
+from recstudy.base.opened import size_limit, too_large
 from recstudy.records.files import retried, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.stores import PROBE, ask, filesystem, first_line, write_object

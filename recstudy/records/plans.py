@@ -21,8 +21,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from recstudy.errors import StorageError
-from recstudy.programs.settings import digest
+from recstudy.base.errors import StorageError
+from recstudy.base.values import digest
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
 from recstudy.records.schema import current_time

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
-from recstudy.errors import StorageError
-from recstudy.files import encoded
-from recstudy.opened import contents
+from recstudy.base.errors import StorageError
+from recstudy.base.files import encoded
+from recstudy.base.opened import contents
 from recstudy.records.files import Json, append_line, whole_lines, write_json, write_whole
 from recstudy.records.schema import FORMAT, Marker, Result
 from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine

@@ -37,9 +37,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recstudy import opened
-from recstudy.errors import StorageError
-from recstudy.files import encoded
+from recstudy.base import opened
+from recstudy.base.errors import StorageError
+from recstudy.base.files import encoded
 from recstudy.records.files import MARKER, persistently, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.mirror import Mirror, scratch

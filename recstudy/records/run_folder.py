@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic_core import from_json
 
-from recstudy.errors import StorageError
+from recstudy.base.errors import StorageError
 from recstudy.records.files import persistently, whole_lines, write_whole
 from recstudy.records.reading import append_record, read_log, read_record, write_record
 from recstudy.records.schema import Attempt, Failure, Measured, Result

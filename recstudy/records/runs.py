@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import StorageError
-from recstudy.lazy import pd
-from recstudy.opened import is_regular_file
-from recstudy.programs.settings import flatten
+from recstudy.base.errors import StorageError
+from recstudy.base.lazy import pd
+from recstudy.base.opened import is_regular_file
+from recstudy.base.values import flatten
 from recstudy.records.files import Json
 from recstudy.records.plans import read_imported
 from recstudy.records.reading import read_record

@@ -27,7 +27,6 @@ Integer = Annotated[
     int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)
 ]  # bounded, because an integer of 400 digits cannot become a float
 Number = Integer | float
-Cosine = Annotated[float, Field(gt=-1.001, lt=1.001)]  # with a tolerance for rounding
 Values = dict[str, Number | None]  # name -> measured value
 
 FORMAT = 1
@@ -186,52 +185,6 @@ class Selected:
 
 
 @record
-class Routing:
-    """The routing of a mixture of experts, one entry per layer.
-
-    `load` has the number of tokens of each expert, `entropy` the mean entropy of the router, and `dropped`
-    the number of dropped assignments.
-    """
-
-    load: tuple[tuple[Number, ...], ...]
-    entropy: tuple[float, ...]
-    dropped: tuple[Number, ...]
-
-
-@record
-class KeptCaption:
-    """A test image with its reference captions and the generated caption."""
-
-    row: Integer
-    references: tuple[str, ...]
-    hypothesis: str
-
-
-@record
-class KeptCaptions:
-    """`captions.json` of a run."""
-
-    examples: tuple[KeptCaption, ...]
-
-
-@record
-class CosinePair:
-    """The cosine similarity of a test image and its caption, before and after training."""
-
-    row: Integer
-    caption: str
-    before: Cosine
-    after: Cosine
-
-
-@record
-class CosinePairs:
-    """`alignment.json` of a run."""
-
-    pairs: tuple[CosinePair, ...]
-
-
-@record
 class Answered:
     """The number of test images whose answers a run keeps, and how many of them are independent."""
 
@@ -312,7 +265,8 @@ class Failure:
     )
     error: Encodable = ""
     traceback: Encodable = ""
-    # The last lines of the user's files in the traceback, the innermost last (`recstudy.errors.user_calls`).
+    # The last lines of the user's files in the traceback, the innermost last
+    # (`recstudy.base.errors.user_calls`).
     calls: tuple[Encodable, ...] = ()
     attempts: Integer | None = None
 

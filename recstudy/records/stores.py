@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
 
 # up to the last @, because a password may contain @; a port is no password
 PASSWORD = re.compile(r"^([^:/@]*:)(?!\d*/).*@", re.DOTALL)

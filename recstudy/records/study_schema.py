@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from recstudy.explained import explained
+from recstudy.base.explained import explained
 from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
 
 PARTS = ("data", "model", "train", "resources")  # of a config

@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.resources import files
 from operator import attrgetter
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.errors import StorageError
+from recstudy.base.errors import StorageError
+from recstudy.base.terminal import flops
 from recstudy.evidence import mean_of
-from recstudy.papers import by_name, papers
+from recstudy.papers import by_name
+from recstudy.papers.target import PUBLISHED, papers
 from recstudy.programs.metric import METRICS
 from recstudy.records import Results
 from recstudy.records.runs import Row, distinct
@@ -32,7 +33,6 @@ from recstudy.report.parts import BesidePublished
 from recstudy.report.registration import late_changes
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.report.targets import PAPER
-from recstudy.terminal import flops
 
 TITLE = "What a careful reviewer would ask"
 UNEQUAL = 1.5  # ratio of training FLOPs above which the audit lists the variants
@@ -79,10 +79,10 @@ class Contradiction:
 
 @cache
 def contradictions() -> list[Contradiction]:
-    """Read `recstudy/papers/contradictions.yaml`."""
+    """Read `recstudy/recursive/papers/contradictions.yaml`."""
     import yaml
 
-    text = files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8")
+    text = PUBLISHED.joinpath("contradictions.yaml").read_text(encoding="utf-8")
     return [Contradiction(**entry) for entry in yaml.safe_load(text)]
 
 

@@ -31,9 +31,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from recstudy.errors import ConfigError, choices
-from recstudy.explained import explained
-from recstudy.programs.settings import canonical
+from recstudy.base.errors import ConfigError, choices
+from recstudy.base.explained import explained
+from recstudy.base.values import canonical
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.blocks import MIN_BLOCKS, Block, block_words

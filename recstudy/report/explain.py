@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from recstudy.errors import ConfigError, choices, nearest
-from recstudy.lazy import pd
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.lazy import pd
+from recstudy.base.terminal import shortest
 from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import Row, distinct
@@ -24,7 +25,6 @@ from recstudy.report.cells import commit_words, missing_reason
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import improved_metric
 from recstudy.report.study_records import StudyRecords, load_studies
-from recstudy.terminal import shortest
 
 PRINTED_APART = ("row", "column", "run_ids")  # fields that the title and the list of runs show
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published, contrast, judge
 from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell

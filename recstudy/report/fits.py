@@ -13,14 +13,14 @@ from dataclasses import replace
 from functools import lru_cache
 from math import inf, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from recstudy.errors import StorageError
+from recstudy.base.errors import StorageError
+from recstudy.base.lazy import np
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, at_level, contrast, independent_share
 from recstudy.evidence.fits import MIN_SEEDS_UNBOUNDED
-from recstudy.lazy import np
-from recstudy.programs.base import Program
-from recstudy.programs.metric import METRICS, NotAvailable
+from recstudy.programs.base import ItemScores, Program
+from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row
 from recstudy.report.caveats import join_labels
 from recstudy.report.names import metric
@@ -28,23 +28,9 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import AT_TEST
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    pass
 
 MAX_RUNS = 100  # runs whose answers are read for one table or fit: 2 s
-
-
-class ItemScores(NamedTuple):
-    """Scores of the items of one test set.
-
-    Args:
-        rows: (M,) Positions in the test set.
-        scores: (n, M) Scores of n runs, or (M,) of one run.
-        clusters: (M,) The patient of each item, whose items count as one draw; None without patients.
-    """
-
-    rows: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
-    clusters: npt.NDArray[np.int64] | None
 
 
 def item_scores(
@@ -80,14 +66,8 @@ def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemS
 
     `changed` is the file's time of modification, so that a changed file is not taken from the cache.
     """
-    score = METRICS[name].each
     try:
-        saved = program.answers(file)
-        if saved is None or saved.is_truncated or score is None:
-            return None
-        return ItemScores(saved.answers.rows, score(saved.answers).astype(np.float32), saved.answers.groups)
-    except NotAvailable:
-        return None
+        return program.item_scores(file, name)
     except Exception as error:  # a damaged archive raises nearly any error
         text = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         return " ".join(text.replace(f"{file.parents[2]}/", "").split())

@@ -9,8 +9,8 @@ import logging
 from dataclasses import replace
 from typing import TypeVar
 
-from recstudy.errors import ConfigError, NotYetError, RecstudyError
-from recstudy.lazy import pd
+from recstudy.base.errors import ConfigError, NotYetError, RecstudyError
+from recstudy.base.lazy import pd
 from recstudy.records.schema import escaped
 from recstudy.report.caveats import caption_facts, interim_words, warnings
 from recstudy.report.cells import TableData

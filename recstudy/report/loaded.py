@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.evidence import Answer
 from recstudy.papers import of_program
 from recstudy.records.plans import record_look

@@ -12,7 +12,7 @@ from itertools import cycle
 from textwrap import wrap
 from typing import Any
 
-from recstudy.lazy import go, pd, px
+from recstudy.base.lazy import go, pd, px
 from recstudy.report.names import metric
 
 # Close to Okabe and Ito (2008), with a contrast of at least 3 to white (WCAG 1.4.11; their orange has 2.2).

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from recstudy.base.terminal import flops
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
 from recstudy.records.study_schema import PlanRecord, VariantRecord
-from recstudy.terminal import flops
 
 DASH = "\N{EN DASH}"  # printed in place of a missing number
 # A prefix of a metric's name states its split. Without a prefix, the metric is of the test split.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NewType
 import markupsafe
 from markupsafe import Markup
 
-from recstudy.lazy import go
+from recstudy.base.lazy import go
 from recstudy.report.look import DARK, PALETTE, channels
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ Html = NewType("Html", str)  # markup in which all text is escaped
 
 
 @cache
-def templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def templates(package: str = "recstudy.report") -> Environment:
+    """Return the templates of a package, which may extend those of the report."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    loader = PackageLoader("recstudy.report")
+    loader = ChoiceLoader([PackageLoader(package), PackageLoader("recstudy.report")])
     return Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -45,9 +46,9 @@ def macros(name: str = "macros") -> Any:
     return templates().get_template(f"{name}.html.jinja").module
 
 
-def render(template: str, **values: Any) -> Html:
-    """Return a template's markup with these values."""
-    return Html(templates().get_template(template).render(**values))
+def render(template: str, /, package: str = "recstudy.report", **values: Any) -> Html:
+    """Return the markup of a package's template with these values."""
+    return Html(templates(package).get_template(template).render(**values))
 
 
 def markup(macro: str, *values: Any, template: str = "macros") -> Html:

@@ -44,11 +44,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from recstudy.errors import ConfigError, choices, nearest
-from recstudy.explained import explained
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.explained import explained
 from recstudy.papers import Target, by_name
 from recstudy.plugins import Registry
 from recstudy.programs.metric import METRICS
+from recstudy.records.files import Json
 from recstudy.report.names import find_metric, improved_metric
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Part(_Declared):
     reads_in: ClassVar[tuple[str, ...]] = ()
     explained: ClassVar[bool] = False  # whether `recstudy explain` accepts TABLE:ROW:COLUMN
     live: ClassVar[bool] = False  # whether it changes with every epoch of a running run
+    run_file: ClassVar[str] = ""  # the file of a run that it draws, also on the run's own page
 
     @property
     def heading(self) -> str:
@@ -118,6 +120,11 @@ class Part(_Declared):
             f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define"
             " render(records)"
         )
+
+    @classmethod
+    def of_run(cls, config: Json) -> Self | None:
+        """Return the part as the board's page of one run with these settings shows it, or None."""
+        return cls()  # type: ignore[call-arg]  # a kind that draws a file of runs has a default name
 
     def scored_by(self, score: str) -> Self:
         """Return the part for a search whose families are compared by this metric."""

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recstudy.base.lazy import np
 from recstudy.evidence import (
     Answer,
     Estimate,
@@ -13,7 +14,6 @@ from recstudy.evidence import (
     Verdict,
     detectable,
 )
-from recstudy.lazy import np
 from recstudy.records.runs import Row
 from recstudy.report.cells import missing_reason
 from recstudy.report.names import metric

@@ -11,7 +11,8 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.lazy import np
 from recstudy.evidence import (
     Estimate,
     Fit,
@@ -28,7 +29,6 @@ from recstudy.evidence import (
     mcnemar,
     over_items,
 )
-from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.records.runs import Row
 from recstudy.report.blocks import Block, block_words, differ, other_blocks, scope

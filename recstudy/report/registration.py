@@ -17,8 +17,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from recstudy.base.values import digest
 from recstudy.papers import Target
-from recstudy.programs.settings import digest
 from recstudy.records import Json, PlanRecord, Result, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.run_folder import ARCHIVE_PREFIX

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Self
 
 from markupsafe import escape
 
-from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.lazy import go, pd
-from recstudy.opened import ARCHIVE, contents, refuse_link
+from recstudy.base.errors import ConfigError, StorageError, choices, nearest
+from recstudy.base.lazy import go, pd
+from recstudy.base.opened import ARCHIVE, contents, refuse_link
 from recstudy.records import read_json, write_json, write_whole
 from recstudy.report.look import escape_text, on_paper, on_screen, titled
 from recstudy.report.page import LIBRARY, figure_box, markup, render

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from recstudy import opened
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base import opened
+from recstudy.base.errors import ConfigError, StorageError
+from recstudy.base.terminal import shortest
 from recstudy.records import MARKER, Results, RunFolder
 from recstudy.records.locks import is_locked
 from recstudy.records.plans import read_imported, read_plan
-from recstudy.terminal import shortest
 
 SLACK_S = 2.0  # a log that grew so long after a failure belongs to a new attempt
 RECENT_S = 60.0  # how long after a log line a run without a lock counts as in progress

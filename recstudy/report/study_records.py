@@ -15,14 +15,16 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
-from recstudy.errors import ConfigError, StorageError, choices, nearest
+from recstudy.base.errors import ConfigError, StorageError, choices, nearest
+from recstudy.base.lazy import pd
+from recstudy.base.opened import is_regular_file, refuse_link
+from recstudy.base.terminal import shortest
+from recstudy.base.values import flatten
 from recstudy.evidence.seeds import MAX_SEEDS, Looks
-from recstudy.lazy import pd
-from recstudy.opened import is_regular_file, refuse_link
 from recstudy.plugins import missing_reasons, reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
-from recstudy.programs.settings import PREFIX, flatten
+from recstudy.programs.settings import PREFIX
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
@@ -32,7 +34,6 @@ from recstudy.report.names import is_selected, level_of, same_value, setting_nam
 from recstudy.report.parts import Part, Undrawable, read_report
 from recstudy.report.registration import digest_of
 from recstudy.report.status import studies
-from recstudy.terminal import shortest
 
 Value = TypeVar("Value")
 SAMPLED_RUNS = 50  # started runs that are checked for logs by step

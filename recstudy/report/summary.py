@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
+from recstudy.base.terminal import duration, flops
+from recstudy.base.values import flatten
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import by_name
-from recstudy.programs.settings import flatten
 from recstudy.records import PlanRecord, read_record
 from recstudy.records.plans import earlier_runs, run_keys
 from recstudy.records.runs import STATUSES, Row, distinct, origin
@@ -34,7 +35,6 @@ from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
 from recstudy.report.trials import ranked, trial_table, trial_words
-from recstudy.terminal import duration, flops
 
 
 @dataclass(frozen=True)

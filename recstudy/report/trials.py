@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
-from recstudy.errors import ConfigError
-from recstudy.lazy import np, pd
+from recstudy.base.errors import ConfigError
+from recstudy.base.lazy import np, pd
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import join_labels, text_notes

@@ -6,7 +6,7 @@ HTML and Markdown ignore them. options.py makes a `Paper` from --venue, --width 
 import re
 from dataclasses import dataclass, replace
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.base.errors import ConfigError, choices, nearest
 
 POINTS_PER_INCH = 72.27  # points of TeX
 INCHES_PER_UNIT = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / POINTS_PER_INCH}

@@ -12,7 +12,7 @@ from math import isfinite
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from recstudy.lazy import pd
+from recstudy.base.lazy import pd
 from recstudy.report.names import DASH
 from recstudy.report.page import render
 from recstudy.report.table import Number, Piece, PrintedTable, TableEntry

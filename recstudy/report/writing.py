@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.errors import ConfigError, NotYetError, PartError, StorageError
+from recstudy.base.errors import ConfigError, NotYetError, PartError, StorageError
+from recstudy.base.terminal import shortest
 from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
@@ -43,7 +45,6 @@ from recstudy.report.summary import (
 from recstudy.report.table import matches
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import PACKAGES, TerminalTable, breakable, md, sentence
-from recstudy.terminal import shortest
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +181,7 @@ def write_files(
         for file in files
         if (table := f"tables/{file}.md") in report_files.checksums
     ]
-    words = {
+    words: dict[str, Any] = {
         "title": page_title(records.plan),
         "question": by_name(records.plan.question),
         "findings": findings(records),

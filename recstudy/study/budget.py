@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.records import append_record
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import Clock, ClockLine

@@ -6,8 +6,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from recstudy.errors import ConfigError, choices
-from recstudy.explained import explained
+from recstudy.base.errors import ConfigError, choices
+from recstudy.base.explained import explained
 from recstudy.programs.settings import Config, python_value
 from recstudy.records.plans import short_names
 

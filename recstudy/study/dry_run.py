@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.errors import choices
+from recstudy.base.errors import choices
+from recstudy.base.terminal import console, duration, flops
 from recstudy.programs.base import RECURSIVE
 from recstudy.records import Results
 from recstudy.records.reading import dumped
@@ -18,7 +19,6 @@ from recstudy.study.record import plan_record, search_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.search import Space
 from recstudy.study.trials import TrialLog
-from recstudy.terminal import console, duration, flops
 
 if TYPE_CHECKING:
     from recstudy.study.until import Until

@@ -13,10 +13,11 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.values import digest, flatten
 from recstudy.papers import of_program
 from recstudy.programs.metric import METRICS, using_metrics
-from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, json_value, run_ids
+from recstudy.programs.settings import KINDS, PREFIX, RunSettings, json_value, run_ids
 from recstudy.records.files import Json
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import VariantRecord, folder_of

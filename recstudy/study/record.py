@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
 from recstudy.plugins import code_digests, current_files, study_file
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import json_value

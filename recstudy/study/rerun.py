@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.plugins import code_digests
 from recstudy.records import Results
 from recstudy.report.changes import Change, change_lines, find_changes

@@ -9,10 +9,11 @@ from random import Random
 from reprlib import repr as brief
 from typing import Any, Literal, Self
 
-from recstudy.errors import ConfigError, choices, nearest
-from recstudy.explained import explained
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.explained import explained
+from recstudy.base.values import flatten
 from recstudy.programs.metric import Metric
-from recstudy.programs.settings import DIGITS, Range, RunSettings, flatten
+from recstudy.programs.settings import DIGITS, Range, RunSettings
 from recstudy.records.plans import FAMILY
 from recstudy.report import Part
 from recstudy.study.budget import Budget

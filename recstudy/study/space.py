@@ -23,7 +23,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 from scipy.special import stdtrit
 
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
 from recstudy.programs.settings import Range
 from recstudy.records.plans import FAMILY
 from recstudy.records.stores import first_line, without_secrets

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.plugins import Registry
 
 # Finished epochs -> the first objective on the selection split, with the sign that makes larger values

@@ -12,7 +12,8 @@ from enum import StrEnum
 from math import inf
 from typing import Self
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.base.terminal import duration
 from recstudy.evidence.seeds import schedule
 from recstudy.records import PlanRecord, Results, read_record
 from recstudy.records.plans import read_looks, record_look
@@ -23,7 +24,6 @@ from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import Plan
 from recstudy.study.record import plan_record
-from recstudy.terminal import duration
 
 # A question is given up if the chance to decide it at the maximum is below one half, even when the true
 # effect is the estimate plus one standard error. With the estimate alone, true effects would be given up.

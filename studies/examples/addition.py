@@ -11,13 +11,22 @@ import numpy as np
 from pydantic import Field
 from torch.nn import functional as F
 
-from recstudy import Resources, RunConfig, Study, TrainConfig, grid, main
-from recstudy.config import DATASETS, DataConfig
-from recstudy.data import Arrays, Reader
-from recstudy.metrics import METRICS, metric
-from recstudy.models import TRM
+from recstudy import Resources, Study, grid, main
+from recstudy.recursive import (
+    DATASETS,
+    METRICS,
+    TASKS,
+    TRM,
+    Arrays,
+    DataConfig,
+    Labels,
+    Reader,
+    RunConfig,
+    Task,
+    TrainConfig,
+    metric,
+)
 from recstudy.report import Curve, Table
-from recstudy.tasks import TASKS, Labels, Task
 
 
 @TASKS.add("sequence labelling")

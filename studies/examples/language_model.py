@@ -10,14 +10,25 @@ from pydantic import Field
 from torch import nn
 from torch.nn import functional as F
 
-from recstudy import Resources, RunConfig, Study, TrainConfig, grid, main
-from recstudy.config import DATASETS, FAMILIES, DataConfig, ModelConfig
-from recstudy.data import Arrays, Reader
-from recstudy.errors import DataError
-from recstudy.metrics import METRICS, metric
-from recstudy.models.networks.contract import Network, Output
+from recstudy import Resources, Study, grid, main
+from recstudy.base.errors import DataError
+from recstudy.recursive import (
+    DATASETS,
+    FAMILIES,
+    METRICS,
+    TASKS,
+    Arrays,
+    DataConfig,
+    Labels,
+    ModelConfig,
+    Reader,
+    RunConfig,
+    Task,
+    TrainConfig,
+    metric,
+)
+from recstudy.recursive.models.networks.contract import Network, Output
 from recstudy.report import LearningCurves, Table
-from recstudy.tasks import TASKS, Labels, Task
 
 
 @TASKS.add("language model")

@@ -9,7 +9,7 @@ Shapes: B images, L patches, D width, K classes.
 
 from torch import Tensor, nn
 
-from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.recursive.models.networks.contract import Carry, Network, Output
 
 
 class MixerNetwork(Network):

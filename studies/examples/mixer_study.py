@@ -13,10 +13,23 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from recstudy import Augment, Resources, RunConfig, Study, TrainConfig, grid, main
-from recstudy.config import AUGMENTATIONS, DATASETS, FAMILIES, LOSSES, OPTIMIZERS, DataConfig, ModelConfig
-from recstudy.data import Arrays, Reader
-from recstudy.metrics import METRICS, metric
+from recstudy import Resources, Study, grid, main
+from recstudy.recursive import (
+    AUGMENTATIONS,
+    DATASETS,
+    FAMILIES,
+    LOSSES,
+    METRICS,
+    OPTIMIZERS,
+    Arrays,
+    Augment,
+    DataConfig,
+    ModelConfig,
+    Reader,
+    RunConfig,
+    TrainConfig,
+    metric,
+)
 from recstudy.report import PARTS, FigurePart, Table
 
 
@@ -67,7 +80,7 @@ class Reliability(FigurePart):
     def data(self, records):
         import pandas as pd
 
-        from recstudy.report import answers_of
+        from recstudy.recursive import answers_of
 
         bins = []
         for row in records.rows:
@@ -94,7 +107,7 @@ def heavy_ball(groups, config, *, momentum=0.9):
 
 @LOSSES.add("focal")
 def focal(logits, targets, smoothing=0.0, *, gamma=2.0):
-    from recstudy.train.losses import shares
+    from recstudy.recursive.train.losses import shares
 
     log = logits.log_softmax(-1)
     return -(shares(logits, targets, smoothing) * (1 - log.exp()) ** gamma * log).sum(-1)

@@ -9,13 +9,22 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from recstudy import Resources, RunConfig, Study, TrainConfig, grid, main
-from recstudy.config import DATASETS, DataConfig
-from recstudy.data import Arrays, Reader
-from recstudy.metrics import METRICS, metric
-from recstudy.models import ViTRM
+from recstudy import Resources, Study, grid, main
+from recstudy.recursive import (
+    DATASETS,
+    METRICS,
+    TASKS,
+    Arrays,
+    DataConfig,
+    Labels,
+    Reader,
+    RunConfig,
+    Task,
+    TrainConfig,
+    ViTRM,
+    metric,
+)
 from recstudy.report import PARTS, FigurePart, Table
-from recstudy.tasks import TASKS, Labels, Task
 
 
 @TASKS.add("regression")
@@ -107,7 +116,7 @@ class Calibration(FigurePart):
     def data(self, records):
         import pandas as pd
 
-        from recstudy.report import answers_of
+        from recstudy.recursive import answers_of
 
         frames = [pd.DataFrame(columns=["variant", "tenth", "predicted", "true"])]
         for row in records.rows:

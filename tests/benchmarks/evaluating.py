@@ -21,12 +21,10 @@ import numpy as np
 import torch
 from figure import Figure
 
-from recstudy import RunConfig, TrainConfig
-from recstudy.data import Sudoku, SudokuExtreme
-from recstudy.data.cache import load
-from recstudy.data.official_layout import PARTS, SplitDescription
-from recstudy.models import TRM
-from recstudy.train.loop import Training
+from recstudy.recursive import TRM, RunConfig, Sudoku, SudokuExtreme, TrainConfig
+from recstudy.recursive.data.cache import load
+from recstudy.recursive.data.official_layout import PARTS, SplitDescription
+from recstudy.recursive.train.loop import Training
 
 CPU = torch.device("cpu")
 MODEL = TRM(

@@ -33,20 +33,28 @@ import torch
 import tyro
 from figure import Figure, as_table, hardware, write_part
 
-from recstudy import RunConfig, TrainConfig
-from recstudy.config import FAMILIES
-from recstudy.contract.checks import example
-from recstudy.data import Cifar10, PhantomCaptions, PhantomXray, Sudoku
-from recstudy.data.cache import DataSet, Split, load
-from recstudy.metrics import TASKS
-from recstudy.models import HRM, TRM, ViTRM
-from recstudy.models.costs import cost, training_memory
-from recstudy.terminal import console
-from recstudy.testing import TINY_MODELS, tiny_model, tiny_run
-from recstudy.train.loop import Training
-from recstudy.train.peaks import peak_tflops
-from recstudy.train.process import peak_memory_mb, reset_process
-from recstudy.train.state import load_checkpoint, save_checkpoint
+from recstudy.base.terminal import console
+from recstudy.recursive import (
+    FAMILIES,
+    HRM,
+    TASKS,
+    TRM,
+    Cifar10,
+    PhantomCaptions,
+    PhantomXray,
+    RunConfig,
+    Sudoku,
+    TrainConfig,
+    ViTRM,
+)
+from recstudy.recursive.contract.checks import example
+from recstudy.recursive.data.cache import DataSet, Split, load
+from recstudy.recursive.models.costs import cost, training_memory
+from recstudy.recursive.testing import TINY_MODELS, tiny_model, tiny_run
+from recstudy.recursive.train.loop import Training
+from recstudy.recursive.train.peaks import peak_tflops
+from recstudy.recursive.train.process import peak_memory_mb, reset_process
+from recstudy.recursive.train.state import load_checkpoint, save_checkpoint
 
 ON_GPU = torch.cuda.is_available()
 A_THIRD = 100 / 3  # of that peak: 518 PFLOP, ViTRM's 1,000 epochs of CIFAR-10, in 26 minutes

@@ -1,6 +1,6 @@
 """ViTRM (002 section 3) as one would first write it, from `torch.nn.MultiheadAttention` layers.
 
-The equations, parameters and initial weights are those of `recstudy.models.networks.vitrm`; every layer
+The equations, parameters and initial weights are those of `recstudy.recursive.models.networks.vitrm`; every layer
 computes every token, although only the latent tokens of a z-update and the first token of a y-update are
 read.
 
@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.config import Shape
-from recstudy.models import ViTRM
-from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.recursive import Shape, ViTRM
+from recstudy.recursive.models.networks.contract import Carry, Network, Output
 
 
 class Gate(nn.Module):

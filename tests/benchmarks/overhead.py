@@ -28,7 +28,7 @@ from typing import Literal, get_args
 import tyro
 from figure import as_table, hardware, write_part
 
-from recstudy.terminal import console
+from recstudy.base.terminal import console
 
 Part = Literal["commands", "scheduling", "scale", "evaluating", "throughput"]
 PARTS: tuple[Part, ...] = get_args(Part)

@@ -20,9 +20,9 @@ from figure import Figure
 from fresh import several
 
 from recstudy.board.server import make_app
-from recstudy.metrics import Answers
-from recstudy.metrics.kept import pack_answers
 from recstudy.records import FORMAT, Results, write_json
+from recstudy.recursive import Answers
+from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.study.plan import Plan, Run, make_plan
 from recstudy.study.record import record_plan
 
@@ -31,10 +31,11 @@ WATCHED = 600  # variants of a study on the board
 FEW_VARIANTS, FEW_SEEDS, IMAGES, CLASSES = 12, 2, 10_000, 10  # variants and seeds that keep their answers
 TEXT = '''"""Does a study of many runs stay quick to handle?"""
 
-from recstudy import RunConfig, Study, TrainConfig, grid, main
+from recstudy.recursive import RunConfig, TrainConfig
+from recstudy import Study, grid, main
 from recstudy.report import Curve, Differences, LearningCurves, Table
-from recstudy.data import Digits
-from recstudy.models import ViTRM
+from recstudy.recursive import Digits
+from recstudy.recursive import ViTRM
 
 study = Study(
     name="many",
@@ -62,13 +63,13 @@ ANSWERED = TEXT.format(variants=FEW_VARIANTS, seeds=FEW_SEEDS, epochs=EPOCHS, re
 # The command as it is, but for the drawing: `recstudy report` draws it, and is measured by itself.
 UP_TO_THE_REPORT = """
 import runpy, sys
-import recstudy.cli
-recstudy.cli._report = lambda *what: True
+import recstudy.cli.study
+recstudy.cli.study._report = lambda *what: True
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 PAGES = {"first page": 300, "page of the study": 700, "list of its runs": 700}
-REPORT = "from recstudy.command import main; main()"
+REPORT = "from recstudy.cli import main; main()"
 
 
 def measure(options: object) -> list[Figure]:

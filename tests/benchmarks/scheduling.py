@@ -27,17 +27,16 @@ from ray.tune import Callback, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
 from rich.console import Console
 
-from recstudy import Resources, RunConfig, Study, TrainConfig, grid
+from recstudy import Resources, Study, grid
 from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import RunOptions
 from recstudy.cluster.view import View
-from recstudy.data import Digits
-from recstudy.models import ViTRM
 from recstudy.programs.trial import Report, Trial
 from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.files import append_line, write_json
 from recstudy.records.locks import locked
 from recstudy.records.schema import current_time
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.study.plan import Run, make_plan
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3

@@ -30,8 +30,8 @@ from urllib.request import Request, urlopen
 import tyro
 from figure import Figure, as_table, hardware, write_part
 
+from recstudy.base.terminal import console
 from recstudy.records import read_json
-from recstudy.terminal import console
 
 TESTS = Path(__file__).parents[1]
 sys.path.append(str(TESTS))
@@ -225,7 +225,7 @@ def board(root: Path) -> Iterator[Browser]:
     command = [
         sys.executable,
         "-c",
-        "from recstudy.command import main; main()",
+        "from recstudy.cli import main; main()",
         "board",
         str(root),
         "--port",

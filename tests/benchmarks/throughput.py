@@ -16,14 +16,11 @@ import torch
 from figure import Figure
 from naive import NaiveViTRM, copy_weights
 
-from recstudy import RunConfig, TrainConfig
-from recstudy.data import Cifar10
-from recstudy.data.batches import Batch
-from recstudy.metrics import TASKS
-from recstudy.models import ViTRM
-from recstudy.models.costs import cost
-from recstudy.models.networks.contract import Network, build
-from recstudy.train.losses import step_loss
+from recstudy.recursive import TASKS, Cifar10, RunConfig, TrainConfig, ViTRM
+from recstudy.recursive.data.batches import Batch
+from recstudy.recursive.models.costs import cost
+from recstudy.recursive.models.networks.contract import Network, build
+from recstudy.recursive.train.losses import step_loss
 
 CONFIG = RunConfig(data=Cifar10(), model=ViTRM(), train=TrainConfig())
 Step = Callable[[], object]

@@ -14,8 +14,8 @@ from made_up import (
     write_search,
 )
 
+from recstudy.base.errors import ConfigError
 from recstudy.board.folder import ResultsFolder
-from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.records.locks import locked

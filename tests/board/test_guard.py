@@ -13,10 +13,10 @@ import pytest
 from boards import serving
 from plotly.offline import get_plotlyjs
 
+from recstudy.base.errors import ConfigError
 from recstudy.board.guard import check, is_local
 from recstudy.board.server import BoardServer
-from recstudy.command import main
-from recstudy.errors import ConfigError
+from recstudy.cli import main
 
 TOKEN = "a-token-of-enough-characters"
 
@@ -106,7 +106,7 @@ def test_a_short_token_and_a_link_that_is_no_address_are_refused(results):
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from recstudy.command import main; main()", "board", *arguments],
+        [sys.executable, "-c", "from recstudy.cli import main; main()", "board", *arguments],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,6 +10,7 @@ import pytest
 import tiny
 from rich.console import Console
 
+from recstudy.base.terminal import Draining
 from recstudy.cluster.sources import Runner, RunOptions, Source
 from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
@@ -18,7 +19,6 @@ from recstudy.programs.trial import Trial
 from recstudy.records import Results
 from recstudy.records.locks import locked
 from recstudy.study.plan import Run, make_plan
-from recstudy.terminal import Draining
 
 FIRST, SECOND, *_ = make_plan(tiny.study, seeds=1).runs
 DONE = {"status": "done", "score": 90.0}

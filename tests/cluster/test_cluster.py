@@ -8,9 +8,9 @@ import pytest
 from ray_nodes import RAY, TOKEN, answers, free_port, head_of, namespace, started
 from shell import Shell
 
+from recstudy.base.errors import ClusterError
 from recstudy.cluster import connection
 from recstudy.cluster.connection import check_packing, resolve_gpus
-from recstudy.errors import ClusterError
 from recstudy.programs.settings import Resources
 
 GB = 10**9

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 import ray
 
+from recstudy.base.errors import ClusterError
 from recstudy.cluster import address, connection
 from recstudy.cluster.address import check_address
 from recstudy.cluster.connection import PATIENCE_SHARE, RECONNECT_TIMEOUT, cluster, watched_head
-from recstudy.errors import ClusterError
 
 
 @pytest.fixture

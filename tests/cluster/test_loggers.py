@@ -9,10 +9,10 @@ import pytest
 import tiny
 from rich.console import Console
 
-from recstudy import cli
+from recstudy.base.errors import ConfigError
+from recstudy.cli import study as study_command
 from recstudy.cluster.trackers import PACKAGES, Logger
 from recstudy.cluster.view import View
-from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.study.plan import Run, make_plan
 
@@ -116,7 +116,7 @@ def test_a_missing_package_is_named_before_anything_starts(tmp_path, monkeypatch
     monkeypatch.setitem(PACKAGES, "wandb", "not_there")
 
     with pytest.raises(SystemExit, match=r"^2$"):
-        cli.main(tiny.study, ["--log", "tensorboard", "wandb", "--results", str(tmp_path / "r")])
+        study_command.main(tiny.study, ["--log", "tensorboard", "wandb", "--results", str(tmp_path / "r")])
 
     assert capsys.readouterr().err == (
         "ConfigError: --log wandb needs the package not_there, which is not installed: pip install not_there\n"

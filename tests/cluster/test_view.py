@@ -6,9 +6,9 @@ import pytest
 import tiny
 from rich.console import Console
 
+from recstudy.base.errors import EXIT_CODES
 from recstudy.cluster import view
 from recstudy.cluster.view import QUIET_S, View
-from recstudy.errors import EXIT_CODES
 from recstudy.study.plan import make_plan
 
 FIRST, SECOND, *_ = RUNS = make_plan(tiny.study).runs
@@ -20,7 +20,7 @@ def clock(monkeypatch) -> list[float]:
     clock_time = [100.0]
     monkeypatch.setattr(view.time, "monotonic", lambda: clock_time[0])
     # whatever other tests have counted
-    monkeypatch.setattr("recstudy.programs.recursive.known_pflop", lambda config: None)
+    monkeypatch.setattr("recstudy.recursive.program.known_pflop", lambda config: None)
     return clock_time
 
 

@@ -9,11 +9,11 @@ import tiny
 from logs import read_lines
 from shell import Shell
 
-from recstudy.command import main
+from recstudy.cli import main
 from recstudy.programs.trial import run_trial
 from recstudy.records import read_json
+from recstudy.recursive.testing import make_trial, tiny_run
 from recstudy.study.plan import make_plan
-from recstudy.testing import make_trial, tiny_run
 
 FOLDER = Path(__file__).parent
 SAMPLES = sorted(path.parent for path in FOLDER.parent.glob("records/0.*/recstudy.json"))

@@ -14,7 +14,8 @@ sys.path.append(str(Path(__file__).parents[1] / "report"))  # made_up
 from made_up import run_id, write_answers, write_mistakes, write_study
 
 from recstudy.records import Results, write_json
-from recstudy.report import Mistakes, Table, dump_report
+from recstudy.recursive import Mistakes
+from recstudy.report import Table, dump_report
 
 SECRET = "never-to-be-read"  # what lies outside of the folder
 # two runs of the study, and that of the one beside it

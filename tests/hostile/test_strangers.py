@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from strangers import FOLDERS, RUN, SECRET, UNREADABLE_FOLDERS, good, outside, plan_file, plan_of
 
+from recstudy.base.errors import RecstudyError
+from recstudy.base.terminal import printable
 from recstudy.board.folder import ResultsFolder
 from recstudy.board.server import make_app
-from recstudy.command import main
-from recstudy.errors import RecstudyError
+from recstudy.cli import main
 from recstudy.records import Results
 from recstudy.report.loaded import load
-from recstudy.terminal import printable
 
 # of all readers of one folder, on a busy machine; bytes beside those that the process has
 SECONDS, MEMORY = 60, 2 * 10**9

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from recstudy import command
+from recstudy import cli
 
 FAMILY = """
 from typing import ClassVar, Literal
 import torch
 from torch import nn
-from recstudy.config import FAMILIES, LOSSES, OPTIMIZERS, ModelConfig
-from recstudy.models.networks.contract import Network, Output
+from recstudy.recursive import FAMILIES, LOSSES, OPTIMIZERS, ModelConfig
+from recstudy.recursive.models.networks.contract import Network, Output
 
 class Net(Network):
     def __init__(self, config, shape, classes):
@@ -50,7 +50,7 @@ class Line(ModelConfig):
 
 def contract(capsys, file: Path, *arguments: str) -> tuple[int, list[str]]:
     with pytest.raises(SystemExit, match=r"^\d+$") as exit_info:
-        command.main(["check", str(file), *arguments])
+        cli.main(["check", str(file), *arguments])
     output, errors = capsys.readouterr()
     return int(exit_info.value.code or 0), (output + errors).splitlines()
 
@@ -131,7 +131,7 @@ def test_a_file_without_anything_to_check_is_refused(tmp_path, capsys, text, mes
 
 def test_optimisers_and_losses_train(tmp_path, capsys):
     (tmp_path / "extras.py").write_text(
-        "import torch\nfrom recstudy.config import LOSSES, OPTIMIZERS\n"
+        "import torch\nfrom recstudy.recursive import LOSSES, OPTIMIZERS\n"
         "@OPTIMIZERS.add('plain')\ndef plain(groups, config):\n    return torch.optim.SGD(groups, lr=config.learning_rate)\n"
         "@LOSSES.add('mean')\ndef mean(logits, targets, smoothing=0.0):\n    return logits.mean()\n"
     )

@@ -5,15 +5,22 @@ fit.
 import pytest
 import torch
 
-from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
-from recstudy.contract.checks import training_of
-from recstudy.data import Digits
-from recstudy.errors import ConfigError
-from recstudy.models import CNN
+from recstudy.base.errors import ConfigError
 from recstudy.plugins import gathering
 from recstudy.programs.settings import configure
-from recstudy.train.losses import shares
-from recstudy.train.optim import learning_rate
+from recstudy.recursive import (
+    AUGMENTATIONS,
+    CNN,
+    LOSSES,
+    OPTIMIZERS,
+    SCHEDULES,
+    Digits,
+    RunConfig,
+    TrainConfig,
+)
+from recstudy.recursive.contract.checks import training_of
+from recstudy.recursive.train.losses import shares
+from recstudy.recursive.train.optim import learning_rate
 
 
 def rprop(groups, config, *, growth=1.2):

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 import recstudy
-from recstudy.command import main
-from recstudy.config import FAMILIES
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.cli import main
 from recstudy.plugins import import_object, loaded, reading, user_files_of
-from recstudy.testing import tiny_study, write_study
+from recstudy.recursive import FAMILIES
+from recstudy.study.testing import tiny_study, write_study
 
 ROOT = Path(recstudy.__file__).parents[1]
 FAMILY = """
 from typing import Literal
-from recstudy.config import FAMILIES, ModelConfig
+from recstudy.recursive import FAMILIES, ModelConfig
 
 @FAMILIES.add("{name}")
 class Model(ModelConfig):
@@ -78,7 +78,7 @@ def test_imports_of_a_module_travel_with_it(tmp_path):
 
 WORKER = """
 import sys
-from recstudy.config import FAMILIES
+from recstudy.recursive import FAMILIES
 from recstudy.plugins import import_sent
 
 import_sent(sys.argv[1], ("lab.parts.mine",))
@@ -181,8 +181,9 @@ def test_a_study_file_that_starts_itself_is_refused_where_it_is_imported(tmp_pat
 STUDY = (
     family("mine")
     + """
-from recstudy import RunConfig, Study, Variant, main
-from recstudy.data import Digits
+from recstudy.recursive import RunConfig
+from recstudy import Study, Variant, main
+from recstudy.recursive import Digits
 study = Study(name="mine", presets={"quick": RunConfig(data=Digits(), model=Model())}, variants=[Variant("as it is", {})])
 """
 )
@@ -202,7 +203,7 @@ def test_a_study_file_that_starts_itself_is_refused_before_ray_starts(tmp_path):
     done = run(tmp_path / "mine.py", "--results", str(tmp_path / "results"))
 
     assert done.returncode == 2
-    assert done.stderr.startswith("ConfigError: mine.py, line 16, calls main(...) whenever it is imported")
+    assert done.stderr.startswith("ConfigError: mine.py, line 17, calls main(...) whenever it is imported")
     assert done.stderr.endswith('Put the call under: if __name__ == "__main__":\n')
 
 
@@ -276,7 +277,7 @@ def install(folder: Path, package: str, text: str) -> None:
 def test_installed_packages_offer_theirs(tmp_path):
     install(tmp_path, "offered", family("offered"))
     install(tmp_path, "spoiled", "\nimport nowhere_at_all\n")
-    ask = "from recstudy.config import FAMILIES; print('offered' in FAMILIES, FAMILIES['offered']); FAMILIES['other']"
+    ask = "from recstudy.recursive import FAMILIES; print('offered' in FAMILIES, FAMILIES['offered']); FAMILIES['other']"
 
     write(tmp_path / "there", ask=ask)
     done = run(tmp_path / "there/ask.py", PYTHONPATH=f"{tmp_path}:{ROOT}")

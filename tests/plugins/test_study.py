@@ -28,7 +28,7 @@ def read(stranger: Shell, *words: str, code: int = 0) -> str:
     command = [
         sys.executable,
         "-c",
-        "from recstudy.command import main; main()",
+        "from recstudy.cli import main; main()",
         *words,
         str(stranger.results),
     ]

@@ -10,14 +10,12 @@ import pytest
 import torch
 from shell import Shell, copy_examples
 
-from recstudy import RunConfig, command
-from recstudy.data import Digits
-from recstudy.data.batches import Batch
-from recstudy.errors import ConfigError
-from recstudy.metrics import TASKS
-from recstudy.models import ViTRM
-from recstudy.models.networks.contract import Output
-from recstudy.train.losses import step_loss
+from recstudy import cli
+from recstudy.base.errors import ConfigError
+from recstudy.recursive import TASKS, Digits, RunConfig, ViTRM
+from recstudy.recursive.data.batches import Batch
+from recstudy.recursive.models.networks.contract import Output
+from recstudy.recursive.train.losses import step_loss
 
 NAMES = ("rotation", "addition", "language_model")
 
@@ -37,7 +35,7 @@ def home(tmp_path) -> Path:
 
 def contract(file: Path, capsys) -> tuple[int, str]:
     with pytest.raises(SystemExit, match=r"^(False|\d+)$") as left:
-        command.main(["check", str(file), "--data", str(file.parent)])
+        cli.main(["check", str(file), "--data", str(file.parent)])
     captured = capsys.readouterr()
     return left.value.code or 0, captured.out + captured.err
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from recstudy import Command, LastLine, Metric, Range, Search, Study, Variant, cli, run
-from recstudy.errors import ConfigError
+from recstudy import Command, LastLine, Metric, Range, Search, Study, Variant, run
+from recstudy.base.errors import ConfigError
+from recstudy.cli import study as study_command
 from recstudy.plugins import gathering
 from recstudy.records import Attempt, EpochLine, Result, read_log
 from recstudy.records.reading import read_record
@@ -379,7 +380,7 @@ def test_a_search_stops_a_command_by_its_progress(study):
     )
 
     with pytest.raises(SystemExit, match=r"^0$"):
-        cli.main(search, ["--no-ray"])
+        study_command.main(search, ["--no-ray"])
 
     (stopped,) = Path("results/runs").glob("*/stopped.json")
     (step,) = read_log(stopped.with_name("epochs.jsonl"), EpochLine)
@@ -508,7 +509,7 @@ def test_a_command_without_a_seed_is_pointed_out(study):
 def test_a_bundle_has_the_script_and_its_runs_are_reproduced_from_it(tmp_path, study):
     study(GOOD)
     Path("study.py").write_text(STUDY)
-    recstudy = [sys.executable, "-c", "from recstudy.command import main; main()"]
+    recstudy = [sys.executable, "-c", "from recstudy.cli import main; main()"]
     subprocess.run([sys.executable, "study.py", "--no-ray"], check=True)
     subprocess.run([*recstudy, "publish", "results/studies/commands/default", "bundle"], check=True)
     Path("train.py").unlink()

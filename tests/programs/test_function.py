@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 import recstudy
 from recstudy import Function, Metric, RunContext, Study, grid
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.records import Results
 from recstudy.study.plan import make_plan
 

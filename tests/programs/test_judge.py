@@ -12,20 +12,20 @@ import pytest
 from rich.console import Console
 
 import recstudy
+from recstudy.base.errors import ConfigError, StorageError
 from recstudy.board.folder import ResultsFolder
-from recstudy.errors import ConfigError, StorageError
-from recstudy.judge import Judge, read_claims
+from recstudy.cli.judge import Judge, read_claims
+from recstudy.cli.reproduce import Reproduce
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
 from recstudy.records import Results
-from recstudy.reevaluate import evaluate
+from recstudy.recursive.reevaluate import evaluate
 from recstudy.report.audit import audit, show_audits
 from recstudy.report.explain import show_cell
 from recstudy.report.status import status, studies_at
 from recstudy.report.summary import origins
 from recstudy.report.writing import show_report
-from recstudy.reproduce import Reproduce
 
 HEAD = "lr,depth,seed,accuracy,val/loss,state\n"
 ROWS = [
@@ -403,7 +403,7 @@ def test_a_misspelt_direction_of_a_metric_is_refused_and_is_no_unit(judge):
 def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):
     judge(ROWS)
     code = (
-        "import sys; from recstudy.command import main\n"
+        "import sys; from recstudy.cli import main\n"
         "try: main(['judge', 'runs.csv'])\nexcept SystemExit as end: assert not end.code\n"
         "print({'torch', 'ray', 'optuna'} & set(sys.modules))"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.command import main
+from recstudy.cli import main
 
 
 @pytest.fixture

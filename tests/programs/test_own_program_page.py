@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "studies/examples/trm_pretrain"
 PAGE = (ROOT / "docs/how-to/own-program.md").read_text()
 BLOCKS = re.findall(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', PAGE, re.DOTALL | re.MULTILINE)
-RECSTUDY = [sys.executable, "-c", "from recstudy.command import main; main()"]
+RECSTUDY = [sys.executable, "-c", "from recstudy.cli import main; main()"]
 
 
 @pytest.fixture

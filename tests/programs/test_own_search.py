@@ -14,8 +14,8 @@ from shell import Shell, kill_all, until
 
 import recstudy
 from recstudy import Metric, Range, Search
-from recstudy.cli import main
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.cli.study import main
 from recstudy.records import Results, Stopped, read_record
 from recstudy.study.plan import make_plan
 from recstudy.study.trials import TrialLog

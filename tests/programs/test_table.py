@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnSettings
 from recstudy.programs.table import (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.config import LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.plugins import check_call, gathering, import_object
 from recstudy.programs.settings import configure
+from recstudy.recursive import LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
 
 STUDY = """
 from recstudy import Metric, Study, grid, main

@@ -10,8 +10,9 @@ from recstudy import Claim
 from recstudy.papers import published
 from recstudy.publishing.publish import publish
 from recstudy.records import Results
+from recstudy.recursive.testing import tiny_run
 from recstudy.report import Curve, LearningCurves, Table
-from recstudy.testing import tiny_run, tiny_study
+from recstudy.study.testing import tiny_study
 
 
 @pytest.fixture(scope="session")

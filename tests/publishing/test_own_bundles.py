@@ -12,7 +12,7 @@ from bundles import changed, edited, sealed
 from own_study import run_study
 
 from recstudy import Claim, Function, Metric, Range, RunContext, Search, main
-from recstudy.judge import Judge
+from recstudy.cli.judge import Judge
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
@@ -137,7 +137,7 @@ if __name__ == "__main__":
 def test_the_runs_of_a_bundle_are_made_again_by_the_program_in_it(tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "mine.py").write_text(STUDY)
-    recstudy = [sys.executable, "-c", "from recstudy.command import main; main()"]
+    recstudy = [sys.executable, "-c", "from recstudy.cli import main; main()"]
     done = [
         subprocess.run(words, cwd=folder, capture_output=True, text=True)
         for folder, words in (

@@ -12,15 +12,15 @@ import pytest
 import yaml
 
 import recstudy
-from recstudy.command import main
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.cli import main
 from recstudy.publishing import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
 from recstudy.records import Failure, Results, write_json
 from recstudy.study.plan import make_plan
-from recstudy.testing import make_result, tiny_study, write_study
+from recstudy.study.testing import make_result, tiny_study, write_study
 
 TOKEN = "hf_0123456789abcdefghijABCDEFGHIJ"
 SECRET = "correct-horse-battery"
@@ -217,7 +217,7 @@ def test_a_damaged_record_is_refused_before_anything_is_there(trained_results, t
     damaged = next((root / "runs").glob("*/epochs.jsonl"))
     damaged.write_text('{"epoch": 0}\n{"epoch":\n')
 
-    with pytest.raises(recstudy.errors.StorageError, match=r"epochs\.jsonl"):
+    with pytest.raises(recstudy.base.errors.StorageError, match=r"epochs\.jsonl"):
         publish(Results(root), "tiny", "quick", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

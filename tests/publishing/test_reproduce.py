@@ -7,7 +7,7 @@ import json
 import pytest
 from bundles import sealed
 
-from recstudy.command import main
+from recstudy.cli import main
 from recstudy.plugins import user_files_of
 
 

@@ -17,10 +17,8 @@ import numpy as np
 import pytest
 from bundles import changed, edited, sealed, without_seed
 
-from recstudy.command import main
-from recstudy.errors import StorageError
-from recstudy.metrics import Answers, measured
-from recstudy.metrics.kept import pack_answers, rounding_errors, unpack_answers
+from recstudy.base.errors import StorageError
+from recstudy.cli import main
 from recstudy.publishing import Bundle
 from recstudy.publishing.bundle import open_bundle, sha256_of
 from recstudy.publishing.verify import (
@@ -32,6 +30,8 @@ from recstudy.publishing.verify import (
     table_differences,
     verify,
 )
+from recstudy.recursive import Answers, measured
+from recstudy.recursive.metrics.kept import pack_answers, rounding_errors, unpack_answers
 
 
 def differences_of(root: Path) -> str:
@@ -402,7 +402,7 @@ def test_what_cannot_be_counted_is_named_with_the_reason(reason, bundle, tmp_pat
     """In a process without torch and without earlier counts, or of a model that the study defines."""
     if reason == "glyphnet":
         changed(bundle, PLAN_FILE, '"family": "vitrm"', '"family": "glyphnet"')
-    program = WITHOUT_TORCH * (reason == "torch") + "from recstudy.command import main; main()"
+    program = WITHOUT_TORCH * (reason == "torch") + "from recstudy.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, "verify", str(sealed(bundle))],
         capture_output=True,
@@ -517,7 +517,7 @@ def test_verify_imports_no_code_of_a_bundle_or_beside_it(bundle, tmp_path):
     values = json.loads(plan.read_text())
     values["plugins"] = [{"module": "spy", "file": str(bundle / "code/spy.py"), "digest": "0"}]
     plan.write_text(json.dumps(values))
-    program = f"from recstudy.command import main; main(['verify', {str(sealed(bundle))!r}])"
+    program = f"from recstudy.cli import main; main(['verify', {str(sealed(bundle))!r}])"
 
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=bundle, capture_output=True, text=True, check=False
@@ -530,10 +530,10 @@ def test_verify_imports_no_code_of_a_bundle_or_beside_it(bundle, tmp_path):
 OWN_STUDY = """
 import sys
 from recstudy import Study, grid, main
-from recstudy.metrics import METRICS
-from recstudy.metrics import metric
+from recstudy.recursive import METRICS
+from recstudy.recursive import metric
 from recstudy.report import Table
-from recstudy.testing import tiny_run
+from recstudy.recursive.testing import tiny_run
 
 
 @METRICS.add("mine")
@@ -556,7 +556,7 @@ def test_only_parts_defined_by_the_study_are_unchecked(tmp_path):
     import.
     """
     (tmp_path / "own_study.py").write_text(OWN_STUDY)
-    program = ("-c", "from recstudy.command import main; main()")
+    program = ("-c", "from recstudy.cli import main; main()")
 
     def typed(*words: str, code: int = 0) -> str:
         run = subprocess.run(

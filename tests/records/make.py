@@ -13,11 +13,10 @@ import tempfile
 from pathlib import Path
 
 import recstudy
-from recstudy import Resources, RunConfig, Study, TrainConfig, grid
-from recstudy.data import Digits
-from recstudy.models import ViTRM
+from recstudy import Resources, Study, grid
 from recstudy.programs.trial import Trial, run_trial
 from recstudy.records import Results
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Curve, LearningCurves, Table
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan

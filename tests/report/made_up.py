@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from recstudy.metrics import Answers
-from recstudy.metrics.kept import LIMIT, pack_answers
 from recstudy.papers import published
 from recstudy.records import Failure, Result, Results, append_line, write_json
 from recstudy.records.reading import record_of
+from recstudy.recursive import Answers
+from recstudy.recursive.metrics.kept import LIMIT, pack_answers
 from recstudy.report import (
     Best,
     Curve,

@@ -4,6 +4,7 @@ import pandas as pd
 import plotly.express as px
 import plotly.graph_objects as go
 
+from recstudy.recursive import answers_of
 from recstudy.report import (
     PARTS,
     FigurePart,
@@ -12,7 +13,6 @@ from recstudy.report import (
     TableData,
     TablePart,
     TableRow,
-    answers_of,
     cell_of_values,
 )
 

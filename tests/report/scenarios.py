@@ -46,37 +46,39 @@ from made_up import (
 from recstudy import factorial
 from recstudy.papers import published
 from recstudy.records import Results, write_json
-from recstudy.report import (
+from recstudy.recursive import (
     Alignment,
-    Arithmetic,
     AttentionMaps,
+    Captions,
+    ExpertLoad,
+    ExpertPath,
+    FeatureMaps,
+    Mistakes,
+    Residuals,
+    Thinking,
+)
+from recstudy.report import (
+    Arithmetic,
     Best,
     Budgets,
-    Captions,
     Claims,
     Curve,
     Differences,
     Effects,
     Effort,
-    ExpertLoad,
-    ExpertPath,
-    FeatureMaps,
     HeatMap,
     History,
     Importance,
     Interactions,
     LearningCurves,
     LossTrace,
-    Mistakes,
     ParallelCoordinates,
     Pareto,
     Part,
     Ranks,
     Replications,
-    Residuals,
     Slices,
     Table,
-    Thinking,
 )
 from recstudy.report.study_records import StudyRecords, load_study
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_up import run_id, write_answers
 
-from recstudy.report.examples import answers_of
+from recstudy.recursive.figures.examples import answers_of
 
 
 def row(records, variant: int, seed: int):

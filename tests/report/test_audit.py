@@ -13,7 +13,7 @@ from golden_pages import compare
 from made_up import TABLE1, base, finish, read, result, write_plan, write_search
 from made_up import plan as made_plan
 
-from recstudy.command import main
+from recstudy.cli import main
 from recstudy.records import Results
 from recstudy.report import Table, dump_report
 from recstudy.report.audit import RULES, audit, audit_html, audit_lines, contradictions

@@ -6,7 +6,7 @@ from own_study import run_study
 from scipy.stats import f_oneway, ttest_1samp
 
 from recstudy import Claim, Interaction, RunContext, grid
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.evidence import Estimate, Fit, Verdict, contrast, interaction_p
 from recstudy.report import Differences, Effects, Ranks
 from recstudy.report.family import family

@@ -7,11 +7,9 @@ from math import ceil, hypot, sqrt
 
 import pytest
 
-from recstudy.config import RunConfig
-from recstudy.data import Cifar10
-from recstudy.models import CNN, HRMImage
-from recstudy.models.costs import cost
 from recstudy.papers import published, rows
+from recstudy.recursive import CNN, Cifar10, HRMImage, RunConfig
+from recstudy.recursive.models.costs import cost
 from recstudy.report.audit import contradictions
 
 

@@ -6,8 +6,8 @@ import re
 import pytest
 from made_up import read, run_id, write_losses, write_search, write_study
 
-from recstudy.command import main
-from recstudy.errors import StorageError
+from recstudy.base.errors import StorageError
+from recstudy.cli import main
 from recstudy.records import Results, write_json, write_whole
 from recstudy.report import LearningCurves, LossTrace, dump_report
 

@@ -11,8 +11,8 @@ from made_up import (
 from PIL import Image
 from scenarios import swept
 
-from recstudy.command import main
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.cli import main
 from recstudy.report import (
     LearningCurves,
     Pareto,

@@ -1,7 +1,7 @@
 import pytest
 from made_up import as_result, base, result, run_id, variants, write_report, write_study
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.report.caveats import seed_words
 from recstudy.report.study_records import load_study
 from recstudy.report.summary import Price, costs, flowing, reproducibility

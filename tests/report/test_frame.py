@@ -1,8 +1,8 @@
 import pytest
 from made_up import base, read, run_id, variants, write_chest, write_study
 
-from recstudy.errors import ConfigError
-from recstudy.programs.settings import flatten
+from recstudy.base.errors import ConfigError
+from recstudy.base.values import flatten
 from recstudy.records.runs import config_of
 from recstudy.report.study_records import load_study
 

@@ -5,12 +5,20 @@ nothing.
 import pytest
 from made_up import as_result, caption_plan, captioned, published_beside, read, run_id, write_caption_study
 
-from recstudy import RunConfig, Search, Study, TrainConfig, grid
-from recstudy.data import PhantomCaptions
-from recstudy.errors import ConfigError
-from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM
+from recstudy import Search, Study, grid
+from recstudy.base.errors import ConfigError
 from recstudy.papers import published
 from recstudy.programs.settings import Range
+from recstudy.recursive import (
+    VQ,
+    Aligner,
+    FuseLIP,
+    FuseLIPBackboneConfig,
+    ImageTRM,
+    PhantomCaptions,
+    RunConfig,
+    TrainConfig,
+)
 from recstudy.report import Table
 from recstudy.report.tables.render import csv_text
 from recstudy.report.tables.table import table_data

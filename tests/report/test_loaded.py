@@ -11,7 +11,7 @@ from made_up import TABLE1, run_id, specs, write_study
 from notebooks import executed
 
 import recstudy
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.records import read_runs, write_json
 from recstudy.report import Claim, Claims, Curve, Differences, Table, dump_report
 

@@ -16,7 +16,7 @@ from made_up import run_id, write_answers, write_report, write_study
 from rich.console import Console
 
 import recstudy
-from recstudy.errors import ConfigError, PartError
+from recstudy.base.errors import ConfigError, PartError
 from recstudy.plugins import user_files_of
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.explain import find_number, show_cell

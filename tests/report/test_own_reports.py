@@ -10,7 +10,7 @@ from made_up import write_report
 from own_study import run_study, silent, train
 
 from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import METRICS
 from recstudy.report import Curve, LearningCurves, Table
 from recstudy.report.explain import find_number
@@ -186,7 +186,7 @@ client = make_app(results).test_client()
 run = load(results.root).runs["id"][0]
 for path in ("/", "/study/depth/default", "/runs/depth/default", f"/run/{run}"):
     assert client.get(path).status_code == 200
-foreign = ("recstudy.config", "recstudy.models", "recstudy.data", "recstudy.tasks", "recstudy.metrics", "torch", "ray", "optuna")
+foreign = ("recstudy.recursive.config", "recstudy.recursive.models", "recstudy.recursive.data", "recstudy.recursive.tasks", "recstudy.recursive.metrics", "torch", "ray", "optuna")
 print([name for name in sys.modules if name.startswith(foreign)])
 """
 

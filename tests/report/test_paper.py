@@ -14,7 +14,7 @@ from rich.console import Console
 from scenarios import SCENARIOS, records_of
 from tex import compiled, letters, needs_siunitx, run
 
-from recstudy.command import main
+from recstudy.cli import main
 from recstudy.report import Differences, Table, dump_report, writers
 from recstudy.report.kinds import render_part
 from recstudy.report.names import DASH

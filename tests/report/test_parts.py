@@ -43,31 +43,33 @@ from scenarios import (
     trace,
 )
 
-from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS
+from recstudy.base.errors import ConfigError
 from recstudy.records import write_json
-from recstudy.report import (
-    PARTS,
+from recstudy.recursive import (
+    METRICS,
     Alignment,
-    Arithmetic,
     AttentionMaps,
-    Best,
     Captions,
-    Curve,
     ExpertLoad,
     ExpertPath,
     FeatureMaps,
+    Mistakes,
+    Thinking,
+)
+from recstudy.recursive.figures.examples import cut_note, shown_variants
+from recstudy.report import (
+    PARTS,
+    Arithmetic,
+    Best,
+    Curve,
     HeatMap,
     Interactions,
     LearningCurves,
-    Mistakes,
     Pareto,
     Replications,
     Table,
-    Thinking,
 )
 from recstudy.report.cells import cell
-from recstudy.report.examples import cut_note, shown_variants
 from recstudy.report.kinds import draw_figure, render_part
 from recstudy.report.targets import Placement
 from recstudy.report.writers import TerminalTable

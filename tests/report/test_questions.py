@@ -27,13 +27,12 @@ from asking import (
 from made_up import finish, plan, result, run_id, write_study
 from scipy import stats
 
-from recstudy import Claim, Interaction, RunConfig, Study, TrainConfig, factorial, grid
-from recstudy.data import Digits
-from recstudy.errors import ConfigError
+from recstudy import Claim, Interaction, Study, factorial, grid
+from recstudy.base.errors import ConfigError
 from recstudy.evidence import Fit, Reason, Verdict, contrast
-from recstudy.models import ViTRM
 from recstudy.records.reading import dumped
 from recstudy.records.study_schema import VariantRecord
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Differences, Effects
 from recstudy.report.cells import cell
 from recstudy.report.claims import weights

@@ -10,14 +10,24 @@ import pytest
 from made_up import base, variants, write_study
 from test_targets import match_in, target
 
-from recstudy import Augment, Resources, RunConfig, Study, TrainConfig, Variant
-from recstudy.config import DATASETS, FAMILIES
-from recstudy.data import Cifar10
-from recstudy.models import CNN, ImageTRM, MicarVLMoE, ResNet, ViTRM
+from recstudy import Resources, Study, Variant
+from recstudy.base.values import flatten
 from recstudy.papers import published, settings
-from recstudy.programs.settings import flatten
 from recstudy.records import Results
 from recstudy.records.study_schema import Deviation
+from recstudy.recursive import (
+    CNN,
+    DATASETS,
+    FAMILIES,
+    Augment,
+    Cifar10,
+    ImageTRM,
+    MicarVLMoE,
+    ResNet,
+    RunConfig,
+    TrainConfig,
+    ViTRM,
+)
 from recstudy.report.names import metric
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.targets import NO_SETTINGS, SHARDS, MatchedTarget, match_targets

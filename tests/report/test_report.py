@@ -30,11 +30,12 @@ from rich.console import Console
 from scenarios import HOSTILE, hostile
 
 from recstudy import Claim
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
 from recstudy.records import write_json
 from recstudy.records.files import append_line
 from recstudy.records.locks import locked
-from recstudy.report import Alignment, Arithmetic, Captions, Claims, LossTrace, Mistakes, Table, dump_report
+from recstudy.recursive import Alignment, Captions, Mistakes
+from recstudy.report import Arithmetic, Claims, LossTrace, Table, dump_report
 from recstudy.report.page import packed, safe_names
 from recstudy.report.status import show_status, studies_at
 from recstudy.report.writing import show_report
@@ -153,7 +154,7 @@ def test_a_manifest_of_somebody_else_removes_nothing_outside_of_the_reports_fold
 @pytest.mark.parametrize("link", ["report", "report/tables", "report/figures"])
 def test_nothing_is_written_or_removed_through_a_link(tmp_path, monkeypatch, link):
     # a folder of folders is looked at once a second, and this may take less
-    monkeypatch.setattr("recstudy.opened.SAME_S", 0.0)
+    monkeypatch.setattr("recstudy.base.opened.SAME_S", 0.0)
     results = write_study(tmp_path / "r")
     folder = write_report(results, "made_up", "paper").parent
     old_files = sorted(folder.rglob("*"))

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import tiny
 
-from recstudy import RunConfig, Study, TrainConfig, cli
-from recstudy.cli import exit_code, main
-from recstudy.data import Digits
-from recstudy.errors import EXIT_CODES, FAILURES
-from recstudy.models import ViTRM
-from recstudy.programs.recursive import RECURSIVE_MODELS, optimizer_steps
+from recstudy import Study
+from recstudy.base.errors import EXIT_CODES, FAILURES
+from recstudy.cli import study as study_command
+from recstudy.cli.study import exit_code, main
 from recstudy.records import Results, write_json
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
+from recstudy.recursive.program import RECURSIVE_MODELS, optimizer_steps
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
-from recstudy.testing import make_result
+from recstudy.study.testing import make_result
 
 REFUSED = re.findall(r"^\$ (.*)\n(.*)$", Path(__file__).with_name("refused.txt").read_text(), re.MULTILINE)
 
@@ -102,9 +102,9 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
     """
     pflop = {1: 9.0, 2: 90.0}
     monkeypatch.setattr(
-        "recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps]
+        "recstudy.recursive.program.total_pflop", lambda config: pflop[config.train.supervision_steps]
     )
-    monkeypatch.setattr("recstudy.programs.recursive.training_memory", lambda config: 400_000)
+    monkeypatch.setattr("recstudy.recursive.program.training_memory", lambda config: 400_000)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     output = ends_with(
         capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
@@ -122,7 +122,7 @@ def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch
     """By hand: 9 PFLOP took 100 s, so 90 take 1,000."""
     pflop = {1: 9.0, 2: 90.0}
     monkeypatch.setattr(
-        "recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps]
+        "recstudy.recursive.program.total_pflop", lambda config: pflop[config.train.supervision_steps]
     )
     first, *_ = make_plan(tiny.study).runs
     Results(tmp_path / "r").create().run(first.id).finish(
@@ -252,7 +252,7 @@ def test_runs_that_were_not_tried_are_no_reason_of_their_own(reasons, code, tmp_
     runs = make_plan(tiny.study).runs[:3]
     for run, reason in zip(runs, reasons, strict=False):
         write_json(results.run(run.id).failure, {"class": reason})
-    assert exit_code(cli.reasons(runs, results)) == code
+    assert exit_code(study_command.reasons(runs, results)) == code
 
 
 RUN = RunConfig(

@@ -3,10 +3,8 @@
 import pytest
 from shipped import load
 
-from recstudy.config import RunConfig
-from recstudy.data import RocoV2
-from recstudy.models import ImageHRM, ImageTRM
-from recstudy.models.costs import cost
+from recstudy.recursive import ImageHRM, ImageTRM, RocoV2, RunConfig
+from recstudy.recursive.models.costs import cost
 from recstudy.report import Arithmetic
 from recstudy.report.tables.arithmetic import counted_claims
 

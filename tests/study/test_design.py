@@ -3,19 +3,9 @@ import doctest
 import numpy as np
 import pytest
 
-from recstudy import (
-    RunConfig,
-    Study,
-    TrainConfig,
-    Variant,
-    factorial,
-    grid,
-    leave_one_out,
-    one_at_a_time,
-)
-from recstudy.data import Digits
-from recstudy.errors import ConfigError
-from recstudy.models import ViT, ViTRM
+from recstudy import Study, Variant, factorial, grid, leave_one_out, one_at_a_time
+from recstudy.base.errors import ConfigError
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViT, ViTRM
 from recstudy.study import design
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record

@@ -8,8 +8,8 @@ import pytest
 import tiny
 
 from recstudy import grid
-from recstudy.command import main
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
+from recstudy.cli import main
 from recstudy.evidence.seeds import Looks
 from recstudy.records import Results
 from recstudy.records.plans import record_look
@@ -19,7 +19,7 @@ from recstudy.report.study_records import load_study
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan, resumed
 from recstudy.study.study import Study
-from recstudy.testing import finish_runs, write_study
+from recstudy.study.testing import finish_runs, write_study
 
 STUDY = replace(tiny.study, seeds={"quick": 3, "long": 1}, max_seeds={"quick": 10})
 

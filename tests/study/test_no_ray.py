@@ -18,9 +18,9 @@ from logs import read_lines
 from shell import Shell
 
 import recstudy
-from recstudy.cli import main
-from recstudy.errors import ConfigError
-from recstudy.options import StudyOptions
+from recstudy.base.errors import ConfigError
+from recstudy.cli.options import StudyOptions
+from recstudy.cli.study import main
 from recstudy.plugins import gathering
 from recstudy.records import Attempt, Failure, Results, read_json, write_json
 from recstudy.study.plan import make_plan
@@ -53,7 +53,7 @@ def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypa
         "device": ("mps", "no Apple GPU"),
     }
     for field, (value, words) in requests.items():
-        with pytest.raises(recstudy.errors.ClusterError, match=words):
+        with pytest.raises(recstudy.base.errors.ClusterError, match=words):
             recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"resources.{field}": value})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.papers import settings
 from recstudy.plugins import loaded, user_files_of
 from recstudy.programs.metric import METRICS
@@ -25,11 +25,12 @@ from recstudy.study.record import record_plan
 
 STUDY = '''"""Does ours do as theirs does?"""
 
-from recstudy import RunConfig, Study, TrainConfig, grid, main, published
+from recstudy.recursive import RunConfig, TrainConfig
+from recstudy import Study, grid, main, published
 from recstudy.report import Table
-from recstudy.data import Digits
-from recstudy.metrics import METRICS, metric
-from recstudy.models import ViTRM
+from recstudy.recursive import Digits
+from recstudy.recursive import METRICS, metric
+from recstudy.recursive import ViTRM
 
 
 @METRICS.add("wrong_digits")

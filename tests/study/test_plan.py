@@ -1,9 +1,8 @@
 import pytest
 
-from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, grid
-from recstudy.data import Digits
-from recstudy.errors import ConfigError
-from recstudy.models import ResNet, ViTRM
+from recstudy import Deviation, Search, Study, Variant, grid
+from recstudy.base.errors import ConfigError
+from recstudy.recursive import Digits, ResNet, RunConfig, TrainConfig, ViTRM
 from recstudy.study.plan import make_plan
 from recstudy.study.record import command, plan_record
 

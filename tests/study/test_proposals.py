@@ -6,18 +6,17 @@ from collections.abc import Mapping
 import pytest
 from rich.console import Console
 
-from recstudy import Range, RunConfig, Search
+from recstudy import Range, Search
 from recstudy.cluster.searching import Proposals
 from recstudy.cluster.sources import Source
 from recstudy.cluster.view import View
-from recstudy.data import Digits
-from recstudy.models import ViTRM
 from recstudy.records import Results
+from recstudy.recursive import Digits, RunConfig, ViTRM
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run, make_plan
 from recstudy.study.record import record_plan
+from recstudy.study.testing import finish_runs
 from recstudy.study.trials import TrialLog
-from recstudy.testing import finish_runs
 
 BASE = RunConfig(data=Digits(), model=ViTRM(width=16, heads=16, patch=2))
 RATE = {"train.learning_rate": Range(1e-4, 1e-2, log=True)}

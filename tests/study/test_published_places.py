@@ -14,7 +14,7 @@ import pytest
 from shipped import STUDIES, compared, first_table, load
 
 from recstudy import Study
-from recstudy.models.costs import cost
+from recstudy.recursive.models.costs import cost
 from recstudy.report import Table
 from recstudy.study.plan import make_plan
 

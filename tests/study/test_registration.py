@@ -7,10 +7,10 @@ import pytest
 import tiny
 
 from recstudy import Metric, grid
+from recstudy.base.values import digest
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
 from recstudy.programs.base import PROGRAMS
-from recstudy.programs.settings import digest
 from recstudy.records import Results, read_record, write_json
 from recstudy.records.plans import record_look
 from recstudy.records.reading import dumped, record_of
@@ -27,7 +27,7 @@ from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan, recorded
 from recstudy.study.study import Study
-from recstudy.testing import make_result
+from recstudy.study.testing import make_result
 
 EARLY_TIME, LATE_TIME = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
 STEPS = Claim("more steps help", lower={"latent_steps": 1}, higher={"latent_steps": 3}, margin=2.0)

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from recstudy import Function, Metric, RunConfig, Search, Study, grid
-from recstudy.cli import main
-from recstudy.data import Digits
-from recstudy.errors import ConfigError
-from recstudy.models import ViTRM
+from recstudy import Function, Metric, Search, Study, grid
+from recstudy.base.errors import ConfigError
+from recstudy.cli.study import main
 from recstudy.plugins import gathering
+from recstudy.recursive import Digits, RunConfig, ViTRM
 from recstudy.report import (
     PARTS,
     Curve,

@@ -10,17 +10,15 @@ import pytest
 import tiny
 from PIL import Image
 
-from recstudy.cli import main
+from recstudy.base.errors import ConfigError
+from recstudy.cli.study import main
 from recstudy.cluster.driver import archive
-from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Digits, ImageFolder
-from recstudy.data.cache import load
-from recstudy.errors import ConfigError
-from recstudy.models import CNN, ViTRM
 from recstudy.plugins.files import StudyFile, code_of, user_files_of
 from recstudy.programs.base import Program
 from recstudy.records import Results, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
+from recstudy.recursive import CNN, Digits, ImageFolder, RunConfig, TrainConfig, ViTRM
+from recstudy.recursive.data.cache import load
 from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.study_records import load_study
 from recstudy.study import repository
@@ -38,7 +36,7 @@ RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
 def user_files(monkeypatch) -> dict[str, str]:
     """The user files of this process."""
     files = {"mine.py": "now", "net.py": "now"}
-    for place in ("study.rerun", "study.record", "cli"):
+    for place in ("study.rerun", "study.record", "cli.study"):
         monkeypatch.setattr(f"recstudy.{place}.user_files", lambda _: dict(files))
     return files
 

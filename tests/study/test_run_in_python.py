@@ -9,8 +9,8 @@ import tiny
 from notebooks import executed
 
 import recstudy
-from recstudy.errors import ConfigError
-from recstudy.testing import write_study
+from recstudy.base.errors import ConfigError
+from recstudy.study.testing import write_study
 
 
 def test_object_that_is_no_study_is_refused_in_one_line():

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from recstudy import Range, RunConfig, Search
-from recstudy.data import Digits, PhantomCaptions
-from recstudy.errors import ConfigError
-from recstudy.models import CNN, TRM, ImageHRM, ViTRM
+from recstudy import Range, Search
+from recstudy.base.errors import ConfigError
 from recstudy.programs.settings import tunable
+from recstudy.recursive import CNN, TRM, Digits, ImageHRM, PhantomCaptions, RunConfig, ViTRM
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import make_plan
 from recstudy.study.search import readable

@@ -4,7 +4,7 @@ import optuna
 import pytest
 from test_search_plan import search
 
-from recstudy.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError, StorageError
 from recstudy.records.study_schema import FEWEST_TRIALS
 from recstudy.study.plan import make_plan
 from recstudy.study.space import Optimizer

@@ -9,10 +9,9 @@ from textwrap import dedent
 
 import pytest
 
-from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, factorial, grid
-from recstudy.data import Digits
-from recstudy.errors import ConfigError
-from recstudy.models import ViTRM
+from recstudy import Deviation, Search, Study, Variant, factorial, grid
+from recstudy.base.errors import ConfigError
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Best, Curve, Importance, LearningCurves, Table
 from recstudy.study.plan import make_plan
 

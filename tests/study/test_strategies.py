@@ -9,8 +9,8 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 from test_search_plan import VITRM, search
 
 from recstudy import Range
+from recstudy.base.errors import ConfigError
 from recstudy.cluster.searching import PrunedBy
-from recstudy.errors import ConfigError
 from recstudy.plugins import gathering
 from recstudy.records import Results, append_line
 from recstudy.records.reading import adapter

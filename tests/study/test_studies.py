@@ -10,12 +10,13 @@ import pytest
 from shipped import load
 
 from recstudy import Search, Study, run
+from recstudy.base.terminal import console
 from recstudy.records import Results
-from recstudy.report import Arithmetic, AttentionMaps
+from recstudy.recursive import AttentionMaps
+from recstudy.report import Arithmetic
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.writing import show_report
 from recstudy.study.plan import make_plan, select
-from recstudy.terminal import console
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from shipped import TOOLS, load, module
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
 from recstudy.study.plan import make_plan
 
 RECORDED = {

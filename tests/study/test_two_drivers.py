@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import tiny
 
-from recstudy.errors import StorageError
+from recstudy.base.errors import StorageError
 from recstudy.records import Attempt, Results
 from recstudy.records.mirror import Mirror
 from recstudy.records.stores import write_object
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan, recorded
-from recstudy.testing import finish_runs
+from recstudy.study.testing import finish_runs
 
 DRIVER = f"""
 import sys

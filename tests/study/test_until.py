@@ -12,9 +12,9 @@ import tiny
 import tiny_until
 
 from recstudy import Claim, Function, Metric, Study, grid
-from recstudy.cli import main
+from recstudy.base.errors import ConfigError
+from recstudy.cli.study import main
 from recstudy.cluster.sources import Source
-from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.records.plans import record_look
 from recstudy.report.findings import OpenQuestion
@@ -22,8 +22,8 @@ from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record, record_plan, resumed
+from recstudy.study.testing import make_result
 from recstudy.study.until import Ending, Until, ending, next_block, with_maximum
-from recstudy.testing import make_result
 
 DECIDED = OpenQuestion("one is better", (0, 1), "supported", is_decided=True)
 CHEAP = OpenQuestion("two is better", (1, 2), "undecided", False, more_seeds=2, chance=0.9)

@@ -6,8 +6,8 @@ import pytest
 import tiny
 
 from recstudy import Claim, Variant, grid, leave_one_out, one_at_a_time
-from recstudy.errors import ConfigError
-from recstudy.options import axes
+from recstudy.base.errors import ConfigError
+from recstudy.cli.options import axes
 from recstudy.study.plan import make_plan
 
 

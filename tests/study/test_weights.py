@@ -13,23 +13,22 @@ import yaml
 from official import ARCH, TINY, random_network, theirs
 
 import recstudy
-from recstudy.command import main
-from recstudy.config import RunConfig
-from recstudy.data import Sudoku
-from recstudy.errors import ConfigError, DataError
+from recstudy.base.errors import ConfigError, DataError
+from recstudy.cli import main
 from recstudy.evidence import Verdict
-from recstudy.metrics.kept import unpack_answers
 from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
 from recstudy.records.schema import Initial
+from recstudy.recursive import RunConfig, Sudoku
+from recstudy.recursive.metrics.kept import unpack_answers
+from recstudy.recursive.testing import tiny_run
+from recstudy.recursive.train.initial import Weights, initial
 from recstudy.report import Table
 from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.render import cell_text, verdicts
 from recstudy.study.design import Variant
 from recstudy.study.study import Study
-from recstudy.testing import tiny_run
-from recstudy.train.initial import Weights, initial
 
 DATA = Sudoku(side=4, puzzles=16, test_puzzles=32)
 SET = ("--set", "data.side=4", "data.puzzles=16", "data.test_puzzles=32")

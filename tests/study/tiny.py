@@ -3,9 +3,8 @@
 A study for the tests: seconds a run on one core.
 """
 
-from recstudy import Resources, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.data import Digits
-from recstudy.models import ViTRM
+from recstudy import Resources, Study, grid, main, published
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Curve, LearningCurves, Table
 
 FIGURES = published("002_ablation_fig2_fig3")

@@ -3,9 +3,8 @@
 A search for the tests: seconds a run on one core, nine settings in all with the default ranges.
 """
 
-from recstudy import Range, Resources, RunConfig, Search, TrainConfig, main
-from recstudy.data import Digits
-from recstudy.models import ViTRM
+from recstudy import Range, Resources, Search, main
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
 BASE = RunConfig(

@@ -4,9 +4,8 @@ A study for the tests with two claims: the first is plain after two seeds, the s
 difference. No claim is about the second of its four variants.
 """
 
-from recstudy import Claim, Resources, RunConfig, Study, TrainConfig, grid, main
-from recstudy.data import Digits
-from recstudy.models import ViTRM
+from recstudy import Claim, Resources, Study, grid, main
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Curve, Table
 
 study = Study(

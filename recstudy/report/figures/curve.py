@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf, log2
 from typing import Any
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.base.lazy import go, pd, px
 from recstudy.evidence import Estimate, Verdict, Weighted, contrast, mean_of
-from recstudy.lazy import go, pd, px
 from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
@@ -292,22 +292,6 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             difference = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
             rows.append({**point, **difference, "seeds": "", "best": None if best is None else best["x"]})
         return pd.DataFrame(rows, columns=[*COLUMNS, "best"])
-
-
-@PARTS.add("residuals")
-class Residuals(Curve):
-    """The relative change of a recursive model's states in each segment, with a line per variant.
-
-    The residual of segment t is |z_t - z_(t-1)| / |z_t|, averaged over the first test puzzles. Only models of
-    puzzles record it.
-    """
-
-    name: str = "residuals"
-    x: str = "eval.depth"
-    y: str = "residual"
-    by: str | None = "variant"
-    log: bool = True
-    default_title = "Relative change of the states in each segment"
 
 
 def comparable(records: StudyRecords, levels: dict[str, Any]) -> list[int]:

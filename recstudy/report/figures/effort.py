@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
 
-from recstudy.lazy import go, pd
+from recstudy.base.lazy import go, pd
 from recstudy.programs.settings import doubling_counts
 from recstudy.report.caveats import caption_facts, leaky_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, cell_of_values

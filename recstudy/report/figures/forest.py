@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from recstudy.errors import ConfigError, choices, nearest
-from recstudy.lazy import go, np, pd
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.lazy import go, np, pd
 from recstudy.papers import Target, published
 from recstudy.papers.replications import CELLS, replications
 from recstudy.report.look import PALETTE, clipped, tint

@@ -13,11 +13,11 @@ from typing import Self
 
 from pydantic import Field
 
-from recstudy.lazy import go, np, pd
+from recstudy.base.lazy import go, np, pd
 from recstudy.records import Json, LossLine, read_log
 from recstudy.records.runs import Row
 from recstudy.report.caveats import join_labels
-from recstudy.report.examples import MAX_LINES, add_labels, cut_note, shown_variants
+from recstudy.report.figures.chosen import MAX_LINES, add_labels, cut_note, shown_variants
 from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
 from recstudy.report.names import find_metric, inline, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
@@ -202,6 +202,7 @@ class LossTrace(FigurePart, OfVariants):
         window: Number of recorded losses in the moving average.
     """
 
+    run_file = LOSSES
     name: str = "loss_trace"
     window: int = Field(default=50, ge=1)
     live = True

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.base.lazy import go, np, pd, px
 from recstudy.evidence import ALPHA, holm
-from recstudy.lazy import go, np, pd, px
 from recstudy.report.cells import cell
 from recstudy.report.look import SCREEN
 from recstudy.report.names import metric, plural

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.base.lazy import go, np, pd, px
 from recstudy.evidence import mean_of
-from recstudy.lazy import go, np, pd, px
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, RangeRecord
 from recstudy.report.caveats import join_labels, leaky_notes

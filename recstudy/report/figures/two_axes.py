@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from recstudy.errors import ConfigError
+from recstudy.base.errors import ConfigError
+from recstudy.base.lazy import go, pd, px
 from recstudy.evidence import Estimate, contrast
-from recstudy.lazy import go, pd, px
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import cell, missing_reason
 from recstudy.report.figures.curve import comparable, point_row

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import Field
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.lazy import pd
 from recstudy.evidence import Verdict
-from recstudy.lazy import pd
 from recstudy.papers import Target, by_name, published
 from recstudy.report.names import in_own_unit, metric
 from recstudy.report.parts import PARTS, BesidePublished

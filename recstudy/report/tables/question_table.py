@@ -9,9 +9,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from recstudy.base.lazy import pd
 from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
-from recstudy.lazy import pd
 from recstudy.report.blocks import other_blocks
 from recstudy.report.caveats import caption_facts, join_labels, text_notes, warnings
 from recstudy.report.cells import cell

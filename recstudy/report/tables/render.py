@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
+from recstudy.base.lazy import pd
 from recstudy.evidence import Answer, Reason, Verdict, Why
-from recstudy.lazy import pd
 from recstudy.records.runs import Row
 from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS, join_labels
 from recstudy.report.cells import Cell, TableData, commit_words

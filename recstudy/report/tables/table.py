@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from recstudy.errors import ConfigError, NotYetError
+from recstudy.base.errors import ConfigError, NotYetError
 from recstudy.evidence import mean_of
 from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items

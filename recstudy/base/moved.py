@@ -1,0 +1,33 @@
+"""Where modules and names of version 0.2 are now. This file goes with version 0.4."""
+
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+RECURSIVE = "recstudy.recursive"
+MODULES = {  # old module -> what replaces it
+    **dict.fromkeys(("config", "data", "models", "tasks", "metrics"), f"from {RECURSIVE} import ..."),
+    **{
+        name: f"from {RECURSIVE}.{name} import ..." for name in ("train", "contract", "weights", "reevaluate")
+    },
+    "testing": f"from {RECURSIVE}.testing import tiny_run; from recstudy.study.testing import tiny_study",
+    **{
+        name: f"from recstudy.base.{name} import ..."
+        for name in ("errors", "files", "terminal", "strict_yaml", "opened", "lazy", "explained")
+    },
+    **{name: f"from recstudy.cli.{name} import ..." for name in ("judge", "options", "reproduce")},
+}
+NAMES = ("AtTest", "Augment", "RunConfig", "TrainConfig")  # of `recstudy` -> of `recstudy.recursive`
+
+
+class MovedModules(MetaPathFinder):
+    """Name the new place of a module of version 0.2 that an import cannot find."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, old = name.partition(".")
+        if package == "recstudy" and old in MODULES:
+            raise ModuleNotFoundError(f"{name} has moved (version 0.3): write {MODULES[old]}", name=name)
+        return None

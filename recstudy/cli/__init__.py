@@ -1,0 +1,108 @@
+"""The `recstudy` command. It imports only the subcommand that is used, so `recstudy --help` takes 0.3 s."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import make_dataclass
+from importlib import import_module
+from typing import Any
+
+from tyro.extras import subcommand_cli_from_dict
+
+from recstudy.base.terminal import finish, parsed, say
+
+COMMANDS = {  # name -> its class and its summary in `recstudy --help`
+    "report": (
+        "report:Report",
+        "Write the page, tables and figures of studies again, from their records.",
+    ),
+    "judge": (
+        "judge:Judge",
+        "Write tables and verdicts of finished runs in a CSV file (W&B, MLflow, Optuna, pandas).",
+    ),
+    "status": ("status:Status", "Show the progress of each study of a results folder."),
+    "audit": (
+        "audit:Audit",
+        "List what a reviewer would ask, and known contradictions in papers.",
+    ),
+    "explain": (
+        "explain:Explain",
+        "Show the runs, the estimate and the verdict behind a number of a table.",
+    ),
+    "evaluate": (
+        "evaluate:Evaluate",
+        "Compute metrics of finished runs without training.",
+    ),
+    "publish": (
+        "publish:Publish",
+        "Write a study as a folder and a zip with report, records, code and checksums.",
+    ),
+    "verify": (
+        "verify:Verify",
+        "Check a published study against its records. Trains nothing.",
+    ),
+    "reproduce": (
+        "reproduce:Reproduce",
+        "Run a published study again, and compare the numbers.",
+    ),
+    "clean": (
+        "clean:Clean",
+        "List or remove old checkpoints and leftovers of killed processes.",
+    ),
+    "board": (
+        "board:Board",
+        "Show studies and runs in a browser while they run. Read-only.",
+    ),
+    "check": (
+        "check:Check",
+        "Check the tasks, models, optimizers and losses of your file.",
+    ),
+    "weights": (
+        "weights:WeightsCommand",
+        "Import weights, such as those of HRM's and TRM's authors, or export a run's.",
+    ),
+    "studies": ("studies:Studies", "List the studies that come with recstudy."),
+    "run": ("run:RunShipped", "Run a study that comes with recstudy, from any folder."),
+    "new": ("new:New", "Write a starter: a study of a function, a command or a model."),
+    "fields": (
+        "fields:Fields",
+        "List the settings of runs with types, defaults and meanings.",
+    ),
+}
+DESCRIPTION = (
+    "Ablation studies and hyperparameter searches with confidence intervals and verdicts. Start"
+    " with: recstudy new my_study"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the `recstudy` command."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+
+    def work() -> int:
+        if words == ["--version"]:
+            from recstudy.study.repository import version_text
+
+            say(version_text())
+            return 0
+        options = {
+            name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()
+        }
+        typed = words[:2] if words[:1] == ["run"] else words  # the other words are the study's options
+        cli_options: dict[str, Any] = {
+            "args": typed or ["--help"],
+            "prog": "recstudy",
+            "description": DESCRIPTION,
+        }
+        command: Any = parsed(lambda: subcommand_cli_from_dict(options, **cli_options))
+        return int(command.run() if typed is words else command.run(words[2:]))
+
+    finish(work)
+
+
+def command_class(name: str, summary: str, is_used: bool) -> Callable[..., Any]:
+    """Return the class of a command; if it is not used, a class that only has its summary."""
+    if not is_used:
+        return make_dataclass(name, (), namespace={"__doc__": summary})
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command: Callable[..., Any] = getattr(import_module(f"recstudy.cli.{module}"), attribute)
+    return command

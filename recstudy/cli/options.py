@@ -1,0 +1,361 @@
+"""Options of the command lines of studies and searches, and the parsing of FIELD=VALUE words.
+
+`recstudy.cli.study` and the commands of `recstudy` use them. tyro shows the docstrings of fields in --help.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
+
+from recstudy.base.errors import ConfigError
+from recstudy.base.files import read_json, refuse_existing
+from recstudy.base.values import flatten
+from recstudy.programs.settings import KINDS, RunSettings
+from recstudy.records import write_whole
+from recstudy.records.study_schema import PARTS
+from recstudy.report.venues import Paper, paper_of
+
+FIELD = re.compile(r"[a-z]\w*(\.\w+)+=")  # the start of train.epochs=5
+TAKING = ("--only", "--vary", "--rerun")  # options whose value may look like FIELD=VALUE
+WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
+Format = Literal["pdf", "svg", "png"]
+Logger = Literal["tensorboard", "wandb", "mlflow"]
+# Types of values, by the word that --help shows for them.
+Name = Annotated[str, arg(metavar="NAME")]
+Amount = Annotated[str, arg(metavar="AMOUNT")]
+Address = Annotated[str | None, arg(metavar="ADDRESS")]
+Count = Annotated[int | None, arg(metavar="N")]
+File = Annotated[Path | None, arg(metavar="FILE")]
+Folder = Annotated[Path | None, arg(metavar="DIR")]
+ResultsPlace = Annotated[str, arg(metavar="DIR|URI")]
+Several = Annotated[tuple[str, ...], UseAppendAction]
+Names = Annotated[Several, arg(metavar="NAME")]
+ResultsArgument = Positional[ResultsPlace]
+Imports = Annotated[bool, arg(help="Import the modules that the studies name, whoever wrote them.")]
+Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
+
+
+@dataclass(frozen=True)
+class ForPaper:
+    """Export of tables and figures for a paper."""
+
+    export: tuple[Format, ...] = ()
+    """Also write the figures in these formats. Needs Chrome or Chromium."""
+    venue: Name = ""
+    """Make LaTeX tables and figures as wide as the columns of a venue: article (default), neurips, icml,
+    cvpr, acl or ieee. Figures are then also written as pdf."""
+    width: Annotated[str, arg(metavar="LENGTH")] = ""
+    """The column width, such as 3.25in or 8.5cm, in place of a venue."""
+    without: Annotated[Several, arg(metavar="COLUMN")] = ()
+    """Leave out a column of LaTeX tables, by its head or a glob. May be repeated."""
+
+    def __post_init__(self) -> None:
+        assert self.paper  # a bad venue or width is refused before any run
+
+    @property
+    def paper(self) -> Paper:
+        return paper_of(self.venue, self.width, self.without)
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """Return the formats, with `pdf` if a venue or a width is set."""
+        return (
+            self.export if "pdf" in self.export or not (self.venue or self.width) else ("pdf", *self.export)
+        )
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """Options of studies and searches. Settings that decide numbers are fields: see --set."""
+
+    preset: Name = ""
+    """The scale of the study, such as quick, standard or paper. Default: the first one, or `standard` on a
+    cluster (--address) with GPUs.
+    """
+    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
+    """Change a field of every variant, such as train.epochs=5. `recstudy fields` lists the fields."""
+    set: Settings = ()
+    """The same, as an option. May be repeated."""
+    config: File = None
+    """Read fields from a YAML file, nested or with dotted names. The command line overrides the file."""
+    write_config: File = None
+    """Write the settings as a file for --config, and exit."""
+    smoke: bool = False
+    """Test the whole path in seconds, with two epochs on 32 images. The numbers mean nothing."""
+    dry_run: bool = False
+    """List the runs with their cost, and exit."""
+    json: bool = False
+    """With --dry-run: print JSON."""
+    address: Address = None
+    """The Ray cluster: auto or HOST:PORT. Default: start Ray on this machine."""
+    no_ray: bool = False
+    """Run in this process, one run after another, without Ray. Records, ids and checkpoints are the same. A
+    run that hangs or runs out of memory ends the command."""
+    data: Folder = None
+    """The folder with the data sets. Default: RECSTUDY_DATA, else ./data."""
+    download: bool = False
+    """Download missing data sets with torchvision."""
+    allow_missing: bool = False
+    """Skip images that a table of chest X-rays lists and the folder lacks. This is a field of the data."""
+    results: ResultsPlace = "results"
+    """The results folder, or s3://bucket/folder. Its finished runs are not repeated."""
+    report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    init_from: Annotated[str, arg(metavar="RUN|FILE|DIR")] = ""
+    """Start from weights: a run id, a safetensors file, or a folder with one. Their digest is part of the run
+    id (train.init_from). With train.epochs=0 nothing is trained."""
+    cpus: Count = None
+    """CPU cores per worker."""
+    gpus: Annotated[float | None, arg(metavar="N")] = None
+    """GPUs per worker. A fraction shares a GPU."""
+    workers: Annotated[str | None, arg(metavar="N")] = None
+    """Workers per run. They share each batch."""
+    rerun: Annotated[str, arg(metavar="changed|all|GLOB")] = ""
+    """Repeat finished runs: those of changed code or data, all, or those whose label matches. Earlier records
+    are kept."""
+    keep: bool = False
+    """Use finished runs although the code of your files has changed. The page says so."""
+    trainer: Annotated[str | None, arg(metavar="auto|inline|train")] = None
+    """Train in the Tune process (inline), or on Ray Train workers (train), which take 4 to 14 s to start."""
+    log: tuple[Logger, ...] = ()
+    """Also log to W&B, MLflow or TensorBoard. Each needs its package (docs/how-to/trackers.md)."""
+    log_losses: bool = False
+    """With --log: also log the losses of updates, at most 200 per epoch, after each run."""
+
+    def __post_init__(self) -> None:
+        for flag, value in {
+            "--address": self.address,
+            "--log": self.log,
+            "--trainer": self.trainer == "train",
+        }.items():
+            if self.no_ray and value:
+                raise ConfigError(f"{flag} needs Ray. Remove {flag} or --no-ray.")
+
+
+@dataclass(frozen=True)
+class StudyOptions(CommonOptions):
+    """Options of a study."""
+
+    seeds: Count = None
+    """Number of seeds of every variant: 0 to N-1. A larger number later adds seeds."""
+    max_seeds: Count = None
+    """The maximum number of seeds. Each look before it spends a part of the 5 %. Without a maximum, the first
+    look has the whole 5 %. Default: the study's own."""
+    until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
+    """Add seeds to the variants of open questions, from look to look (3, 5, 8, 12, ... seeds), until each is
+    decided or out of reach at --max-seeds (default: four times the seeds)."""
+    budget: Amount = ""
+    """With --until: the limit of all runs, such as 24 runs, 90min, 2h or 40gpuh. A larger budget later
+    continues the study."""
+    only: Annotated[Several, arg(metavar="GLOB")] = ()
+    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be repeated."""
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
+    """Sweep a field over these levels, such as model.latent_steps=1,2,4. May be repeated. The study's claims
+    are then not judged."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget and not self.until:
+            raise ConfigError(
+                "--budget needs --until decided. Without it a study runs everything that --dry-run lists."
+            )
+        if self.until and self.only:
+            raise ConfigError("--until decided chooses the variants with open questions. Remove --only.")
+
+    @property
+    def of_plan(self) -> dict[str, Any]:
+        """Return the options of the plan that only studies have."""
+        return {"max_seeds": self.max_seeds}
+
+
+@dataclass(frozen=True)
+class SearchOptions(CommonOptions):
+    """Options of a search."""
+
+    family: Names = ()
+    """The model family to search. May be repeated. Default: the preset's first."""
+    budget: Amount = ""
+    """The limit of all runs: 24 runs, 90min, 2h or 40gpuh. Up to half of it is reserved for --seeds. A larger
+    budget later continues the search.
+    """
+    sampler: Name = ""
+    """tpe, gp, cmaes, nsgaii, qmc, random, or one that the study file registers."""
+    stopping: Name = ""
+    """The pruner of poor runs: none, asha, median, or one that the study file registers."""
+    seeds: Count = None
+    """Fresh seeds for the best settings, within the same budget. 0 for none."""
+    optuna_storage: Annotated[str, arg(metavar="FILE|URL")] = ""
+    """Write every trial to a journal file or a database URL, for optuna-dashboard."""
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
+    """Search a field over these values, such as model.latent_steps=1,2,4, instead of its range. May be
+    repeated."""
+
+    @property
+    def of_plan(self) -> dict[str, Any]:
+        """Return the options of the plan that only searches have."""
+        return {
+            "families": self.family,
+            "budget": self.budget,
+            "sampler": self.sampler,
+            "stopping": self.stopping,
+        }
+
+
+def move_fields_first(words: Sequence[str]) -> list[str]:
+    """Return the words with each FIELD=VALUE at the front, unless it is the value of an option."""
+    positions = range(len(words))
+    is_other = [
+        FIELD.match(words[index]) is None or (index > 0 and words[index - 1] in TAKING) for index in positions
+    ]
+    return [words[index] for index in sorted(positions, key=is_other.__getitem__)]  # which keeps their order
+
+
+def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[str, Any]:
+    """Return the changed fields of --config, --set and the options of resources. `base` is the preset."""
+    changes = read_config_file(options.config, base) if options.config and base else {}
+    changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
+    flags = {f"resources.{flag}": getattr(options, flag) for flag in ("cpus", "gpus", "workers", "trainer")}
+    flags["data.allow_missing"] = options.allow_missing or None
+    return changes | {field: value for field, value in flags.items() if value is not None}
+
+
+def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
+    """Return the fields of a --config file that differ from `base`, by their dotted names.
+
+    Raises:
+        ConfigError: The file is missing, is not YAML with fields, or has an unknown field or a bad value.
+    """
+    values = read_yaml("--config", file)
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise ConfigError(
+            f"--config {file} must contain fields, such as train: {{epochs: 5}} or train.epochs: 5"
+        )
+    file_values, base_values = flatten(values), flatten(base.model_dump(mode="json"))
+    kinds = [f"{part}.{kind}" for part in PARTS for kind in KINDS]
+    other_parts = {
+        path.partition(".")[0]
+        for path in kinds
+        if path in file_values and file_values[path] != base_values.get(path)
+    }
+    fields = {
+        path: file_values[path]
+        for path in sorted(file_values, key=lambda path: path not in kinds)  # another kind has other fields
+        if path.partition(".")[0] in other_parts
+        or path not in base_values
+        or base_values[path] != file_values[path]
+    }
+    try:
+        base.with_changes(fields)
+    except ConfigError as error:
+        raise ConfigError(f"--config {file}: {error}") from None
+    return fields
+
+
+def read_yaml(option: str, file: Path) -> Any:
+    """Return the content of a YAML file.
+
+    Raises:
+        ConfigError: The file cannot be read, or has a key twice.
+    """
+    from recstudy.base import strict_yaml  # it loads PyYAML, without which --help is faster
+
+    try:
+        return strict_yaml.read_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{option} {file}: {error.strerror if isinstance(error, OSError) else error}"
+        ) from None
+
+
+def write_fields(file: Path, config: RunSettings, about: str) -> str:
+    """Write a config as a file for --config, and return a message.
+
+    Raises:
+        ConfigError: The file exists.
+        StorageError: The file cannot be written.
+    """
+    from recstudy.base.strict_yaml import write_yaml
+
+    refuse_existing(file)
+    fields = config.model_dump(mode="json")
+    del fields["seed"]
+    write_whole(file, f"# {about}\n{write_yaml(fields)}")
+    return f"{file}: {about}. Read it with --config {file}"
+
+
+def settings(assignments: Iterable[str], example: str) -> dict[str, Any]:
+    """Return a dictionary of FIELD=VALUE words."""
+    changes: dict[str, Any] = {}
+    for setting in assignments:
+        field, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"a field is set by FIELD=VALUE, such as {example}, but got {setting!r}")
+        field, text = field.strip(), value.strip()
+        if field[:1] in ("+", "~"):
+            assignment = f"{field.lstrip('+~')}={text}"
+            raise ConfigError(
+                f"{setting}: every field has a value already. Set it without a sign: {assignment}"
+            )
+        changes[field] = _typed(field, text)
+        if field in PARTS and not isinstance(changes[field], dict):
+            fix = {
+                "data": f"data.name={text} chooses a data set, data.limit=300",
+                "model": f"model.family={text} chooses a family, model.width=64",
+                "train": "train.epochs=5",
+                "resources": "resources.gpus=1",
+            }[field]
+            raise ConfigError(f"{field}={text}: {field} is a group of fields. Set one of them: {fix}")
+    return changes
+
+
+def axes(assignments: Iterable[str]) -> dict[str, list[Any]]:
+    """Return a dictionary of the levels of FIELD=VALUE,VALUE words.
+
+    Raises:
+        ConfigError: A word has another form, or a field is given twice.
+    """
+    levels: dict[str, list[Any]] = {}
+    for axis in assignments:
+        name, _, text = axis.partition("=")
+        field = name.strip()
+        if not text.strip():
+            raise ConfigError(
+                f"--vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got {axis!r}"
+            )
+        if field in levels:
+            raise ConfigError(
+                f"--vary {field} is given twice. Give all its levels at once, such as {axis},..."
+            )
+        try:
+            levels[field] = read_json(f"[{text}]", f"--vary {axis}")
+        except json.JSONDecodeError:
+            _typed(field, text)  # refused as a whole
+            levels[field] = [_typed(field, word.strip()) for word in text.split(",")]
+    return levels
+
+
+def _typed(field: str, text: str) -> Any:
+    """Return the value of a field on the command line: JSON if the text is JSON, else the text.
+
+    Raises:
+        ConfigError: The value is None, or a list of words without quotes.
+    """
+    try:
+        return read_json(text, f"{field}={text}")
+    except json.JSONDecodeError:
+        if text == "None":
+            raise ConfigError(f"{field}={text}: write values as JSON: {field}=null") from None
+        if text[:1] + text[-1:] == "[]":
+            quoted = WORD.sub(r'"\g<0>"', re.sub("[\"']", "", text))
+            raise ConfigError(f"{field}={text}: write values as JSON: '{field}={quoted}'") from None
+        return text
+
+
+def data_folder(folder: Path | None) -> Path:
+    return folder or Path(os.environ.get("RECSTUDY_DATA", "data"))

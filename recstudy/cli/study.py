@@ -1,0 +1,409 @@
+"""The command line of a study or search: `python studies/NAME.py`. `main` is also the last line of a study
+file.
+"""
+
+import shlex
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from recstudy.base.errors import EXIT_CODES, ConfigError, PartError, StorageError
+from recstudy.base.terminal import console, environment, finish, output, parsed, say, sigterm_restored
+from recstudy.cli.options import (
+    CommonOptions,
+    ForPaper,
+    SearchOptions,
+    StudyOptions,
+    axes,
+    changes_of,
+    data_folder,
+    move_fields_first,
+    write_fields,
+)
+from recstudy.papers import by_name
+from recstudy.plugins import frozen_files, refuse_while_loading, study_file
+from recstudy.programs.base import load_program
+from recstudy.programs.metric import using_metrics
+from recstudy.records import Results, is_locked
+from recstudy.records.plans import earlier_runs, record_look
+from recstudy.report.names import plural
+from recstudy.study.plan import Plan, Run, make_plan, select
+from recstudy.study.repository import code_version, program, user_files, version_text
+from recstudy.study.search import Search
+from recstudy.study.study import Study
+from recstudy.study.trials import TrialLog, runs_of
+
+if TYPE_CHECKING:
+    from recstudy.programs.base import InitialWeights
+    from recstudy.report.loaded import Loaded
+    from recstudy.study.rerun import Outdated
+    from recstudy.study.until import Until
+
+GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
+
+
+def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
+    """Run a study or a search from the command line, then write its report.
+
+    The exit code is 0 if every run is done, 2 for invalid input, and 130 after a stop. If runs have no
+    result, the code gives the reason: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost
+    node. It is 1 if the reasons differ or runs remain, and 8 if a part of the report cannot be drawn.
+    """
+    refuse_while_loading()
+    if not isinstance(study, Study | Search):
+        raise ConfigError(f"main runs a Study or a Search, but got {study!r}")
+    if not study.question:  # by default the docstring of the file that is run, where that is the study's
+        module, file = sys.modules["__main__"], study_file()
+        is_own = file is not None and (
+            not file.installed or any(value is study for value in vars(module).values())
+        )
+        study = replace(study, question=cleandoc((module.__doc__ if is_own else "") or study.name))
+    description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
+
+    words = move_fields_first(sys.argv[1:] if arguments is None else arguments)
+    kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
+    cli_options: dict[str, Any] = {
+        "prog": shlex.join(program()),
+        "description": description,
+        "config": (tyro.conf.DisallowNone,),
+    }
+
+    def work() -> int:
+        if "--version" in words:
+            say(version_text())
+            return 0
+        with using_metrics(study.metrics):
+            return carry_out(study, parsed(lambda: tyro.cli(kind, args=words, **cli_options)))
+
+    finish(work)
+
+
+def run(
+    study: Study,
+    *,
+    preset: str = "",
+    set: Mapping[str, Any] | None = None,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | None = None,
+    max_seeds: int | None = None,
+    only: Sequence[str] = (),
+    smoke: bool = False,
+    results: str | Path = "results",
+    data: str | Path | None = None,
+    address: str | None = None,
+    ray: bool = True,
+    init_from: str | Path = "",
+    rerun: str = "",
+    keep: bool = False,
+) -> "Loaded":
+    """Run a study from Python or a notebook, and return its results. The arguments are the flags of the
+    command line.
+
+    Failed runs are rows of `runs` with their status.
+
+    Args:
+        study: The study. Its finished runs in `results` are not repeated.
+        preset: The name of the preset. By default the first one.
+        set: Field -> value, for every variant.
+        vary: Field -> levels, in place of those of the study.
+        seeds: The number of seeds of every variant.
+        max_seeds: The maximum number of seeds.
+        only: Labels of variants, or globs.
+        smoke: Run the whole study in seconds. The numbers mean nothing.
+        results: The results folder, or its URI.
+        data: The folder of the data sets. By default RECSTUDY_DATA, or ./data.
+        address: The address of a Ray cluster. By default a local cluster is started.
+        ray: If false, run one run after another in this process, for example with a debugger.
+        init_from: A run, or a file or folder with weights, from which training starts.
+        rerun: Finished runs to repeat: `changed`, `all`, or a glob of labels.
+        keep: Use finished runs although the code of a user file has changed since.
+
+    Returns:
+        The study with its records.
+
+    Raises:
+        ConfigError, DataError, StorageError, ClusterError: The command line would refuse the same in one
+            line.
+    """
+    refuse_while_loading()
+    if not isinstance(study, Study):
+        raise ConfigError(
+            f"run takes a Study, but got {study!r}. Give a function as its program: run(Study(NAME,"
+            " program=..., settings=..., metrics=...)); a Search is run by main"
+        )
+    options = StudyOptions(
+        preset=preset,
+        seeds=seeds,
+        max_seeds=max_seeds,
+        only=tuple(only),
+        smoke=smoke,
+        results=str(results),
+        address=address,
+        no_ray=not ray,
+        data=Path(data) if data else None,
+        init_from=str(init_from),
+        rerun=rerun,
+        keep=keep,
+    )
+    begin = _begin(study, options)
+    changes = {**(set or {}), **weight_changes(begin)}
+    from recstudy.study.record import resumed
+
+    records = Results(options.results).pull()
+    plan = resumed(make_plan(study, preset, changes, seeds, smoke, vary=vary, max_seeds=max_seeds), records)
+    # what ours and Ray's do suits a command
+    with using_metrics(study.metrics), sigterm_restored(), environment(), output():
+        say(*_notes(plan, options, records))
+        complete(plan, select(plan.runs, only), records, options, begin)
+    from recstudy.report.loaded import load
+
+    return load(records.study(study.name, plan.folder))
+
+
+@frozen_files()
+def carry_out(
+    study: Study | Search, options: StudyOptions | SearchOptions, begin: "InitialWeights | None" = None
+) -> int:
+    """Execute the command line of a study or search.
+
+    Args:
+        study: The study or search.
+        options: The command line.
+        begin: The initial weights of the runs. By default those of `options`.
+
+    Returns:
+        The exit code.
+    """
+    begin = begin or _begin(study, options)
+    gpus = 0.0 if options.preset or not options.address else _usable_gpus(study, options.address)
+    if gpus:
+        options = replace(options, preset=GPU_PRESET)
+    base = next(iter(study.bases(study.preset_named(options.preset))), None)
+    changes, vary = changes_of(options, base) | weight_changes(begin), axes(options.vary)
+    plan = make_plan(
+        study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan
+    )
+    if options.write_config:
+        say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
+        return 0
+    from recstudy.study.record import resumed
+
+    results = Results(options.results).pull()
+    plan, until = resumed(plan, results), None
+    if isinstance(options, StudyOptions) and options.until:
+        from recstudy.study.until import Until, with_maximum
+
+        plan = with_maximum(plan, results)
+        until = Until.of(plan, results, options.budget)
+    runs = select(runs_of(plan, results), getattr(options, "only", ()))
+    if gpus and not options.json:
+        from recstudy.study.dry_run import price_lines
+
+        *_, price = "", *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results)
+        say(
+            f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
+            f" {price}"
+        )
+    if not options.json:
+        say(*_notes(plan, options, results))
+    if options.dry_run or options.json:
+        from recstudy.study.dry_run import print_plan
+
+        outdated = _outdated(plan, runs, results, options)
+        _check_report(plan)
+        unchecked = plan.base.program.check_data(
+            [run.config for run in runs] or [plan.base], data_folder(options.data)
+        )
+        print_plan(plan, runs, outdated, results, as_json=options.json, until=until)
+        say(*(() if options.json else unchecked))
+        return 0
+    with output():
+        plan, runs = complete(plan, runs, results, options, begin, until)
+        say(*(until.summary(plan, results) if until else ()))
+        try:
+            draw_report(results, study.name, plan.folder, options.report)
+        # such as a results folder that has filled up while runs were running
+        except (StorageError, ConfigError, PartError) as error:
+            print(f"The report is incomplete. {type(error).__name__}: {error}", file=sys.stderr)
+            return EXIT_CODES["code" if isinstance(error, PartError) else "storage"]
+    # some of its settings may well diverge
+    if plan.is_search and any(not results.run(run.id).reason for run in runs):
+        return 0
+    return exit_code(reasons(runs, results)) or int(plan.is_search)
+
+
+def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) -> Iterator[str]:
+    """Yield notes before anything runs: options without effect, and another study of the same name."""
+    from recstudy.study.record import namesake_note
+
+    configs = plan.configs or list(plan.space.bases.values())
+    if options.data and not plan.base.program.reads_data(configs, options.data):
+        reason = "its data are generated or come with a package. A preset with a data set reads it there."
+        if plan.base.metrics:
+            reason = "its program reads no data set of recstudy. Name the folder in the program's settings."
+        yield f"Note: --data has no effect on {plan.study.name}, preset {plan.preset}: {reason}"
+    if note := namesake_note(plan, results):
+        yield note
+    if plan.extended and not getattr(options, "until", None):
+        yield (
+            f"Note: {plural(max(plan.seeds_each), 'seed')} were started or read before and stay, though this"
+            f" command asks for {plan.seeds}. A new variant gets as many."
+        )
+
+
+def _usable_gpus(study: Study | Search, address: str) -> float:
+    """Return the number of GPUs of a cluster, if the study has a preset for GPUs that is not the first."""
+    if GPU_PRESET not in list(study.presets)[1:]:
+        return 0.0
+    from recstudy.cluster.address import check_address
+
+    check_address(address)  # before Ray is imported
+    from recstudy.cluster.connection import count_gpus
+
+    return count_gpus(address)
+
+
+def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | None":
+    """Read the weights of `--init-from`."""
+    if not options.init_from:
+        return None
+    program = study.program or load_program()
+    return program.weights(options.init_from, Results(options.results).pull())
+
+
+def weight_changes(begin: "InitialWeights | None") -> dict[str, str]:
+    """Return the changes of the config of runs that start from these weights."""
+    return {"train.init_from": begin.digest} if begin else {}
+
+
+@frozen_files()
+def complete(
+    plan: Plan,
+    runs: Sequence[Run],
+    results: Results,
+    options: StudyOptions | SearchOptions,
+    begin: "InitialWeights | None" = None,
+    until: "Until | None" = None,
+) -> tuple[Plan, Sequence[Run]]:
+    """Execute unfinished runs, and further ones of a search or with `until`. Return the final plan and its
+    runs.
+    """
+    from recstudy.cluster.driver import lock_and_record, run_plan
+    from recstudy.cluster.sources import RunOptions
+    from recstudy.cluster.view import View
+
+    outdated = _outdated(plan, runs, results, options)
+    if not options.keep:
+        outdated.refuse_edited()
+    say(*outdated.notices)
+    results.check()
+    storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
+    if not outdated.rerun_ids and (settled := _settled(plan, runs, results, outdated, storage)):
+        lock_and_record(plan, results, View(console()), data_folder(options.data))
+        print(settled)
+        if not (until and until.next_plan(plan, results)):
+            return plan, runs
+    _check_report(plan)
+    program = plan.base.program
+    if not plan.smoke:
+        say(*program.hints(plan.space.bases.values() if plan.is_search else [run.config for run in runs]))
+    driver_options = RunOptions(
+        options.address,
+        data_folder(options.data),
+        options.download,
+        *code_version(),
+        options.log,
+        options.log_losses,
+        options.no_ray,
+        user_files(program),
+    )
+    with View(console()) as view:
+        plan = run_plan(
+            plan,
+            results,
+            driver_options,
+            view,
+            runs,
+            rerun_ids=outdated.rerun_ids,
+            until=until,
+            begin=begin,
+            storage=storage,
+        )
+    return plan, runs_of(plan, results) if until or plan.is_search else runs
+
+
+def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outdated", storage: str) -> str:
+    """Return a line if nothing remains to run; otherwise an empty text. It loads neither torch nor Ray."""
+    if not plan.is_search:
+        is_finished = all(run.id in outdated.finished for run in runs)
+        return f"{plural(len(runs), 'run')}: all finished before" if is_finished else ""
+    log = TrialLog(plan, results)
+    if not log.params or not log.is_settled():
+        return ""
+    if storage:
+        from recstudy.study.space import Optimizer
+
+        Optimizer(plan, log.tried(), storage)  # writes there what it lacks
+    counts = f"{log.run_count} runs made before, {len(log.fresh)} with fresh seeds"
+    return f"Budget: {plan.budget} in all; {counts}: nothing is left to run"
+
+
+def reasons(runs: Iterable[Run], results: Results) -> set[str]:
+    """Return the distinct reasons why runs have no result, without runs of other processes."""
+    folders = (results.run(run.id) for run in runs)
+    return {reason for folder in folders if (reason := folder.reason) and not is_locked(folder.lock)}
+
+
+def exit_code(failures: set[str]) -> int:
+    """Return 0 if every run is done, the code of the reason if all others have the same, and 1 if reasons
+    differ.
+
+    Runs that were skipped after failures of other runs count as no reason.
+    """
+    tried = failures - {"not run"}
+    return 0 if not failures else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
+
+
+def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> "Outdated":
+    from recstudy.study.record import earlier_code
+    from recstudy.study.rerun import outdated
+
+    earlier_ids: Collection[str] = ()
+    if not plan.is_search:
+        folder = results.study(plan.study.name, plan.folder)
+        earlier_ids = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
+    return outdated(
+        runs, results, data_folder(options.data), options.rerun, earlier_ids, earlier_code(plan, results)
+    )
+
+
+def _check_report(plan: Plan) -> None:
+    """Refuse a report that could not be drawn after the training, and list parts that may fail."""
+    from recstudy.report.writing import check_drawable
+    from recstudy.study.record import plan_record
+
+    say(*check_drawable(plan_record(replace(plan, seeds=1))))
+
+
+def draw_report(results: Results, study: str, preset: str, options: ForPaper) -> None:
+    """Write the report of a study, and record the look.
+
+    Raises:
+        StorageError: A record is damaged, or the folder cannot be written.
+        ConfigError: A part of the report is invalid.
+        PartError: The report was written without a part.
+    """
+    from recstudy.report.writing import show_report
+
+    with results.drawing(study, preset):
+        results.pull()
+        record_look(results, study, preset)
+        try:
+            show_report(results, study, preset, options.formats, console(), options.paper)
+        finally:
+            results.send(results.study(study, preset) / "report")

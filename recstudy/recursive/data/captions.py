@@ -1,0 +1,522 @@
+"""Captioned images: their settings, the reader of any folder with a table of captions, and the choice of
+images.
+
+The public sets are in `caption_sets.py`, and tokenizers are in `text.py`. `choose` finds every error of the
+tables, the splits and the folder before an image is opened and before a run starts. On a set as large as
+ROCOv2 (79,789 images) it takes about a second.
+
+Shapes: N images, S pixels per side.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import compress
+from pathlib import Path, PurePath
+from typing import ClassVar, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from recstudy.base.errors import DataError, choices
+from recstudy.recursive.config.parts import DATASETS, PAD, DataConfig, Shape
+from recstudy.recursive.data.checking import check_encodable
+from recstudy.recursive.data.images import (
+    ENDINGS,
+    DecodedImage,
+    decode_all,
+    decode_image,
+    image_notes,
+    images_are,
+    images_missing,
+)
+from recstudy.recursive.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
+from recstudy.recursive.data.splits import (
+    SPLITS,
+    Rows,
+    caption_text,
+    check_filled,
+    check_whole,
+    draw_splits,
+    json_object,
+    number_groups,
+    utf8,
+)
+from recstudy.recursive.data.text import (
+    BYTES,
+    CLEANERS,
+    CLIP_BOS,
+    CLIP_EOS,
+    CLIP_VOCABULARY,
+    SPECIALS,
+    clip_files,
+    collapse_spaces,
+    with_tokens,
+)
+
+NONE = "the tables name none"  # why a split has no images
+# Folder -> number of training and validation images. The CT images of COVID-CT have captions.
+SAMPLES = {"covid_ct": (260, 27)}
+# File endings of possible tables of captions.
+TABLES = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx"})
+GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the first existing one is used
+
+
+class Captioned(DataConfig):
+    """Colour images with captions. The labels are the tokens of an image's first caption.
+
+    A row of labels is BOS, the words, EOS and PAD.
+    """
+
+    task: ClassVar[str] = "caption"
+
+    tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
+        "byte",
+        description=(
+            "byte: one token per byte; word: words that occur 3 times in the training captions (MicarVLMoE);"
+            " bpe: byte pairs learned from the training captions; clip: CLIP's tokenizer (FuseLIP), from its"
+            " files"
+        ),
+    )
+    vocabulary: int = Field(
+        1000,
+        ge=16,
+        le=100_000,
+        description="V: maximum number of ids of 'word' and 'bpe', including 4 special ids",
+    )
+    length: int = Field(
+        512,
+        ge=4,
+        le=4096,
+        description="tokens per caption, including BOS and EOS; longer captions are cut and counted",
+    )
+    size: int = Field(
+        224, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels per side"
+    )
+    clean: Literal["none", "report"] = Field(
+        "none",
+        description=(
+            "none: only white space is normalized; report: captions are cleaned like reports in MicarVLMoE"
+            " (see `text.py`)"
+        ),
+    )
+    clip_files: str = Field(
+        "clip",
+        description=(
+            "folder of CLIP's vocab.json and merges.txt, relative to the data folder; if they are missing,"
+            " the Hugging Face cache is used"
+        ),
+    )
+
+    @property
+    def shape(self) -> Shape:
+        return (3, self.size, self.size)
+
+    @property
+    def classes(self) -> int:
+        """Number of ids that a model can output. A tokenizer of few training captions may use fewer."""
+        fixed = {"byte": BYTES + SPECIALS, "clip": CLIP_VOCABULARY}
+        return fixed.get(self.tokenizer, self.vocabulary)
+
+    @property
+    def tokens(self) -> int:
+        return self.length
+
+    @property
+    def special_tokens(self) -> tuple[int, int, int]:
+        return (PAD, CLIP_BOS, CLIP_EOS) if self.tokenizer == "clip" else (PAD, 1, 2)
+
+    @model_validator(mode="after")
+    def _bytes_have_ids(self) -> Self:
+        if self.tokenizer == "bpe" and self.vocabulary < BYTES + SPECIALS:
+            raise ValueError(
+                f"vocabulary must be at least {BYTES + SPECIALS} with tokenizer 'bpe', but is"
+                f" {self.vocabulary}"
+            )
+        return self
+
+
+class CaptionFiles(Captioned):
+    """A captioned set in files, in its official layout or in the layout of `CaptionFolder`.
+
+    If the folder has both layouts, `captions.csv` is read. If the tables give splits, they are used, and
+    `validation` and `split_seed` have no effect on a given validation split. Otherwise images are split at
+    random by group, independently of the run's seed: 80 % training, 10 % validation, 10 % test. A group
+    (patient or case) in two splits is an error.
+    """
+
+    path: str = Field(description="folder of the set, relative to the data folder")
+    allow_missing: bool = Field(
+        False,
+        description="leave out images that are missing or unreadable, and rows without a caption",
+    )
+
+
+class CaptionRow(NamedTuple):
+    """One caption of one image."""
+
+    file: Path
+    position: str  # position in the file, for messages
+    # Possible paths of the image in PATH, most likely first, with or without an ending.
+    images: tuple[str, ...]
+    caption: str
+    split: str | None = None  # train, val or test; None if not given
+    group: str | None = None  # patient or case; None if unknown
+
+
+class CaptionReader(Reader):
+    """Reader of captioned images in files. A subclass defines a layout: its tables and how rows are read."""
+
+    config: CaptionFiles
+    advice = PATH_ADVICE
+    tables: tuple[str, ...]  # names of all tables in PATH
+    several: bool = False  # whether an image may have several rows, one per caption
+    shares: tuple[float, float] = (0.1, 0.1)  # shares of validation and test if splits are not given
+
+    def __init__(self, config: CaptionFiles) -> None:
+        super().__init__(config)
+        self._choose = lru_cache(maxsize=1)(partial(choose, self))
+
+    @abstractmethod
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        """Yield all rows of the tables in the folder `place`.
+
+        Raises:
+            DataError: If a row is wrong. The message names file and line.
+        """
+
+    def sources(self, folder: Path) -> Sequence[str]:
+        return self._choose(folder)[2]
+
+    def check(self, folder: Path) -> None:
+        self._choose(folder)
+
+    def decode(self, folder: Path) -> Arrays:
+        """Clean the captions, decode the images and compute the tokens.
+
+        The memory needed is that of the uint8 images and of the files that the threads have open.
+        """
+        config, place, clean = self.config, folder / self.config.path, CLEANERS[self.config.clean]
+        chosen, chosen_notes, _ = self._choose(folder)
+        notes = list(chosen_notes)
+        cleaned = [image._replace(captions=list(map(clean, image.captions))) for image in chosen]
+        check_captions(config, cleaned, f"the caption is empty after data.clean {config.clean!r}")
+        images = [image for image in cleaned if all(image.captions)]
+        if empty_count := len(cleaned) - len(images):
+            notes.append(f"{images_are(empty_count)} without a caption after cleaning: left out")
+
+        def decode(image: CaptionedImage) -> DecodedImage:
+            try:
+                return decode_image(place / image.file, config.size, "RGB")
+            except DataError as error:
+                if config.allow_missing:
+                    return DecodedImage(np.zeros(1, np.uint8), ("unreadable",))
+                position = f"{image.row.file.name}, {image.row.position}"
+                raise DataError(
+                    f"{error} {position} names it. Pass --allow-missing to leave it out."
+                ) from None
+
+        pixels, remarks = decode_all(decode, images, config.shape)
+        notes += image_notes(remarks)
+        readable = ["unreadable" not in words for words in remarks]
+        if not all(readable):
+            pixels, images = pixels[readable], list(compress(images, readable))
+        check_filled([image.split for image in chosen], [image.split for image in images], place, NONE)
+        train = sum(image.split != "test" for image in images)
+        is_validation = np.array([image.split == "val" for image in images[:train]])
+        rows = [image.row for image in images]
+        groups = None if all(row.group is None for row in rows) else _numbers(rows)
+        captions = [image.captions for image in images]
+        return with_tokens(
+            config,
+            folder,
+            pixels,
+            captions,
+            train,
+            groups,
+            is_validation if is_validation.any() else None,
+            tuple(notes),
+        )
+
+
+@DATASETS.add("captions")
+class CaptionFolder(CaptionFiles):
+    """Any images with a table of captions. The first existing table of these three is read.
+
+    PATH/captions.csv      columns `image` and `caption`. Optional are `split` (train, val, test), else
+                           splits are random, and the group as `group`, `case_id` or `patient_id`, else
+                           each image is its own group. An image may have several rows: its first caption
+                           is used for training, and all captions are references
+    PATH/captions.txt      the same table, as in Flickr8k
+    PATH/annotation.json   as in R2Gen: `train`, `val` and `test` are lists of objects with `id`, `report`
+                           and `image_path`. Each image of a report is an item, and its group is
+                           `subject_id`, else `id`
+
+    PATH/images/IMAGE      or PATH/Images/IMAGE or PATH/IMAGE; the table may omit the file ending
+    """
+
+    name: Literal["captions"] = "captions"
+
+    @property
+    def title(self) -> str:
+        return self.path
+
+    @property
+    def counts(self) -> tuple[int, int] | None:
+        return SAMPLES.get(self.path)
+
+    def reader(self) -> CaptionFolderReader:
+        return CaptionFolderReader(self)
+
+
+class CaptionFolderReader(CaptionReader):
+    """Reader of `captions.csv`."""
+
+    tables = ("captions.csv",)
+    several = True
+
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        rows = Rows(place / self.tables[0])
+        column = next((name for name in GROUPS if rows.has(name)), None)
+        groups = [cell or None for _, cell in rows.column(column)] if column else [None] * len(rows.rows)
+        splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
+        for (position, image, caption), split, group in zip(
+            rows.pairs("image", "caption"), splits, groups, strict=True
+        ):
+            yield CaptionRow(rows.file, position, _places(image), caption, split, group)
+
+
+class CaptionTextReader(CaptionFolderReader):
+    """Reader of `captions.txt`, the same table under Flickr8k's name."""
+
+    tables = ("captions.txt",)
+
+
+class AnnotationReader(CaptionReader):
+    """Reader of `annotation.json` as in R2Gen (Chen et al. 2020, github.com/zhjohnchan/R2Gen)."""
+
+    tables = ("annotation.json",)
+
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        file = place / self.tables[0]
+        for split, entries in json_object(file, utf8(file)):
+            if split not in SPLITS or not isinstance(entries, list):
+                raise DataError(f"{file} must only have lists named {', '.join(SPLITS)}, but has {split!r}.")
+            for number, entry in enumerate(entries):
+                values = (
+                    dict(entry)
+                    if isinstance(entry, list) and all(isinstance(pair, tuple) for pair in entry)
+                    else {}
+                )
+                position = f"{split}[{number}]"
+                paths = values.get("image_path")
+                paths = [paths] if isinstance(paths, str) else paths
+                if (
+                    not isinstance(paths, list)
+                    or not paths
+                    or not all(isinstance(path, str) for path in paths)
+                ):
+                    raise DataError(
+                        f"{file}, {position}: 'image_path' must be a list of the report's images."
+                    )
+                caption = caption_text(file, position, values.get("report"))
+                group = values.get("subject_id", values.get("id"))
+                for path in paths:
+                    yield CaptionRow(
+                        file, position, _places(path), caption, split, None if group is None else str(group)
+                    )
+
+
+def _places(image: str) -> tuple[str, ...]:
+    return (f"images/{image}", f"Images/{image}", image)
+
+
+class CaptionedImage(NamedTuple):
+    """An image with all its captions."""
+
+    row: CaptionRow  # the first row that names the image
+    file: str  # path in PATH; "" if missing
+    captions: list[str]  # "" for a missing caption
+    split: str  # train, val or test
+
+
+def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], list[str], list[str]]:
+    """Choose the images of each split. This reads the tables and lists the folder, but opens no image.
+
+    Args:
+        reader: Reader of the set, with its config.
+        folder: The data folder.
+
+    Returns:
+        The images, with the test images last and otherwise in the order of the tables; notes; and all source
+        files relative to the data folder: CLIP's files, the tables and the images.
+
+    Raises:
+        DataError: If a table is missing or damaged, a caption or image is missing, an image is named twice, a
+            group is in two splits, a split is empty, or CLIP's files are missing.
+    """
+    config, layout = reader.config, _layout(reader, folder)
+    place = folder / config.path
+    clip = clip_files(config, folder) if config.tokenizer == "clip" else ()
+    rows_by_image = _by_image(layout, place)
+    firsts = [rows[0] for rows in rows_by_image]
+    splits = [row.split for row in firsts if row.split is not None]
+    are_drawn = len(splits) < len(firsts)
+    if are_drawn:
+        groups = _numbers(firsts)
+        if groups.max() < len(SPLITS) - 1:
+            problem = "has fewer than 3 groups, too few for three splits. Add groups, or a column `split`."
+            raise DataError(f"{firsts[0].file} {problem}")
+        splits = draw_splits(groups, *layout.shares).tolist()
+    check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
+    files = _find(config, place, firsts)
+    images = []
+    for rows, file, split in zip(rows_by_image, files, splits, strict=True):
+        captions = [collapse_spaces(row.caption) for row in rows]
+        images.append(CaptionedImage(rows[0], file, captions, split))
+    check_captions(config, images, "the caption is missing")
+    chosen = [image for image in images if image.file and all(image.captions)]
+    check_filled(splits, [image.split for image in chosen], place, NONE)
+    notes = []
+    if missing_count := files.count(""):
+        notes.append(f"{images_are(missing_count)} named in a table but missing: left out")
+    if empty := sum(not all(image.captions) for image in images):
+        notes.append(f"{images_are(empty)} without a caption: left out")
+    if several := sum(len(image.captions) > 1 for image in images):
+        notes.append(
+            f"{several:,} of {len(images):,} images have several captions: training uses the first one, and"
+            " all are references"
+        )
+    if are_drawn:
+        notes.append("the tables give no splits: split at random by group")
+    sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
+    sources += [f"{config.path}/{name}" for name in (*layout.tables, *filter(None, files))]
+    return sorted(chosen, key=lambda image: image.split == "test"), notes, sources
+
+
+def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
+    """Return the reader of the first layout whose tables exist.
+
+    The order is: `captions.csv`, the set's own layout, the other tables of `CaptionFolder`.
+    """
+    config, place = reader.config, folder / reader.config.path
+    layouts = [CaptionFolderReader(config), reader, CaptionTextReader(config), AnnotationReader(config)]
+    for layout in layouts:
+        if all((place / name).exists() for name in layout.tables):
+            return layout
+    if isinstance(reader, CaptionFolderReader):
+        _refuse_other_tables(place, [name for layout in layouts[1:] for name in layout.tables])
+    missing_table = next(name for name in reader.tables if not (place / name).exists())
+    raise reader.not_found(folder, f"{config.path}/{missing_table}" if place.is_dir() else config.path)
+
+
+def _refuse_other_tables(place: Path, table_names: Sequence[str]) -> None:
+    """Raise a DataError if the folder has tables, but none of the supported ones."""
+    files = [file for file in (*place.glob("*"), *place.glob("*/*")) if file.suffix.lower() in TABLES]
+    tables = [
+        file.relative_to(place).as_posix()
+        for file in files
+        if not file.stem.lower().startswith(("readme", "license"))
+    ]
+    if tables:
+        raise DataError(
+            f"{place} has none of the tables {choices(table_names)}, but has"
+            f" {choices(sorted(tables), limit=3)}. Write captions.csv with the columns image and caption, one"
+            " row per caption. The columns split and group are optional."
+        )
+
+
+def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
+    """Return the rows of each image, in the order of their first rows."""
+    rows_by_image: dict[str, list[CaptionRow]] = {}
+    for row in layout.rows(place):
+        for text in (row.caption, row.images[0], row.group or ""):
+            check_encodable(text, f"{row.file}, {row.position}")
+        rows = rows_by_image.setdefault(row.images[0], [])
+        if rows and not layout.several:
+            raise repeated_image_error(row, rows[0])
+        if rows and (row.split, row.group) != (rows[0].split, rows[0].group):
+            raise DataError(
+                f"{row.file}, {row.position}: {row.images[-1]!r} has a different split or group than in"
+                f" {rows[0].position}. Give all captions of an image the same split and group."
+            )
+        rows.append(row)
+    if not rows_by_image:
+        raise DataError(f"{place / layout.tables[0]} has no rows.")
+    return list(rows_by_image.values())
+
+
+def repeated_image_error(row: CaptionRow, first: CaptionRow) -> DataError:
+    first_position = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
+    return DataError(
+        f"{row.file}, {row.position}: names {row.images[-1]!r} again, after"
+        f" {first_position}. Keep one of the two."
+    )
+
+
+def _numbers(rows: list[CaptionRow]) -> Labels:
+    """Number the groups (N,). An image without a group is its own group."""
+    return number_groups(
+        f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows
+    )
+
+
+def check_captions(config: CaptionFiles, images: list[CaptionedImage], problem: str) -> None:
+    """Raise a DataError for the first image without a caption, unless such images may be left out.
+
+    Args:
+        config: Its `allow_missing` allows images without a caption.
+        images: The images to check.
+        problem: Why a caption is empty, for the message.
+    """
+    for image in images:
+        if not all(image.captions) and not config.allow_missing:
+            raise DataError(
+                f"{image.row.file}, {image.row.position}: {problem}. Write one, remove the row, or pass"
+                " --allow-missing to leave out such images."
+            )
+
+
+def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str]:
+    """Return the path of each image in `place`, or "" for a missing image if `allow_missing` is set.
+
+    Raises:
+        DataError: If an image is missing, or two rows name the same file.
+    """
+    paths = _files(place)
+    files = []
+    first: dict[str, CaptionRow] = {}
+    for row in rows:
+        file = next((paths[image] for image in row.images if image in paths), "")
+        files.append(file)
+        if file and first.setdefault(file, row) is not row:  # once with its ending and once without
+            raise repeated_image_error(row, first[file])
+    missing_rows = [row for row, file in zip(rows, files, strict=True) if not file]
+    if missing_rows and not config.allow_missing:
+        row = missing_rows[0]
+        of = f"{len(missing_rows):,} of {len(rows):,} images"
+        raise images_missing(
+            place, len(missing_rows), of, f"{row.images[0]} ({row.file.name}, {row.position})"
+        )
+    return files
+
+
+def _files(place: Path) -> dict[str, str]:
+    """Return all files in `place` and its folders, by path and by path without ending. Links are followed."""
+    paths: dict[str, str] = {}
+    inside: dict[str, set[str]] = {}  # folder -> real paths of the folder and its parents
+    for folder, folders, names in os.walk(place, followlinks=True):
+        around, real = inside.get(os.path.dirname(folder), set()), os.path.realpath(folder)  # noqa: PTH120
+        if real in around:  # a link to a parent would be followed forever
+            folders.clear()
+            continue
+        inside[folder] = around | {real}
+        relative_folder = Path(folder).relative_to(place).as_posix()
+        # Images come first, so a name without ending means the image and not another file of that name.
+        for name in sorted(names, key=lambda name: (PurePath(name).suffix.lower() not in ENDINGS, name)):
+            path = name if relative_folder == "." else f"{relative_folder}/{name}"
+            paths[path] = path
+            paths.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122
+    return paths

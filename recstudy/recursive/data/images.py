@@ -1,0 +1,288 @@
+"""Decode image files into arrays, and the data set `folder`: one folder of images per class.
+
+Pillow is imported inside functions, because a cached data set does not need it.
+
+Shapes: N images, C channels, H height, W width, K classes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from recstudy.base.errors import DataError
+from recstudy.base.files import refuse_stand_in
+from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
+from recstudy.recursive.data.reader import Arrays, Pixels, Reader, np
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+PIECE = 1024  # images that are queued for decoding at a time
+GREY_MODES = ("1", "L", "LA", "La")
+ENDINGS = frozenset(
+    {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".jp2", ".pgm", ".ppm"}
+)
+DEPTHS = (8, 10, 12, 14, 16)  # bit depths of scanners and cameras, stored in files of 16 bits
+REMARKS = {
+    "transparent": "partly transparent: shown on white",
+    "several frames": "of several frames or pages: the first one is read",
+    "colour": "in colour: converted to grey",
+    "unreadable": "not readable: left out",
+}
+
+
+def images_are(count: int | np.integer[Any]) -> str:
+    """Return the beginning of a note, such as "2 images are"."""
+    return "1 image is" if count == 1 else f"{count:,} images are"
+
+
+def images_missing(place: Path, count: int, of: str, first: str) -> DataError:
+    """Return the error for missing images in the folder `place`.
+
+    Args:
+        place: Folder of the data set.
+        count: Number of missing images.
+        of: Missing and expected images in words, such as `2 of 7 images`.
+        first: The first missing image.
+    """
+    are, them = ("is missing:", "it") if count == 1 else ("are missing. The first one is", "them")
+    return DataError(f"{place}: {of} {are} {first}. Add {them}, or pass --allow-missing to leave {them} out.")
+
+
+class DecodedImage(NamedTuple):
+    """The pixels of one file, and remarks for the notes of the data set."""
+
+    pixels: Pixels  # (C, size, size)
+    remarks: tuple[str, ...]  # keys of `REMARKS`, or a bit depth such as `12-bit`
+
+
+def decode_all(
+    decode: Callable[[Any], DecodedImage], items: Sequence[Any], shape: Shape
+) -> tuple[Pixels, list[tuple[str, ...]]]:
+    """Decode all items in order, on all cores.
+
+    Args:
+        decode: Decodes one item.
+        items: The N items, such as files.
+        shape: (C, H, W) of the decoded images.
+
+    Returns:
+        The pixels (N, C, H, W), and the remarks on each image.
+    """
+    # Threads are enough, because Pillow releases Python's lock while it decodes.
+    pixels, remarks = np.empty((len(items), *shape), np.uint8), list[tuple[str, ...]]()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in range(0, len(items), PIECE):
+            for image in pool.map(decode, items[start : start + PIECE]):
+                pixels[len(remarks)] = image.pixels
+                remarks.append(image.remarks)
+    return pixels, remarks
+
+
+def image_notes(remarks: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return notes that count the images that were changed while decoding."""
+    counts = Counter(chain.from_iterable(remarks))
+    return [f"{images_are(counts[name])} {words}" for name, words in REMARKS.items() if counts[name]]
+
+
+def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImage:
+    """Decode the first frame of a file as a viewer shows it.
+
+    The image is rotated by its EXIF orientation, and transparent pixels become white. The shorter side is
+    resized (bilinear, antialiased) and the centre is cropped, as torchvision does.
+
+    Args:
+        file: The image.
+        size: Pixels per side.
+        mode: Pillow's "RGB" or "L".
+        bits: If given, the image becomes grey, and grey values of 16 bits are scaled from `bits` to 8 bits.
+            The remark on such an image is the smallest of `DEPTHS` that its values fit into, such as
+            `12-bit`.
+
+    Raises:
+        DataError: If the file is not an image, or has more than 8 bits per channel, which Pillow would cut
+            off. Grey values of 16 bits are allowed if `bits` is given.
+    """
+    from PIL import Image
+    from torchvision.transforms.v2 import functional as F
+
+    try:
+        with Image.open(file) as image:
+            is_wide = image.mode.startswith("I")
+            # Pillow drops the lower 8 of 16 bits per channel, except in grey images.
+            is_deep = not image.mode.startswith(("I", "F")) and ";16" in str(getattr(image, "tile", ""))
+            if image.mode.startswith("F") or is_deep or (is_wide and not bits):
+                depth = f"(mode {image.mode}{', 16 bits per channel' * is_deep})"
+                if bits:
+                    raise DataError(f"{file} is not a grey image of 8 or 16 bits {depth}. Save it as one.")
+                raise DataError(f"{file} has more than 8 bits per channel {depth}. Save it with 8 bits.")
+            frame, remarks = _as_shown(image)
+            if is_wide:
+                frame, depth_remark = _scaled(frame, file, bits)
+                remarks += (depth_remark,)
+            elif (
+                bits
+                and frame.mode not in GREY_MODES
+                and np.ptp(np.asarray(frame.convert("RGB")), axis=2).any()
+            ):
+                remarks += ("colour",)
+            square = F.center_crop(F.resize(frame.convert(mode), [size]), [size])
+            return DecodedImage(np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1), remarks)
+    except (OSError, EOFError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        refuse_stand_in(file)
+        raise DataError(
+            f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it."
+        ) from None
+
+
+def _scaled(image: Image.Image, file: Path, bits: int) -> tuple[Image.Image, str]:
+    """Scale grey values from `bits` to 8 bits. Return the image and the remark with its bit depth."""
+    from PIL import Image
+
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65_535:
+        raise DataError(
+            f"{file} has values from {values.min():,} to {values.max():,}, but values of 16 bits are from 0"
+            " to 65,535. Save it with 8 or 16 bits."
+        )
+    depth = next(depth for depth in DEPTHS if values.max() < 2**depth)
+    return (
+        Image.fromarray(np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8)),
+        f"{depth}-bit",
+    )
+
+
+def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
+    """Return the first frame as a viewer shows it, and the remarks on it."""
+    from PIL import Image, ImageOps
+
+    remarks: tuple[str, ...] = ("several frames",) if getattr(image, "n_frames", 1) > 1 else ()
+    image = ImageOps.exif_transpose(image)
+    if image.has_transparency_data and not image.mode.startswith("I"):
+        rgba = image.convert("RGBA")
+        opacity = np.asarray(rgba.getchannel("A"))
+        if opacity.min() < 255:
+            on_white = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+            if np.ptp(opacity) and not np.ptp(np.asarray(on_white), axis=(0, 1)).any():
+                # A white image on a transparent background would become a blank image.
+                raise ValueError("it is white on a transparent background, which is shown on white")
+            image = on_white.convert("L" if image.mode in GREY_MODES else "RGB")
+            remarks += ("transparent",)
+    return image, remarks
+
+
+@DATASETS.add("folder")
+class ImageFolder(DataConfig):
+    """Any images with one folder per class: `PATH/train/CLASS/*.png` and `PATH/test/CLASS/*.png`."""
+
+    name: Literal["folder"] = "folder"
+    path: str = Field(description="folder of the set, relative to the data folder, such as `cifar100_subset`")
+    class_count: int = Field(ge=2, description="number of classes; must match the folders")
+    size: int = Field(
+        32, ge=4, le=1024, description="images are resized and centre-cropped to this many pixels per side"
+    )
+    channels: Literal[1, 3] = 3
+
+    @property
+    def title(self) -> str:
+        return self.path
+
+    @property
+    def shape(self) -> Shape:
+        return (self.channels, self.size, self.size)
+
+    @property
+    def classes(self) -> int:
+        return self.class_count
+
+    def reader(self) -> ImageFolderReader:
+        return ImageFolderReader(self)
+
+
+class ImageFolderReader(Reader):
+    """Reader of a folder per class. A label is the position of the class in the sorted class names."""
+
+    config: ImageFolder
+
+    def sources(self, folder: Path) -> Sequence[str]:
+        return [
+            f"{self.config.path}/{part}/{file}"
+            for part in ("train", "test")
+            for file, _ in self._files(folder, part)
+        ]
+
+    def decode(self, folder: Path) -> Arrays:
+        config = self.config
+        decode = partial(decode_image, size=config.size, mode="RGB" if config.channels == 3 else "L")
+        parts: list[Any] = []
+        remarks: list[tuple[str, ...]] = []
+        for part in ("train", "test"):
+            files = self._files(folder, part)
+            images, image_remarks = decode_all(
+                decode, [folder / config.path / part / file for file, _ in files], config.shape
+            )
+            parts += [images, np.array([label for _, label in files], np.int64)]
+            remarks += image_remarks
+        return Arrays(*parts)._replace(notes=tuple(image_notes(remarks)))
+
+    def check(self, folder: Path) -> None:
+        """Check that both splits have the same classes, as many as the config says, each with an image.
+
+        Raises:
+            DataError: If a class or its images are missing, or the number of classes differs.
+        """
+        train, test = (set(self._classes(folder, part)) for part in ("train", "test"))
+        place, count = folder / self.config.path, len(train)
+        for name in sorted(train ^ test):
+            has, lacks = ("train", "test") if name in train else ("test", "train")
+            raise DataError(
+                f"{place / lacks / name} is missing: class {name!r} is in {has} only. Train and test need the"
+                " same class folders."
+            )
+        if count != self.config.class_count:
+            raise DataError(
+                f"{place / 'train'} has {count} class folders, but data.class_count is"
+                f" {self.config.class_count}. Set it to {count}."
+            )
+        for part in ("train", "test"):
+            for name in sorted(train - {file.partition("/")[0] for file, _ in self._files(folder, part)}):
+                raise DataError(
+                    f"{place / part / name} has no images. Add images directly to this folder, or remove the"
+                    " class from train and test."
+                )
+
+    def _classes(self, folder: Path, part: str) -> list[str]:
+        try:
+            return _names(folder / self.config.path / part, are_folders=True)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self.not_found(folder, f"{self.config.path}/{part}") from None
+
+    def _files(self, folder: Path, part: str) -> list[tuple[str, int]]:
+        """Return the files of a split with their labels."""
+        # Every visible file counts as an image, so an error names a stray file.
+        place = folder / self.config.path / part
+        classes = enumerate(self._classes(folder, part))
+        return [
+            (f"{name}/{file}", label)
+            for label, name in classes
+            for file in _names(place / name, are_folders=False)
+        ]
+
+
+def _names(place: Path, are_folders: bool) -> list[str]:
+    """Return the sorted names of the visible files, or folders, in `place`."""
+    with os.scandir(place) as entries:
+        return sorted(
+            entry.name
+            for entry in entries
+            if entry.is_dir() == are_folders and not entry.name.startswith(".")
+        )

@@ -1,0 +1,1 @@
+"""Figures of the recursive models: what they attend to, how they think, and what they answer."""

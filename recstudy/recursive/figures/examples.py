@@ -1,0 +1,238 @@
+"""Examples that runs saved: answers, images, captions and traces of single test images.
+
+The file `trace.npz` of a captioner's run has its attention, its chosen experts and the feature maps of its
+vision encoder for a few captions. `read_trace` checks it completely, because figures rely on its shapes.
+
+Shapes: L layers, H heads, T tokens that were read, P places of the image, E experts, k experts a token, S
+feature maps of h x w.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recstudy.base.errors import StorageError
+from recstudy.base.lazy import np, pd
+from recstudy.base.opened import arrays
+from recstudy.records import Json, Results
+from recstudy.records.runs import Row
+from recstudy.recursive.metrics.kept import unpack_answers
+from recstudy.report.caveats import join_labels
+from recstudy.report.figures.chosen import cut_note, run_columns, shown_variants
+from recstudy.report.study_records import StudyRecords
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from recstudy.recursive.metrics.answers import Answers
+    from recstudy.recursive.metrics.kept import SavedAnswers
+
+MAX_VARIANTS = 6  # variants whose images, captions or puzzles fit on a page
+
+
+def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
+    """Return the answers of a run on the test split.
+
+    Args:
+        records: The records of the study.
+        run: A row of `records`.
+
+    Returns:
+        The answers, and the number of images if the run saved only some; or None and the reason.
+    """
+    saved, reason = kept_answers(records.results, run.id)
+    if saved is None:
+        return None, reason
+    note = f"of the first {len(saved.answers):,} of {saved.total:,} test images"
+    return saved.answers, note if saved.is_truncated else ""
+
+
+def kept_answers(results: Results, run_id: str) -> tuple[SavedAnswers | None, str]:
+    """Return the saved answers of a run; or None and the reason."""
+    path = results.fetched(results.run(run_id).answers)
+    if not os.path.lexists(path):
+        if not results.run(run_id).finished:
+            return None, "it has not finished"
+        return None, "it saved no answers (runs of earlier versions did not)"
+    try:
+        return unpack_answers(path), ""
+    except StorageError as damage:
+        return None, str(damage)
+
+
+def read_examples(
+    records: StudyRecords,
+    selector: Json,
+    file: str,
+    read: Callable[[Path], Iterable[Json]],
+    limit: int = MAX_VARIANTS,
+) -> tuple[pd.DataFrame, list[str]]:
+    """Read a file of the first finished run of the best variants that have it.
+
+    Args:
+        records: The records of the study.
+        selector: Levels of the variants to choose from, by axis.
+        file: The file's name in a run's folder.
+        read: Returns the examples of a file as rows.
+        limit: The greatest number of variants.
+
+    Returns:
+        A row per example with the columns of its run, and notes on left out variants and damaged files.
+    """
+    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(selector)}
+    first_runs = {index: run for index, run in runs.items() if run}
+    rows: list[Json] = []
+    notes = [*cut_note(records, len(first_runs), limit)]
+    for index in shown_variants(records, limit, first_runs):
+        run = first_runs[index]
+        path = records.results.run(run.id).path / file
+        try:
+            rows += [run_columns(records, run) | example for example in read(path)]
+        # a damaged archive raises nearly any error, and the rest of the report is unaffected
+        except Exception as error:
+            notes.append(f"{run.label}: {describe_damage(path, error)}")
+    return pd.DataFrame(rows), notes
+
+
+def add_images(records: StudyRecords, selector: Json, data: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the data with the `_image` of each test image, and notes on damaged files.
+
+    `_image` is None if no run saved the image.
+    """
+    images, notes = read_examples(records, selector, "captions.npz", read_images, len(records.variants))
+    images = images.reindex(columns=["data", "row", "_image"]).drop_duplicates(["data", "row"])
+    data = data.merge(images.astype({"row": "int64"}), "left", ["data", "row"])
+    return data.assign(_image=data["_image"].astype(object).where(data["_image"].notna(), None)), notes
+
+
+def to_images(pixels: Any, rows: Any) -> list[Image]:
+    """Return saved pixels (n, C, H, W) of 0 to 255 as images.
+
+    Raises:
+        ValueError: The array has another shape or type, or the number of images differs from that of rows.
+    """
+    from PIL import Image
+
+    is_image = pixels.ndim == 4 and pixels.shape[1] in (1, 3) and pixels.dtype == np.uint8
+    if not is_image or len(rows) != len(pixels):
+        raise ValueError(f"{len(rows)} rows with images {pixels.dtype} {pixels.shape}")
+    return [Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)) for image in pixels]
+
+
+def describe_damage(path: Path, error: Exception) -> str:
+    """Return an error text with the damaged file of a run, the reason and the fix."""
+    if isinstance(error, StorageError):
+        return str(error)
+    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return (
+        f"runs/{path.parent.name}/{path.name} is damaged ({reason}). Remove that run's folder and run the"
+        " study again."
+    )
+
+
+def read_images(path: Path) -> list[Json]:
+    archive = arrays(path)
+    rows = archive["rows"].tolist()
+    images = to_images(archive["images"], rows)
+    return [{"row": row, "_image": image} for row, image in zip(rows, images, strict=True)]
+
+
+TRACE = "trace.npz"
+SHARES = ("cross_attention", "self_attention", "router")
+NAMES = {"cross_attention": "attention", "router": "experts", "features": "feature maps"}
+ROUNDING = 0.05  # error of a sum of half-precision shares
+
+
+@dataclass(frozen=True)
+class CaptionTrace:
+    """The trace of one generated caption, with the columns that name the run and its test image."""
+
+    row: int  # in the test set
+    words: list[str]  # T + 1: the tokens that were read, then the last token that was written
+    cross_attention: np.ndarray  # (L, H, T, P)
+    # arrays, or None
+    self_attention: Any = None  # (L, H, T, T)
+    router: Any = None  # (L, T, E)
+    chosen: Any = None  # (L, T, k), the likeliest first
+    features: Any = None  # (S, h, w), means over channels
+    image: Image | None = None
+    columns: Json = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return "{label}, seed {seed}, {data} test image {row}".format_map(self.columns)
+
+    @property
+    def side(self) -> int:
+        """The number of places in a row of the image."""
+        return math.isqrt(self.cross_attention.shape[-1])
+
+
+def first_trace(
+    records: StudyRecords, selector: Json, example: int, array: str
+) -> tuple[CaptionTrace | None, list[str]]:
+    """Return a caption's trace of the first variant that has one, and notes on missing and damaged traces.
+
+    Args:
+        records: The records of the study.
+        selector: Levels of the variants to choose from, by axis.
+        example: The number of the caption in the file, from 0.
+        array: The array that the trace must have, a key of `NAMES`.
+    """
+
+    def read(path: Path) -> list[Json]:
+        trace = read_trace(path, example)
+        if trace is None or getattr(trace, array) is None:
+            return []
+        return [{"row": trace.row, "trace": trace}]
+
+    examples, notes = read_examples(records, selector, TRACE, read, limit=len(records.variants))
+    if not examples.empty:
+        first, _ = add_images(records, selector, examples.head(1))
+        columns = {str(name): value for name, value in first.iloc[0].items()}
+        return replace(columns.pop("trace"), image=columns.pop("_image"), columns=columns), notes
+    place = f" (example {example})" if example else ""
+    labels = join_labels([records.variants[index].label for index in records.chosen(selector)])
+    return None, [*notes, f"no finished run saved the {NAMES[array]} of a caption{place}: {labels}"]
+
+
+def read_trace(path: Path, example: int) -> CaptionTrace | None:
+    """Read the caption `example` of a run's file; return None if the file has fewer captions.
+
+    Raises:
+        ValueError: The arrays do not fit together.
+    """
+    archive = arrays(path)
+    if example >= len(archive["rows"]):
+        return None
+    length = int(archive["lengths"][example])
+    shares = {
+        name: archive[name][example][..., :length, :].astype(float) for name in SHARES if name in archive
+    }
+    if "self_attention" in shares:
+        shares["self_attention"] = shares["self_attention"][..., :length]
+    words = [str(word) for word in archive["words"][example][: length + 1]]
+    trace = CaptionTrace(int(archive["rows"][example]), words, **shares)
+    layers, heads, _, places = trace.cross_attention.shape
+    is_whole = len(words) == length + 1 and trace.side**2 == places
+    for name, array in shares.items():
+        size = (layers, length) if name == "router" else (layers, heads, length)
+        is_whole = is_whole and array.shape[:-1] == size and array.min() >= 0
+        is_whole = is_whole and np.allclose(array.sum(-1), 1, atol=ROUNDING)
+    if trace.router is not None:
+        chosen = archive["chosen"][example][:, :length].astype(int)
+        np.take_along_axis(trace.router, chosen, -1)  # raises an error unless each choice is an expert
+        trace = replace(trace, chosen=chosen)
+        is_whole = is_whole and chosen.shape[:2] == (layers, length) and chosen.min() >= 0
+    if "features" in archive:
+        features = archive["features"][example].astype(float)
+        trace = replace(trace, features=features)
+        is_whole = is_whole and features.ndim == 3 and bool(np.isfinite(features).all())
+    if not is_whole:
+        raise ValueError("arrays do not fit together")
+    return trace

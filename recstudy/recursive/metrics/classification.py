@@ -1,0 +1,143 @@
+"""Metrics of classification, with one label or several labels per image.
+
+Importing this module registers them. Shapes: N images, K classes.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from recstudy.programs.metric import METRICS, NotAvailable
+from recstudy.recursive.metrics.answers import UNKNOWN, Answers
+from recstudy.recursive.metrics.registry import metric
+
+if TYPE_CHECKING:
+    from recstudy.recursive.metrics.answers import Floats
+
+BINS = 15  # bins of the calibration error, as in Guo et al. 2017
+PERCENT = (0.0, 100.0)
+
+
+def right(answers: Answers) -> "Floats":
+    """Return an array (N,): 100 if the most likely class is correct, otherwise 0."""
+    return 100.0 * (answers.predicted == answers.labels)
+
+
+@METRICS.add("top1_accuracy")
+@metric(
+    "Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, ranks=True,
+    share=True, each=right,
+)  # fmt: skip
+def top1_accuracy(answers: Answers) -> float:
+    return 100 * float((answers.predicted == answers.labels).mean())
+
+
+@METRICS.add("level_accuracy")
+@metric(
+    "Top-1 accuracy by level",
+    unit="%",
+    better="higher",
+    form=".1f",
+    bounds=PERCENT,
+    of_levels=True,
+    share=True,
+)
+def level_accuracy(answers: Answers) -> dict[str, float]:
+    """Return the accuracy by level of difficulty."""
+    import numpy as np
+
+    if answers.levels is None:
+        raise NotAvailable("the images have no levels of difficulty")
+    is_right = answers.predicted == answers.labels
+    accuracies = {}
+    for level in np.unique(answers.levels):
+        accuracies[str(level)] = 100 * float(is_right[answers.levels == level].mean())
+    return accuracies
+
+
+@METRICS.add("macro_f1")
+@metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT)
+def macro_f1(answers: Answers) -> float:
+    """Return the unweighted mean of 2 TP / (2 TP + FP + FN) over the classes with a label or a prediction."""
+    import numpy as np
+
+    count = answers.logits.shape[1]
+    predictions = np.bincount(answers.predicted, minlength=count)
+    labels = np.bincount(answers.labels, minlength=count)
+    hits = np.bincount(answers.labels[answers.predicted == answers.labels], minlength=count)
+    totals = predictions + labels  # 2 TP + FP + FN, because each hit counts in both
+    is_present = totals > 0
+    return 100 * float((2 * hits[is_present] / totals[is_present]).mean())
+
+
+@METRICS.add("ece")
+@metric("ECE", unit="%", better="lower", form=".1f", bounds=PERCENT)
+def calibration_error(answers: Answers) -> float:
+    """Return the distance of confidence and accuracy, averaged over equal-width bins of confidence.
+
+    Each bin is weighted by its number of images (Guo et al. 2017).
+    """
+    import numpy as np
+
+    confidence = answers.probabilities.max(1)
+    bins = (confidence * BINS).astype(np.int64).clip(max=BINS - 1)
+    gaps = np.bincount(bins, weights=(answers.predicted == answers.labels) - confidence, minlength=BINS)
+    return 100 * float(np.abs(gaps).sum() / len(confidence))
+
+
+of_findings = partial(
+    metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("multilabel",), by_finding=True
+)
+
+
+@METRICS.add("auroc")
+@of_findings("AUROC", ranks=True)
+def auroc(answers: Answers) -> dict[str, float]:
+    from sklearn.metrics import roc_auc_score
+
+    return _by_class(roc_auc_score, answers)
+
+
+@METRICS.add("average_precision")
+@of_findings("Average precision")
+def average_precision(answers: Answers) -> dict[str, float]:
+    from sklearn.metrics import average_precision_score
+
+    return _by_class(average_precision_score, answers)
+
+
+def surprise(answers: Answers) -> "Floats":
+    """Return an array (N,) with the negative log likelihood of each image's label, in nats.
+
+    Raises:
+        NotAvailable: The images have several labels each.
+    """
+    import numpy as np
+
+    if answers.task != "multiclass":
+        raise NotAvailable("the mean is over labels, not over images")
+    return -answers.log_probabilities[np.arange(len(answers)), answers.labels]
+
+
+@METRICS.add("nll")
+@metric("NLL", unit="nats", better="lower", form=".3f", tasks=("multiclass", "multilabel"), each=surprise)
+def nll(answers: Answers) -> float:
+    """Return the mean over the images, or over the known labels if an image has several labels."""
+    import numpy as np
+
+    if answers.task == "multiclass":
+        return float(surprise(answers).mean())
+    is_known = answers.labels != UNKNOWN
+    signed = np.where(answers.labels == 1, -answers.logits, answers.logits)[is_known]
+    return float(np.logaddexp(0, signed).mean()) if is_known.any() else np.nan
+
+
+def _by_class(measure: Callable[..., Any], answers: Answers) -> dict[str, float]:
+    """Measure each class that has positive and negative images among its known labels."""
+    values = {}
+    for column, name in enumerate(answers.class_names):
+        is_known = answers.labels[:, column] != UNKNOWN
+        truth = answers.labels[is_known, column]
+        if (truth == 1).any() and (truth == 0).any():
+            values[name] = 100 * float(measure(truth, answers.logits[is_known, column]))
+    return values

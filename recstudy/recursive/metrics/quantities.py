@@ -1,0 +1,38 @@
+"""Metrics that are not computed from answers: losses, and quantities measured during training.
+
+Importing this module registers them. The training loop and the tasks measure their values.
+"""
+
+from functools import partial
+
+from recstudy.programs.metric import METRICS
+from recstudy.recursive.metrics.classification import PERCENT
+from recstudy.recursive.metrics.registry import quantity
+
+share = partial(quantity, unit="%", better="higher", form=".1f", of_text=True, bounds=PERCENT, share=True)
+
+METRICS.add_all(
+    {
+        "token_accuracy": share("Token accuracy", short="tokens", tasks=("caption",)),
+        **{
+            f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1, tasks=("alignment",))
+            for k in (1, 5, 10)
+        },
+        "cosine_before": quantity("Cosine, before", form=".3f", of_text=True),
+        "cosine_after": quantity("Cosine, after", form=".3f", of_text=True),
+        "contrast_before": quantity("Matched minus mismatched cosine, before", form=".3f", of_text=True),
+        "contrast_after": quantity("Matched minus mismatched cosine, after", form=".3f", of_text=True),
+        "caption_loss": quantity("Caption loss", "nats/token", "lower", ".3f", of_text=True),
+        "extra_loss": quantity("Loss beside the task's", "", "lower", ".3f"),
+        "router_entropy": quantity("Router entropy", "nats", form=".3f", of_text=True),
+        "expert_load_peak": quantity("Largest expert share", "%", "lower", ".1f", of_text=True),
+        "dropped_tokens": quantity("Dropped tokens", "%", "lower", ".1f", of_text=True),
+        # reported by paper 000, which does not define it
+        "act_loss": quantity("ACT loss", "nats", "lower", ".2f"),
+        "supervision_steps_used": quantity("Supervision steps used"),
+        "numerical_floor": quantity("Items that rounding flips", "%", "lower", ".2f", bounds=PERCENT),
+        "train_loss": quantity("Training loss", "nats", "lower", ".3f"),
+        "selection_loss": quantity("Loss, selection", "nats", "lower", ".3f"),
+        "learning_rate": quantity("Learning rate"),
+    }
+)

@@ -1,0 +1,142 @@
+"""Compute the cost of a model: parameters, FLOPs, and the memory of a training step.
+
+FLOPs are those of the matrix products and convolutions, 2 per multiply-add, of the model as its paper writes
+it: every token of every layer, although recstudy skips outputs that are not read. A frozen backbone does not
+count, because its features are computed once per data set.
+
+Memory is that of the weights, their gradients, the optimiser's state and the copies of the weights, and of
+the tensors that the forward pass saves for the backward pass, each storage once. Temporary tensors, such as
+the gradients of one layer, are left out: measured peaks on a CPU are 0.8 to 1.25 times the estimate
+(tests/recursive/metrics/test_training_memory.py).
+
+The counts need a network (`networks/counting.py`) and are saved in RECSTUDY_CACHE/counted.json, so that a
+plan has its cost without torch. They are repeated if the settings or the code of the model or the data set
+change, or the version of a package that networks are built with.
+"""
+
+import json
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from recstudy.base.files import atomic_write, cache_folder, sha
+from recstudy.plugins import import_object
+from recstudy.plugins.files import code_key
+from recstudy.programs.base import Cost
+from recstudy.recursive.config.parts import DataConfig, ModelConfig
+from recstudy.recursive.config.run import RunConfig
+
+WEIGHT_COPIES = 4  # the weights, their gradients and the two moments of Adam
+COUNT = "recstudy.recursive.models.networks.counting:count"
+PACKAGES = ("torch", "torchvision", "timm")
+
+MAX_COUNTS = 5000  # saved counts; the oldest are dropped
+
+
+def cost(config: RunConfig) -> Cost:
+    """Return the cost of a run's model, without early halting."""
+    model, train = config.model, config.train
+    stages = [(share, cached_count(COUNT, stage, config.data)) for share, stage in model.stages]
+    params, trained_params, test_flops, *_ = stages[-1][1]  # the last stage is the model at test
+    forward_flops = sum(share * counts[3] for share, counts in stages)
+    step_flops = sum(share * counts[4] for share, counts in stages)  # forward and backward
+    silent = model.silent_steps if train.detach_carry else 0
+    steps = steps_a_batch(config)
+    trained = silent * forward_flops + (steps - silent) * step_flops
+    if model.bootstraps and train.halting == "sample":
+        trained += steps * forward_flops  # the target of `proceed` needs one more forward pass (halting.py)
+    return Cost(
+        params + model.frozen_params, trained_params, test_flops * train.evaluation_steps / 1e9, trained / 1e9
+    )
+
+
+def steps_a_batch(config: RunConfig) -> int:
+    """Return the number of supervision steps per batch, without early halting.
+
+    It is one if each sample halts on its own.
+    """
+    return 1 if config.train.halting == "sample" else config.train.supervision_steps
+
+
+def total_pflop(config: RunConfig) -> float | None:
+    """Return the PFLOP of training without early halting; None if the number of images is unknown."""
+    images = config.training_images
+    return None if images is None else cost(config).train_gflops * images * config.train.epochs / 1e6
+
+
+def known_pflop(config: RunConfig) -> float | None:
+    """Return `total_pflop` if all its counts are saved, so that torch is not loaded; otherwise None."""
+    saved_counts = _read_counts(cache_folder() / "counted.json")
+    has_counts = all(_key(COUNT, stage, config.data) in saved_counts for _, stage in config.model.stages)
+    return total_pflop(config) if has_counts else None
+
+
+def training_memory(config: RunConfig) -> int:
+    """Return the bytes that one worker of a run needs for training, without those of the libraries."""
+    train = config.train
+    worker_images = -(-train.batch_size // config.resources.workers)
+    # Supervision steps whose activations are in memory at once.
+    joint_steps = 1 if train.detach_carry else steps_a_batch(config)
+    half = train.precision == "bfloat16"
+    weights, activations = cached_count(
+        "recstudy.recursive.models.networks.counting:saved",
+        config.model,
+        config.data,
+        worker_images,
+        joint_steps,
+        half,
+    )
+    # The moving average and the best epoch are further copies of the weights.
+    copies = WEIGHT_COPIES + (train.ema_decay > 0) + (train.selection != "last")
+    return copies * weights + activations
+
+
+@lru_cache(maxsize=1024)
+def cached_count(place: str, model: ModelConfig, data: DataConfig, *arguments: int) -> tuple[int, ...]:
+    """Return the counts of a function, from the cache if they are there.
+
+    Args:
+        place: The function as `module:name`.
+        model: Its first argument.
+        data: Its second argument.
+        *arguments: Its other arguments.
+    """
+    key, path = _key(place, model, data, *arguments), cache_folder() / "counted.json"
+    saved_counts = _read_counts(path)
+    if key not in saved_counts:
+        saved_counts[key] = list(import_object(place)(model, data, *arguments))
+        newest_counts = dict([*saved_counts.items()][-MAX_COUNTS:])
+        # If the cache cannot be written, the next call counts again.
+        with suppress(OSError), atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(newest_counts), encoding="utf-8")
+    return tuple(saved_counts[key])
+
+
+def _key(place: str, model: ModelConfig, data: DataConfig, *arguments: int) -> str:
+    """Return the key of counts: a digest of the function, its arguments and the code that they depend on."""
+    return sha(
+        [
+            place,
+            model.model_dump_json(),
+            data.model_dump_json(),
+            *map(str, arguments),
+            *_code(place, type(model), type(data)),
+        ]
+    )
+
+
+def _read_counts(path: Path) -> dict[str, list[int]]:
+    """Return the saved counts; empty if there is no file or it is damaged."""
+    with suppress(OSError, ValueError):
+        content: Any = json.loads(path.read_bytes())
+        if isinstance(content, dict) and all(isinstance(counts, list) for counts in content.values()):
+            return content
+    return {}
+
+
+@lru_cache(maxsize=256)
+def _code(place: str, model: type[ModelConfig], data: type[DataConfig]) -> list[str]:
+    network = [model.network] if model.network else []
+    return [*code_key(place, model, data, *network), *map(version, PACKAGES)]

@@ -1,0 +1,274 @@
+"""Settings of FuseLIP, one encoder for image and text, of its 1-D image tokenizer, and of their alignment.
+
+FuseLIP's tokens are one vocabulary: the ids of the text tokenizer, then [MASK], then the codes of the image
+tokenizer. `standin-vq` has TiTok's architecture, but it is small and trained on the images of one data set.
+Every number that depends on it names it as a stand-in. The networks are in `networks/fuselip.py` and
+`networks/vq.py`, and the tokenizer's training is in `tasks/captioning/tokenizer.py`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from recstudy.plugins import import_object
+from recstudy.programs.settings import Config
+from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+# Size -> width, heads, layers, and the codebook size of the TiTok in its public weights.
+SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
+
+
+class FuseLIP(Config):
+    """FuseLIP. Defaults: FuseLIP-S on TiTok-S-128 codes and CLIP's text tokens (41,909,376 parameters)."""
+
+    size: Literal["small", "base", "large"] = Field(
+        "small", description="41.9 M, 67.4 M or 129.4 M parameters"
+    )
+    width: int | None = Field(None, ge=2, description="D: dimensions of a token; default by size")
+    heads: int | None = Field(None, ge=1, description="attention heads; default by size")
+    layers: int | None = Field(None, ge=1, le=48, description="number of layers; default by size")
+    text_vocabulary: int = Field(
+        49_408, ge=4, description="number of ids of the text tokenizer; default: CLIP's byte-pair encoding"
+    )
+    pad: int = Field(0, ge=0, description="id of the padding")
+    bos: int = Field(49_406, ge=0, description="id at the beginning of a text")
+    eos: int = Field(49_407, ge=0, description="id at the end of a text, at which the feature is read")
+    codes: int = Field(128, ge=1, description="K: number of codes of an image")
+    codebook: int | None = Field(None, ge=2, description="size of the codebook; default by size")
+    context: int = Field(
+        180, ge=4, description="maximum number of tokens of a sequence; longer texts are cut"
+    )
+    mask_rate: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="share of tokens that masked multimodal modelling hides; 0 turns it off",
+    )
+    mask_weight: float = Field(
+        0.25, ge=0, description="weight of masked modelling, which is added to the contrastive loss"
+    )
+
+    @property
+    def title(self) -> str:
+        """The paper's name of the encoder, such as `FuseLIP-S`."""
+        custom = any(value is not None for value in (self.width, self.heads, self.layers))
+        return f"FuseLIP-{self.size[0].upper()}" + (" (resized)" if custom else "")
+
+    @property
+    def dimensions(self) -> tuple[int, int, int]:
+        """Width, heads and layers."""
+        width, heads, layers, _ = SIZES[self.size]
+        return self.width or width, self.heads or heads, self.layers or layers
+
+    @property
+    def mask(self) -> int:
+        """The id of [MASK]."""
+        return self.text_vocabulary
+
+    @property
+    def first_code(self) -> int:
+        """The id of code 0 of an image."""
+        return self.text_vocabulary + 1
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of ids of the joint vocabulary."""
+        return self.first_code + (self.codebook or SIZES[self.size][3])
+
+    @model_validator(mode="after")
+    def _fields_fit(self) -> Self:
+        width, heads, _ = self.dimensions
+        if width % heads:
+            raise ValueError(f"width must be a multiple of heads, but got {width} and {heads}")
+        if max(self.pad, self.bos, self.eos) >= self.text_vocabulary:
+            raise ValueError(f"pad, bos and eos must be below text_vocabulary {self.text_vocabulary:,}")
+        if self.context < self.codes + 2:  # Eq. 1 of networks/fuselip.py: an image is its codes, BOT and EOT
+            raise ValueError(
+                f"context must be at least {self.codes + 2}, for the {self.codes} codes of an image and two"
+                f" tokens, but got {self.context}"
+            )
+        return self
+
+
+class VQ(Config):
+    """A tokenizer that turns an image into `codes` ids of a codebook.
+
+    Defaults: standin-vq on images of 64x64 pixels (3.7 million parameters).
+    """
+
+    name: str = Field(
+        "standin-vq", description="name in tables; a TiTok tokenizer has the name of its public weights"
+    )
+    size: int = Field(64, ge=8, description="side of the images, in pixels")
+    patch: int = Field(8, ge=1, description="side of a square patch, in pixels")
+    codes: int = Field(32, ge=1, description="K: number of latent queries, and of ids of an image")
+    width: int = Field(192, ge=2, description="D: dimensions of a token")
+    layers: int = Field(4, ge=1, le=48, description="layers of the encoder, and of the decoder")
+    heads: int = Field(3, ge=1, description="attention heads")
+    codebook: int = Field(1024, ge=2, description="V: number of codes")
+    token_size: int = Field(12, ge=1, description="E: dimensions of a code")
+    normalised: bool = Field(
+        True, description="whether codes and latents have length 1, so that cosine finds the nearest code"
+    )
+    legacy: bool = Field(
+        False,
+        description="whether latents are reshaped from (K, D) to (D, K) without a transpose (TiTok-S-128)",
+    )
+    commitment: float = Field(
+        0.25, ge=0, description="weight of the commitment loss, which moves latents to their codes"
+    )
+    gradient_weight: float = Field(
+        0.1, ge=0, description="weight of the loss on differences of neighbouring pixels"
+    )
+    usage_decay: float = Field(
+        0.99, ge=0, lt=1, description="decay of the moving average that finds unused codes"
+    )
+
+    @property
+    def patches(self) -> int:
+        """N: number of patches of an image."""
+        return (self.size // self.patch) ** 2
+
+    @model_validator(mode="after")
+    def _fields_fit(self) -> Self:
+        if self.size % self.patch:
+            raise ValueError(
+                f"patch must divide the image's {self.size}x{self.size} pixels, but got {self.patch}"
+            )
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads, but got {self.width} and {self.heads}")
+        return self
+
+
+# For tests and quick presets: trains on a CPU in under a minute.
+SMOKE = VQ(codes=16, codebook=256, width=64, layers=2, heads=2)
+
+# The encoders in the public FuseLIP weights (1d-tokenizer's configs titok_s128 and titok_bl128_vq8k).
+TITOK_S128 = VQ(
+    name="tokenizer_titok_s128_imagenet",
+    size=256,
+    patch=16,
+    codes=128,
+    width=512,
+    layers=8,
+    heads=8,
+    codebook=4096,
+    legacy=True,
+)
+TITOK_BL128 = VQ(
+    name="tokenizer_titok_bl128_vq8k_imagenet",
+    size=256,
+    patch=16,
+    codes=128,
+    width=768,
+    layers=12,
+    heads=12,
+    codebook=8192,
+    token_size=64,
+    normalised=False,
+)
+
+
+@FAMILIES.add("fuselip")
+class Aligner(ModelConfig):
+    """A FuseLIP encoder on the codes of an image tokenizer, which is first trained on the same images."""
+
+    task: ClassVar[str] = "alignment"
+    outputs: ClassVar[tuple[str, ...]] = ("pair",)
+    network: ClassVar[str] = "recstudy.recursive.models.networks.fuselip:AlignerNetwork"
+    revision: ClassVar[int] = 2  # the scale of SigLIP is bounded
+
+    family: Literal["fuselip"] = "fuselip"
+    encoder: FuseLIP = Field(FuseLIP(), description="the encoder of image and text")
+    tokenizer: VQ = Field(VQ(), description="the image tokenizer")
+    tokenizer_epochs: int = Field(
+        20, ge=1, description="training of the image tokenizer, in passes over the training images"
+    )
+    files: str = Field(
+        "",
+        description=(
+            "folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin), which"
+            " initialise the encoder and contain the image tokenizer; if empty, random initial weights and a"
+            " tokenizer that is trained first"
+        ),
+    )
+
+    @property
+    def title(self) -> str:
+        return f"{self.encoder.title}, {self.tokenizer.name}"
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
+        return (self.tokenizer.codes,)
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        return import_object(self.network)(self)
+
+    def check(self, data: DataConfig) -> None:
+        check_encoder(self.encoder, self.tokenizer, data)
+        if self.files and not Path(self.files).is_absolute():
+            raise ValueError(
+                "model.files must be an absolute path, because workers run in other folders, but got"
+                f" {self.files!r}"
+            )
+        if self.files and not (Path(self.files) / "config.json").is_file():
+            raise ValueError(
+                f"model.files must be a folder with FuseLIP's config.json and weights, but {self.files} has"
+                " no config.json. Download them: `hf download chs20/FuseLIP-S-CC3M-MM --local-dir"
+                f" {self.files}`"
+            )
+
+
+# For captions of up to 512 bytes and images of 224 x 224 pixels, as in the ImageHRM/ImageTRM paper. The
+# initial weights are random.
+FUSELIP_ON_BYTES = Aligner(
+    encoder=FuseLIP(text_vocabulary=260, bos=1, eos=2, codes=128, codebook=4096, context=640),
+    tokenizer=VQ(size=224, patch=16, codes=128, codebook=4096, width=384, heads=6),
+)
+
+
+def check_encoder(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, extra_tokens: int = 0) -> None:
+    """Check that an encoder fits an image tokenizer and a data set.
+
+    Args:
+        encoder: The encoder.
+        tokenizer: The image tokenizer.
+        data: The data set with captions.
+        extra_tokens: Number of tokens that the encoder reads in addition to a whole caption.
+
+    Raises:
+        ValueError: The context is too short, or the ids differ.
+    """
+    length = data.tokens + extra_tokens
+    if length > encoder.context:
+        codes = f" and {extra_tokens} codes of the image" if extra_tokens else ""
+        raise ValueError(
+            f"the encoder's context must be at least {length:,}, for the {data.tokens:,} tokens of"
+            " data.length"
+            f"{codes}, but got {encoder.context:,}. A shorter data.length cuts longer captions and counts"
+            " them"
+        )
+    side = data.shape[1]
+    if side != tokenizer.size:
+        raise ValueError(f"the image tokenizer's size must be data.size, {side}, but got {tokenizer.size}")
+    codebook = encoder.vocabulary - encoder.first_code
+    for name, value, expected in (
+        ("text_vocabulary", encoder.text_vocabulary, data.classes),
+        ("codes", encoder.codes, tokenizer.codes),
+        ("codebook", codebook, tokenizer.codebook),
+    ):
+        if value != expected:
+            raise ValueError(
+                f"the encoder's {name} must be {expected:,}, as in the data set and the image tokenizer, but"
+                f" got {value:,}"
+            )
+    special_tokens = encoder.pad, encoder.bos, encoder.eos
+    if special_tokens != data.special_tokens:
+        pad, bos, eos = data.special_tokens
+        raise ValueError(
+            f"the encoder's pad, bos and eos must be {pad}, {bos} and {eos}, as in data.tokenizer, but got"
+            f" {', '.join(map(str, special_tokens))}"
+        )

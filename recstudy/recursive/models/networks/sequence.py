@@ -1,0 +1,299 @@
+"""Inputs and outputs of recursions that read an image or a grid as a sequence of tokens (HRM, TRM).
+
+    x = [sqrt(D) puzzle; sqrt(D) E[grey level]]     pixel tokens; E of deviation D^-1/2                  (1)
+    x = [sqrt(D) puzzle; patch W]                   patch tokens, which are of unit size as they are     (2)
+    x = [sqrt(D) puzzle; sqrt(D) E[token]]          cells                                                (7)
+    x <- (x + sqrt(D) P) / sqrt(2)                  learned positions                                    (3)
+    answer token = lm_head z_H[first image token]   `single_token`                                       (4)
+    logits = W_c z_H[0]                             `multilabel`; one a pass where findings are asked    (5)
+    halt, proceed = W_q z_H[0] + b_q                in float32, at first W_q = 0, b_q = (halt_bias, -5)  (6)
+    logits of a cell = lm_head z_H[its token]       cells                                                (8)
+    z_H, z_L ~ N(0, 1) at the start      `start` random (EqR), in training; at test and else one vector   (9)
+    z_L <- z_L + noise N(0, 1)           before each segment in training (EqR)                            (10)
+    x <- x + feedback sqrt(D) p E        cells; p = softmax(8) of z_H before the segment                  (11)
+
+The puzzle embedding fills the prefix, padded with zeros. It is that of the finding in question (K passes over
+an image, one per finding), of the patient, of the puzzle, or zero. It is initialised with zeros, so that a
+patient or puzzle outside the training data has a zero embedding.
+
+An image in halves is read from the left: the first `half_steps` supervision steps read the left half, and the
+others the right half, with the same positions. The states are carried over or reset. The number of steps of
+an image is part of its carry.
+
+(9)-(11) follow descriptions of EqR (arXiv:2605.21488) and of readout feedback (arXiv:2608.24136); their exact
+forms are recstudy's. A model with a single state gets the noise on that state.
+
+The layers of HRM, TRM and the plain transformer, by the mixing of tokens. The layers have no biases, and the
+norms have no scales:
+
+    attention:    s <- rms(s + Attn(s)),       s <- rms(s + SwiGLU(s))                                  (L1)
+    mlp:          s' <- rms(s' + SwiGLU(s')),  s <- rms(s + SwiGLU(s))                                  (L2)
+                  with rms(s) = s / sqrt(mean(s^2) + 1e-5)
+
+s' is s transposed. Its SwiGLU mixes the tokens of each dimension and needs no positions. Its rms is over the
+tokens, not over the width, as in TRM's published code.
+
+A plain transformer in place of a recursion has layers of (L1), each with its own weights, and no second
+state. z_H starts at one truncated-normal vector, which is the same at every position and is not trained:
+
+    z_H <- f(z_H + x)    once per segment                                                               (T1)
+
+Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V vocabulary.
+"""
+
+import math
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from recstudy.recursive.config.parts import Shape
+from recstudy.recursive.models.networks.contract import Carry, Network, Output
+from recstudy.recursive.models.networks.layers import (
+    Attention,
+    PostNorm,
+    RMSNorm,
+    Rotary,
+    SwiGLU,
+    lecun_normal,
+    truncated_normal,
+)
+from recstudy.recursive.models.sequence import SequenceModel, Transformer, hidden_width
+
+
+class SequenceCore(nn.Module):
+    """A recursion over two states: it maps x and both states (B, S, D) to the states after one segment."""
+
+    z_high: Tensor  # (D,) initial states
+    z_low: Tensor
+
+    def deepen(self, share: float) -> None:
+        """See `Network.deepen`."""
+
+
+class SequenceNetwork(Network):
+    """The common part of `ImageNetwork` and `CellNetwork` around a recursion: Eqs. 3, 6, 9 and 10.
+
+    Args:
+        config: The model's settings.
+        shape: Channels, height and width of an image or a grid.
+        classes: Number of classes of the data.
+        core: The recursion.
+        embed: The embedding of a token.
+        outputs: K or V, the number of outputs of the answer's head.
+    """
+
+    def __init__(
+        self,
+        config: SequenceModel,
+        shape: Shape,
+        classes: int,
+        core: SequenceCore,
+        embed: nn.Embedding | nn.Linear,
+        outputs: int,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.length, self.queries = config.length(shape), config.queries(classes)
+        self.core = core
+        self.embed = embed
+        self.puzzle = (
+            nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
+        )
+        self.places = (
+            nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
+        )
+        self.answer = nn.Linear(config.width, outputs, bias=False)
+        self.q_head = nn.Linear(config.width, 2)
+        for weight in (self.embed.weight, self.answer.weight, self.places):
+            if weight is not None:
+                truncated_normal(weight, 1 / math.sqrt(weight.shape[1]))
+        if self.puzzle is not None:
+            nn.init.zeros_(self.puzzle.weight)
+        nn.init.zeros_(self.q_head.weight)
+        nn.init.constant_(self.q_head.bias, -5.0)
+        nn.init.constant_(self.q_head.bias.data[:1], config.halt_bias)
+
+    @abstractmethod
+    def tokens(self, images: Tensor) -> Tensor:
+        """Return the embedded tokens (B, N, D) after the prefix."""
+
+    @abstractmethod
+    def logits(self, z_BQSD: Tensor) -> Tensor:
+        """Return the answer's logits from z_H."""
+
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
+        """Return z_H and z_L (B, Q, S, D), and of each image its number of steps (B,) and its group (B,).
+
+        The group is the patient or the puzzle.
+        """
+        size = (len(images), self.queries, self.length, -1)
+        steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
+        states = self.core.z_high.expand(*size), self.core.z_low.expand(*size)
+        if self.config.start == "random" and self.training:
+            # Eq. 9: random initial states in training (EqR).
+            states = torch.randn_like(states[0]), torch.randn_like(states[1])
+        return *states, steps, steps if groups is None else groups
+
+    def deepen(self, share: float) -> None:
+        self.core.deepen(share)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        z_high_BQSD, z_low_BQSD, steps, groups = carry
+        if self.config.noise and self.training and z_low_BQSD.numel():
+            # Eq. 10: noise on the lower state in training (EqR).
+            z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)
+        elif self.config.noise and self.training:
+            z_high_BQSD = z_high_BQSD + self.config.noise * torch.randn_like(z_high_BQSD)
+        x_BQSD = self.inputs(images, z_high_BQSD, groups)
+        states = (tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD))
+        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in self.core(*states))
+        return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
+
+    def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
+        """Return x (B, Q, S, D) of a segment that starts with z_H; feedback reads it (Eq. 11)."""
+        return self.sequence(images, groups)
+
+    def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
+        """Return x (B, Q, S, D): the prefix and the tokens, with positions by Eq. 3."""
+        width, scale = self.config.width, math.sqrt(self.config.width)
+        # (B or 1, Q, D). The look-up comes first, because it splits a compiled graph.
+        prefix = scale * self.prompt(groups)
+        tokens_BND = self.tokens(images)
+        empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
+        front = torch.cat([prefix[:, :, None], empty], dim=2).expand(len(images), -1, -1, -1)
+        x_BQSD = torch.cat([front, tokens_BND[:, None].expand(-1, self.queries, -1, -1)], dim=2)
+        return x_BQSD if self.places is None else (x_BQSD + scale * self.places) * math.sqrt(0.5)  # Eq. 3
+
+    def prompt(self, groups: Tensor) -> Tensor:
+        """Return the puzzle embedding of each pass (B, Q, D), or (1, Q, D) if all images share it."""
+        if self.puzzle is None:
+            return self.answer.weight.new_zeros(1, 1, self.config.width)
+        if self.config.puzzle_emb != "pathology_query":
+            return look_up(self.puzzle, groups)[:, None]
+        return look_up(self.puzzle, torch.arange(self.queries, device=groups.device))[None]
+
+    def read(self, z_BQSD: Tensor) -> Output:
+        """Return the answer and Eq. 6. The halting logits are means over the passes of an image."""
+        first_BQD = z_BQSD[:, :, 0]
+        # Eq. 6 as a product and a sum, because autocast would compute a linear layer in bfloat16.
+        q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias
+        halt, proceed = q_BQ2.mean(1).unbind(-1)
+        return Output(self.logits(z_BQSD), halt, proceed if self.config.bootstraps else None)
+
+
+class ImageNetwork(SequenceNetwork):
+    """A recursion over the tokens of an image: Eqs. 1, 2, 4 and 5, and images in halves."""
+
+    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
+        embed: nn.Embedding | nn.Linear
+        if config.tokens == "patch":
+            embed = nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
+        else:
+            embed = nn.Embedding(config.vocabulary, config.width)
+        outputs = 1 if config.puzzle_emb == "pathology_query" else classes
+        if config.head == "single_token":
+            outputs = config.vocabulary
+        super().__init__(config, shape, classes, core, embed, outputs)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        config = self.config
+        if config.halves == "whole":
+            return super().forward(images, carry)
+        z_high_BQSD, z_low_BQSD, steps, groups = carry
+        left, right = images.chunk(2, dim=3)
+        half = torch.where((steps < config.half_steps).view(-1, 1, 1, 1), left, right)
+        if config.halves == "no_carry":
+            is_reset = (steps == config.half_steps).view(-1, 1, 1, 1)  # the first step on the right half
+            z_high_BQSD = torch.where(is_reset, self.core.z_high, z_high_BQSD)
+            z_low_BQSD = torch.where(is_reset, self.core.z_low, z_low_BQSD)
+        return super().forward(half, (z_high_BQSD, z_low_BQSD, steps, groups))
+
+    def tokens(self, images: Tensor) -> Tensor:
+        """Return the tokens of an image, Eq. 1 or 2, (B, N, D)."""
+        if self.config.tokens == "patch":
+            return self.embed(
+                nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2)
+            )
+        levels = images.long() * self.config.vocabulary // 256
+        return math.sqrt(self.config.width) * self.embed(levels.flatten(1))  # Eq. 1
+
+    def logits(self, z_BQSD: Tensor) -> Tensor:
+        """Return the logits, Eq. 4 (B, V) or Eq. 5 (B, K)."""
+        position = self.config.prefix if self.config.head == "single_token" else 0
+        return self.answer(z_BQSD[:, :, position]).flatten(1)
+
+
+class CellNetwork(SequenceNetwork):
+    """A recursion over the cells of a puzzle: Eqs. 7, 8 and 11."""
+
+    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
+        super().__init__(config, shape, classes, core, nn.Embedding(classes, config.width), classes)
+
+    def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
+        x_BQSD = super().inputs(images, z_BQSD, groups)
+        if not self.config.feedback:
+            return x_BQSD
+        p_BNV = self.logits(z_BQSD).softmax(-1)
+        answer_BND = math.sqrt(self.config.width) * p_BNV @ self.embed.weight
+        answer_BSD = nn.functional.pad(answer_BND, (0, 0, self.config.prefix, 0))
+        # Eq. 11: the current answer is fed back to the input.
+        return x_BQSD + self.config.feedback * answer_BSD[:, None]
+
+    def tokens(self, images: Tensor) -> Tensor:
+        """Return the tokens of the cells, Eq. 7, (B, N, D)."""
+        return math.sqrt(self.config.width) * self.embed(images.long().flatten(1))
+
+    def logits(self, z_BQSD: Tensor) -> Tensor:
+        """Return the logits of each cell, Eq. 8, (B, N, V)."""
+        return self.answer(z_BQSD[:, 0, self.config.prefix :])
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # inductor (torch 2.15) cannot compile sparse gradients
+def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
+    """Look up rows of a table with sparse gradients, outside of a compiled graph."""
+    return table(ids)
+
+
+def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential:
+    """Return `count` layers, Eq. L1 or L2, for sequences of `length` tokens."""
+    if config.mixing == "mlp":
+        return nn.Sequential(*(MixLayer(config, length) for _ in range(count)))
+    rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
+    layers = []
+    for _ in range(count):
+        attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
+        ffn = SwiGLU(config.width, config.hidden_width, bias=False)
+        layers.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))  # Eq. L1
+    return nn.Sequential(*layers)
+
+
+class MixLayer(nn.Module):
+    """The layer of TRM-MLP, Eq. L2."""
+
+    def __init__(self, config: SequenceModel, length: int) -> None:
+        super().__init__()
+        self.mix = SwiGLU(length, hidden_width(length, config.expansion, config.multiple), bias=False)
+        self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
+        self.norm1, self.norm2 = (
+            RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width)
+        )
+
+    def forward(self, s_BSD: Tensor) -> Tensor:
+        s_BDS = s_BSD.transpose(1, 2)
+        s_BSD = self.norm1(s_BDS + self.mix(s_BDS)).transpose(1, 2)  # the norm is over the tokens
+        return self.norm2(s_BSD + self.ffn(s_BSD))
+
+
+class TransformerCore(SequenceCore):
+    """A plain transformer in place of a recursion, Eq. T1."""
+
+    def __init__(self, config: Transformer, length: int) -> None:
+        super().__init__()
+        self.f = make_layers(config, length, config.layers)
+        lecun_normal(self)
+        self.register_buffer("z_high", truncated_normal(torch.empty(config.width), 1.0))
+        self.register_buffer("z_low", torch.empty(0))
+
+    def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        return self.f(z_high_BSD + x_BSD), z_low_BSD  # Eq. T1; z_low is empty

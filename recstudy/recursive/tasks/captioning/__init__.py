@@ -1,0 +1,112 @@
+"""The task of captioning: a network predicts tokens in training and writes captions at the end.
+
+    L = mean over a caption's tokens of CE(p, token), each by the tokens before it           (1)
+    with caption_mean `batch`: (1) times its tokens, over the mean number of tokens          (2)
+
+A halting head learns the share of right tokens, or, for an exact model, whether all tokens are right.
+
+    writing.py    evaluates a captioner             decode.py     searches for a caption
+    routing.py    saves attention and expert use    encoders.py   prepares vision encoders and their features
+    retrieval.py  evaluates an aligner              tokenizer.py  trains image tokenizers and encoders once
+    scores.py     registers the metrics, which coco.py and rate_score.py compute
+
+Shapes: B images, T tokens, V of a vocabulary.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from recstudy.programs.metric import METRICS
+from recstudy.recursive.config.parts import PAD
+from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.tasks.captioning import scores
+from recstudy.recursive.tasks.task import Labels, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch import Tensor
+
+    from recstudy.recursive.config.run import RunConfig
+    from recstudy.recursive.data.batches import Batch, Batches
+    from recstudy.recursive.data.cache import DataSet
+    from recstudy.recursive.metrics.answers import Answers
+    from recstudy.recursive.models.networks.contract import Network, Output
+    from recstudy.recursive.tasks.task import Read
+
+
+class CaptionedImages(Task):
+    """Base class of the tasks on captioned images, which share their data and vision encoders."""
+
+    labels: ClassVar[Labels] = Labels("int32", ("tokens",), least=0, below="classes")
+    takes: ClassVar[tuple[str, ...]] = ("captions",)
+    augments: ClassVar[str] = "captions: a mirrored image has another one, and features are kept"
+
+    @staticmethod
+    def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
+        """Return the captions without their last token, (B, T - 1)."""
+        # The last token is only predicted, never read.
+        return labels[:, :-1]
+
+    def reader(self, data: "DataSet", device: "torch.device") -> "tuple[Read, dict[str, Any]]":
+        from recstudy.recursive.tasks.captioning import encoders
+
+        return encoders.reader(self.config, data, device)
+
+    def equip(
+        self,
+        network: "Network",
+        data: "DataSet",
+        facts: dict[str, Any],
+        trained: "Callable[[RunConfig], dict[str, Tensor]]",
+    ) -> None:
+        from recstudy.recursive.tasks.captioning import encoders
+
+        encoders.equip(network, self.config, data, facts, trained)
+
+
+@TASKS.add("caption")
+class Captioning(CaptionedImages):
+    """Predict each token of a caption from the image and the tokens before it."""
+
+    name: ClassVar[str] = "caption"
+    output: ClassVar[str] = "caption"
+    score: ClassVar[str] = "token_accuracy"
+    registered_loss: ClassVar[bool] = True
+    evaluation: ClassVar[str] = "recstudy.recursive.tasks.captioning.writing"
+
+    @staticmethod
+    def cut_by(name: str, answers: "Answers") -> str:
+        return scores.cut_by(name, answers)
+
+    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Return the loss (1) or (2) in nats, (B,)."""
+        from recstudy.recursive.train.losses import loss_of, token_loss
+        from recstudy.recursive.train.parallel import total
+
+        loss = token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
+        if self.config.train.caption_mean == "caption":
+            return loss
+        # The first token is BOS, which is not predicted.
+        counts = (batch.labels[:, 1:] != PAD).sum(-1).float()
+        return loss * counts * batch.total / total(counts.sum())
+
+    def right(self, output: "Output", batch: "Batch") -> "Tensor":
+        from recstudy.recursive.train.losses import token_share
+
+        return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
+
+    @property
+    def writes_to_select(self) -> bool:
+        """Whether the score that selects epochs compares captions that the model writes."""
+        return METRICS[self.config.score].of is not None
+
+    @property
+    def shares_selection(self) -> bool:
+        return not self.writes_to_select
+
+    def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:
+        """Write this worker's share of the test set's captions."""
+        from recstudy.recursive.tasks.captioning import writing
+
+        writing.captions(network, test, self.config, data.tokenizer)

@@ -1,0 +1,180 @@
+"""The input of captioners and aligners: images, features of a frozen backbone, or image codes.
+
+The tasks on captioned images call `reader` and `equip`. Features and codes are computed once on each machine
+and cached next to the decoded data. Features are memory-mapped arrays that all trials of a node share:
+
+    RECSTUDY_CACHE/features-NAME-DIGEST.npy   (N, F) or (N, P, F) float32, of all images of one official split
+
+NAME is the backbone with its grid. The digest covers the data set's checksum, the split, and every weight of
+the backbone. It does not cover the device: CPUs and GPUs share a file, although their last digits differ.
+
+Shapes: N images of an official split, B images of a batch, P places of a grid, F features.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from recstudy.base.files import cache_folder
+from recstudy.base.values import digest
+from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.parts import ModelConfig
+from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.train import TrainConfig
+from recstudy.recursive.data.cache import DataSet, Split, ensure_cached, write_entry
+from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.fuselip import Aligner
+from recstudy.recursive.models.networks.caption import frozen
+from recstudy.recursive.models.networks.contract import Network
+from recstudy.recursive.models.networks.fuselip_weights import load_public, public_hash
+from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
+
+FORMAT = 1  # of a file of features; increase it if the same backbone computes other numbers
+BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB
+
+Features = npt.NDArray[np.float32]
+Read = Callable[[Split], Split]
+
+
+def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
+    """Return a function that reads a split, and the facts about the image tokenizer for the result."""
+    model = config.model
+    if isinstance(model, CaptionModel) and model.fuselip is not None:
+        return _codes_reader(model.fuselip.aligner, config, data, device)
+    if isinstance(model, Aligner):
+        return _codes_reader(model, config, data, device)
+    if isinstance(model, CaptionModel) and model.reads_features:
+        backbone = frozen(model).to(device)
+        name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
+
+        def read(split: Split) -> Split:
+            images: Any = features(split, backbone, name, device)
+            return replace(split, images=images, source=f"{split.source}/{name}-{model.weights}")
+
+        return read, {}
+    return lambda split: split, {}
+
+
+def equip(
+    network: Network,
+    config: RunConfig,
+    data: DataSet,
+    facts: dict[str, Any],
+    align: Callable[[RunConfig], dict[str, Tensor]],
+) -> None:
+    """Load the weights that a captioner or an aligner starts from.
+
+    Args:
+        network: a captioner, which gets the FuseLIP encoder of its aligner, or an aligner, which gets public
+            weights.
+        config: of the run.
+        data: of the run.
+        facts: the facts about the image tokenizer that `reader` returned.
+        align: trains an aligner and returns its weights.
+    """
+    model = config.model
+    load_initial_weights(network, model)
+    if not isinstance(model, CaptionModel) or model.fuselip is None:
+        return
+    encoder = network.get_submodule("eyes.injection.encoder")
+    settings = model.fuselip
+    train = TrainConfig(
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        schedule="update",
+        warmup=0.1,
+        weight_decay=0.1,
+        decayed="matrices",
+        ema_decay=0.0,
+        selection="last",
+    )
+    aligned = RunConfig(data=config.data, model=settings.aligner, train=train)
+    weights = encoder_weights(aligned, data, facts["image_hash"], lambda: align(aligned))
+    encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights.items()})
+
+
+def load_initial_weights(network: Network, model: ModelConfig) -> None:
+    """Load the public weights of an aligner, if its settings name any."""
+    if isinstance(model, Aligner) and model.files:
+        encoder, _ = load_public(model.encoder, model.tokenizer, Path(model.files))
+        network.get_submodule("encoder").load_state_dict(encoder.state_dict())
+
+
+def features(split: Split, backbone: nn.Module, name: str, device: torch.device) -> Features:
+    """Return the features of `split.images`, (N, F) or (N, P, F), from the cache.
+
+    Missing features are computed and cached.
+
+    Args:
+        split: any part of an official split; the features of all images of that split are computed.
+        backbone: maps pixels from 0 to 255 (B, C, H, W) float32 to (B, F) or (B, P, F), in evaluation mode
+            and on
+            `device`.
+        name: name of the backbone with its grid, for the file.
+        device: the device that computes.
+
+    Raises:
+        DataError: the cache folder cannot be written.
+    """
+
+    def save(path: Path) -> None:
+        # Batch by batch, because the features of a grid in all images may be larger than memory.
+        with write_entry(path) as temporary:
+            for start in range(0, len(split.images), BATCH):
+                heartbeat()
+                images = torch.from_numpy(split.images[start : start + BATCH]).to(device).float()
+                with torch.inference_mode():
+                    part = backbone(images).float().cpu()
+                if start == 0:
+                    shape = (len(split.images), *part.shape[1:])
+                    file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
+                file[start : start + BATCH] = part.numpy()
+            file.flush()
+
+    file = cache_folder() / f"features-{name}-{digest([FORMAT, split.source, checksum(backbone)], 16)}.npy"
+    return np.asarray(np.load(ensure_cached(file, save), mmap_mode="c"))
+
+
+def checksum(network: nn.Module) -> str:
+    """Return a checksum of 20 hex digits over the names and bits of all weights and buffers."""
+    hashed = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        array = value.detach().cpu().contiguous().numpy()
+        hashed.update(f"{name} {array.dtype} {array.shape}".encode())
+        hashed.update(array.data)
+    return hashed.hexdigest()[:20]
+
+
+def _codes_reader(
+    aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
+) -> tuple[Read, dict[str, Any]]:
+    """Return a reader of codes, by the public tokenizer or a substitute trained on the same images."""
+    if aligner.files:
+        _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
+        name = f"{aligner.tokenizer.name} (public weights)"
+        tokenizer = tokenizer.to(device).eval()
+        description = {"image": name, "image_hash": public_hash(Path(aligner.files))}
+    else:
+        network, header = image_tokenizer(
+            aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device
+        )
+        facts, tokenizer = header["facts"], network.tokenizer
+        quality = (
+            f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,}"
+            " codes used"
+        )
+        description = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}
+
+    def read(split: Split) -> Split:
+        codes: Any = image_codes(split, tokenizer, description["image_hash"], device)
+        return replace(split, images=codes, source=f"{split.source}/{description['image_hash']}")
+
+    return read, description

@@ -1,0 +1,88 @@
+"""Register the metrics of generated captions. `coco.py` and `rate_score.py` compute them.
+
+All are fractions except CIDEr, which has pycocoevalcap's scale: ten times the mean cosine.
+"""
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from recstudy.programs.metric import METRICS
+from recstudy.recursive.metrics.answers import Answers
+from recstudy.recursive.metrics.registry import metric
+
+if TYPE_CHECKING:
+    from recstudy.recursive.tasks.captioning.coco import Words
+
+of_captions = partial(metric, better="higher", form=".3f", tasks=("caption",), of_words=True)
+FRACTION = (0.0, 1.0)
+
+
+@lru_cache(maxsize=4)
+def words(answers: Answers) -> "Words":
+    """Return the captions as words, tokenized as in the COCO caption evaluation."""
+    # Imported here, because only captions need pycocoevalcap.
+    from recstudy.recursive.tasks.captioning.coco import cut
+
+    return cut(answers.written, answers.references)
+
+
+def cut_by(name: str, answers: Answers) -> str:
+    """Return the name of the tokenizer, or of the models, of a caption metric; empty for other metrics."""
+    if name == "rate_score":
+        from recstudy.recursive.tasks.captioning.rate_score import describe_models  # it loads torch
+
+        return describe_models()
+    return words(answers).tokenizer if METRICS[name].of_words else ""
+
+
+for n in range(1, 5):
+
+    @METRICS.add(f"bleu_{n}")
+    @of_captions(f"BLEU-{n}", bounds=FRACTION)
+    def bleu(answers: Answers, n: int = n) -> float:
+        return words(answers).bleu[n - 1]
+
+
+@METRICS.add("avg_bleu")
+@of_captions("Avg-BLEU", bounds=FRACTION)
+def avg_bleu(answers: Answers) -> float:
+    """Return the mean of BLEU-1 to BLEU-4 (003)."""
+    return sum(words(answers).bleu) / 4
+
+
+@METRICS.add("rouge_l")
+@of_captions("ROUGE-L", bounds=FRACTION)
+def rouge_l(answers: Answers) -> float:
+    return words(answers).rouge_l
+
+
+@METRICS.add("cider")
+@of_captions("CIDEr", bounds=(0, 10), ranks=True)
+def cider(answers: Answers) -> float:
+    return words(answers).cider()
+
+
+@METRICS.add("meteor")
+@of_captions("METEOR", bounds=FRACTION)
+def meteor(answers: Answers) -> float:
+    return words(answers).meteor
+
+
+@METRICS.add("report_score")
+@of_captions("Report score", bounds=FRACTION)
+def report_score(answers: Answers) -> float:
+    """Return the score by which 003's code selects epochs: 1/2 Avg-BLEU + 1/4 METEOR + 1/4 ROUGE-L.
+
+    Raises:
+        NotAvailable: METEOR is not available.
+    """
+    captions = words(answers)
+    return sum(captions.bleu) / 8 + captions.rouge_l / 4 + captions.meteor / 4
+
+
+@METRICS.add("rate_score")
+@of_captions("RaTEScore", bounds=FRACTION)
+def rate_score(answers: Answers) -> float:
+    from recstudy.recursive.tasks.captioning.rate_score import mean_score  # it loads torch
+
+    return mean_score(answers.written, answers.references)

@@ -1,0 +1,106 @@
+"""The task of puzzles: a token in every cell of a grid. A cell with label 0 is not scored.
+
+    L = mean over the scored cells of CE(p, token)        (1)
+
+`solving.py` evaluates a network on puzzles. `at_test.py` adds more computation at test.
+
+Shapes: B puzzles, S cells, V tokens.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.train import Augment
+from recstudy.recursive.data.puzzles import Puzzles
+from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.tasks.task import Labels, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+    from torch import Tensor
+
+    from recstudy.recursive.data.batches import Batch
+    from recstudy.recursive.data.cache import Split
+    from recstudy.recursive.data.reader import Labels as Rows
+    from recstudy.recursive.metrics.answers import Answers
+    from recstudy.recursive.models.networks.contract import Output
+
+# Answers that are checked against the rules at a time. The rows of all 423,000 puzzles of Sudoku-Extreme at
+# once take 0.3 GB.
+PIECE = 2**15
+
+
+@TASKS.add("grid")
+class Grid(Task):
+    """The token of each cell."""
+
+    name: ClassVar[str] = "grid"
+    labels: ClassVar[Labels] = Labels("uint8", ("cells",), least=0, below="classes")
+    output: ClassVar[str] = "cells"
+    score: ClassVar[str] = "exact_accuracy"
+    takes: ClassVar[tuple[str, ...]] = ("puzzles", "ids")
+    augments: ClassVar[str] = "puzzles: they have symmetries of their own (data.augmentations)"
+    registered_loss: ClassVar[bool] = True
+    evaluation: ClassVar[str] = "recstudy.recursive.tasks.solving"
+
+    @classmethod
+    def check(cls, config: RunConfig) -> None:
+        """Check that augmentation is off, and that the model and the data allow `train.at_test`.
+
+        Raises:
+            ValueError: A setting is not possible for puzzles.
+        """
+        at_test = config.train.at_test
+        if config.train.augment != Augment():
+            raise ValueError(f"train.augment must be off for {cls.augments}")
+        if at_test.on and not config.model.halts:
+            raise ValueError(
+                f"train.at_test must be off for {config.model.title}, which has no halting head to choose by"
+            )
+        if at_test.copies > 1 and not getattr(config.data, "draws", 0):
+            raise ValueError(
+                f"train.at_test.copies must be 0 for {config.data.title}, whose symmetries are not defined"
+            )
+
+    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Return equation (1) in nats a cell, (B,)."""
+        from recstudy.recursive.train.losses import loss_of, token_loss
+
+        return token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
+
+    def right(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Return whether every scored cell is right, or their share if halting is learned by shares, (B,)."""
+        from recstudy.recursive.train.losses import token_share
+
+        return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
+
+    def kept(self, output: "Output", batch: "Batch") -> "dict[str, Tensor]":
+        return {"cells": output.logits.argmax(-1).byte()}
+
+    @staticmethod
+    def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
+        """Return the identifier of each puzzle, if the data have identifiers."""
+        return ids
+
+    def answers(self, arrays: "Mapping[str, npt.NDArray[Any]]", rows: "Rows", split: "Split") -> "Answers":
+        """Return the answers, and whether each breaks no rule of the puzzle, if the data define rules."""
+        import numpy as np
+
+        data = self.config.data
+        answers = super().answers(arrays, rows, split)
+        verdicts = []
+        assert isinstance(data, Puzzles)
+        for start in range(0, len(rows), PIECE):
+            cells = answers.cells[start : start + PIECE]
+            puzzles = np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape)
+            verdicts.append(data.check_answers(puzzles, cells))
+        # A data set without rules returns None.
+        known_verdicts = [verdict for verdict in verdicts if verdict is not None]
+        return replace(
+            answers,
+            labels=np.asarray(answers.labels),
+            lawful=np.concatenate(known_verdicts) if known_verdicts else None,
+        )

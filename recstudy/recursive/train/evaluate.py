@@ -1,0 +1,253 @@
+"""Evaluate a network: on the selection split after each epoch, and on the test set once, after training.
+
+The tasks (`recstudy.recursive.tasks`) and the training loop call these functions. Each takes the network with
+the weights to evaluate and leaves it in evaluation mode. The workers of a group share the selection split;
+one of them evaluates the test set.
+
+Shapes: N items.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recstudy.base.errors import ConfigError
+from recstudy.programs.metric import METRICS
+from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.train import TrainConfig
+from recstudy.recursive.data.batches import Batch, Batches
+from recstudy.recursive.data.cache import DataSet
+from recstudy.recursive.data.reader import Labels
+from recstudy.recursive.metrics.answers import Answers
+from recstudy.recursive.metrics.kept import pack_answers
+from recstudy.recursive.metrics.registry import measured, score, selection_score
+from recstudy.recursive.models.networks.contract import Network, Output
+from recstudy.recursive.train.losses import item_loss
+from recstudy.recursive.train.parallel import concatenated, rank_and_world
+
+if TYPE_CHECKING:
+    from recstudy.recursive.tasks.task import Judged, Task
+
+TaskArrays = dict[str, Tensor]  # arrays that a task keeps of its answers, with N rows each
+LOSS = "loss"
+MAX_KEPT_DEPTHS = 64  # depths whose answers are in memory at a time, for a score that is no mean over items
+
+
+class DivergenceError(Exception):
+    """A loss or an answer is no longer finite."""
+
+
+def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[Any]:
+    """Return the context that sets the precision of the matrix products, in training and evaluation."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
+
+
+class Step(NamedTuple):
+    """The output of a network for a batch after `depth` supervision steps."""
+
+    depth: int
+    batch: Batch
+    output: Output
+    items: int  # real items: an empty share is padded with one item that does not count
+
+
+@torch.no_grad()
+def iterate_outputs(
+    network: Network, batches: Batches, config: RunConfig, depths: Sequence[int]
+) -> Iterator[Step]:
+    """Yield the network's output for each batch of this worker's share, after each of some depths.
+
+    Args:
+        network: The network.
+        batches: The split.
+        config: The run's config.
+        depths: Numbers of supervision steps, counted from 1. One chain of steps gives all of them, and only
+            the states after the last step are kept.
+    """
+    network.eval()
+    for share in batches.evaluation_batches(worker_batch_size(config) * batches.world):
+        heartbeat()
+        batch = pad_empty_batch(share)
+        carry = network.start(batch.images, batch.context)
+        for depth in range(1, max(depths) + 1):
+            with autocast(batch.images.device, config.train):
+                output, carry = network(batch.images, carry)
+            if depth in depths:
+                yield Step(depth, batch, output, len(share.images))
+
+
+@torch.no_grad()
+def predict(
+    task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()
+) -> tuple[list[TaskArrays], Tensor]:
+    """Return what the task keeps of this worker's share, and the losses.
+
+    Args:
+        task: The task.
+        network: The network.
+        batches: The split.
+        depths: Numbers of supervision steps; by default `evaluation_steps`.
+
+    Returns:
+        The arrays of each depth, and the loss at the last depth (N,) in nats.
+    """
+    depths = depths or [task.config.train.evaluation_steps]
+    batch_arrays: dict[int, list[TaskArrays]] = {depth: [] for depth in depths}
+    losses = []
+    for depth, batch, output, count in iterate_outputs(network, batches, task.config, depths):
+        batch_arrays[depth].append(_item_arrays(task, output, batch, count))
+        if depth == max(depths):
+            losses.append(item_loss(output, batch, task)[:count])
+    return [concatenate(parts) for parts in batch_arrays.values()], torch.cat(losses)
+
+
+def concatenate(parts: list[TaskArrays]) -> TaskArrays:
+    """Return the arrays of several batches as one."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def _item_arrays(task: "Task", output: Output, batch: Batch, count: int) -> TaskArrays:
+    """Return what the task keeps of the first `count` items.
+
+    Raises:
+        ConfigError: An array of the task does not have one row per item.
+    """
+    rows, arrays = len(batch.images), task.kept(output, batch)
+    for name, array in arrays.items():
+        if array.shape[:1] != (rows,):
+            raise ConfigError(
+                f"kept[{name!r}] of the task {task.name!r} must have {rows} rows, one per item, but has the"
+                f" shape {tuple(array.shape)}"
+            )
+    return {name: array[:count] for name, array in arrays.items()}
+
+
+def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
+    """Return the loss and the score on the selection split, over all workers.
+
+    The score is NaN if no class has both positive and negative images.
+    """
+    (arrays,), loss = predict(task, network, batches)
+    arrays = {name: concatenated(array) for name, array in arrays.items()}
+    batch_size = worker_batch_size(task.config) * batches.world
+    rows = concatenated(batches.evaluation_rows(batch_size).to(batches.device))
+    answers = collect_answers(task, arrays, batches, rows.cpu().numpy())
+    return concatenated(loss).mean().item(), selection_score(task.config.score, answers)
+
+
+def collect_answers(
+    task: "Task", arrays: TaskArrays, batches: Batches, rows: Labels | None = None
+) -> Answers:
+    """Return the answers that metrics are computed from.
+
+    Args:
+        task: The task.
+        arrays: What the task kept.
+        batches: The split.
+        rows: Indices of the images in the split (N,); by default all of them, in order.
+    """
+    numpy_arrays = {name: array.cpu().numpy() for name, array in arrays.items()}
+    if "logits" in numpy_arrays:
+        numpy_arrays["logits"] = numpy_arrays["logits"].astype(np.float64)
+    return task.answers(numpy_arrays, batches.rows.numpy() if rows is None else rows, batches.split)
+
+
+def worker_batch_size(config: RunConfig) -> int:
+    """Return the number of images of one worker in an evaluation batch."""
+    # Twice the training batch fits into memory, because evaluation keeps no activations.
+    return max(1, 2 * config.train.batch_size // rank_and_world()[1])
+
+
+def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+    """Return the part of a result that describes the answers, and the files to keep, by name.
+
+    Raises:
+        DivergenceError: An answer is not finite.
+    """
+    answers, name = answered(task, network, test, data), task.config.score
+    judged, files = summarize_answers(answers)
+    if not task.config.train.imported:  # the training data of imported weights are unknown
+        (train_arrays,), _ = predict(task, network, train)
+        train_score = score(name, collect_answers(task, train_arrays, train))
+        judged["metrics"] |= drop_undefined({f"train_{name}": train_score})
+    judged["depths"] = {name: score_by_depth(task, network, test)}
+    return judged, {**task.shown(answers, data.test), **files}
+
+
+def summarize_answers(answers: Answers) -> "Judged":
+    """Return the metrics of answers to the test set, and the file that keeps the answers."""
+    scores, (content, count) = measured(answers), pack_answers(answers)
+    judged = {
+        "metrics": scores.values,
+        "undefined": list(scores.undefined),
+        "unavailable": scores.unavailable,
+        "raised": list(scores.raised),
+        "answers": {"kept": count, "of": len(answers)},
+    }
+    return judged, {"answers.npz": content}
+
+
+def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
+    """Return the network's answers to the test set.
+
+    Raises:
+        DivergenceError: An answer or a loss is not finite.
+    """
+    (arrays,), loss = predict(task, network, test)
+    for name, array in {**arrays, LOSS: loss}.items():
+        if array.is_floating_point() and not torch.isfinite(array).all():
+            verb = "is" if name == LOSS else "are"
+            raise DivergenceError(f"the {name} of the test set {verb} not finite")
+    return collect_answers(task, arrays, test)
+
+
+def score_by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
+    """Return the test score after 1, 2, ... supervision steps of the same weights.
+
+    The first depth is the first one that has seen the whole image. A model without recursion has no depths.
+    """
+    config, item_score = task.config, METRICS[task.config.score].each
+    depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
+    if not config.model.recursive or not depths:
+        return {}
+    scores = dict.fromkeys(depths, 0.0)
+    if item_score is None:
+        # The score needs all answers at once. A few depths are kept in memory at a time, and the steps before
+        # them are repeated.
+        for first in range(0, len(depths), MAX_KEPT_DEPTHS):
+            some_depths = depths[first : first + MAX_KEPT_DEPTHS]
+            depth_arrays, _ = predict(task, network, test, some_depths)
+            for depth, arrays in zip(some_depths, depth_arrays, strict=True):
+                scores[depth] = score(config.score, collect_answers(task, arrays, test))
+        return drop_undefined({str(depth): value for depth, value in scores.items()})
+    # A mean over items is summed batch by batch, so more depths need no more memory.
+    rows, start = test.rows.numpy(), 0
+    for depth, batch, output, count in iterate_outputs(network, test, config, depths):
+        arrays = _item_arrays(task, output, batch, count)
+        answers = collect_answers(task, arrays, test, rows[start : start + count])
+        scores[depth] += float(item_score(answers).sum()) / len(rows)
+        start += count if depth == depths[-1] else 0
+    return drop_undefined({str(depth): value for depth, value in scores.items()})
+
+
+def drop_undefined(values: dict[str, float]) -> dict[str, float]:
+    """Return the values without NaN and infinity."""
+    return {name: value for name, value in values.items() if np.isfinite(value)}
+
+
+def pad_empty_batch(batch: Batch) -> Batch:
+    """Return a worker's share, or one item of zeros in place of an empty share.
+
+    Not every network can process a batch without images.
+    """
+    return Batch._make(pad_empty(part) if isinstance(part, Tensor) else part for part in batch)
+
+
+def pad_empty(share: Tensor) -> Tensor:
+    """Return a share, or one row of zeros in place of an empty share."""
+    return share if len(share) else share.new_zeros(1, *share.shape[1:])

@@ -1,0 +1,64 @@
+"""Choose the variants that a figure shows, and add their labels to its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recstudy.base.lazy import pd
+from recstudy.programs.metric import METRICS
+from recstudy.records import Json
+from recstudy.records.runs import Row
+from recstudy.report.names import inline
+from recstudy.report.study_records import StudyRecords
+
+MAX_LINES = 30  # lines of a figure that are still readable
+
+
+def add_labels(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
+    """Return the data with each variant's `label`, and whether it is `synthetic`."""
+    labels = {index: records.variants[index].label for index in data["variant"].unique()}
+    return data.assign(label=data["variant"].map(labels), synthetic=data["variant"].isin(records.synthetic))
+
+
+def run_columns(records: StudyRecords, run: Row) -> Json:
+    """Return the columns that name a run in a figure's data."""
+    columns = {name: getattr(run, name) for name in ("variant", "label", "seed")}
+    data = records.variants[run.variant].data
+    return {**columns, "synthetic": run.variant in records.synthetic, "data": data}
+
+
+def shown_variants(
+    records: StudyRecords, limit: int = MAX_LINES, subset: Iterable[int] | None = None
+) -> list[int]:
+    """Return the best variants in the study's order. Variants that leak rank last.
+
+    Args:
+        records: The records of the study.
+        limit: The number of variants.
+        subset: The variants to choose from; by default all.
+    """
+    name = _ranking_metric(records)
+
+    def rank(index: int) -> tuple[bool, float]:
+        runs = [run for run in records.by_variant[index] if run.done and run.value(name) is not None]
+        scores = [run.number(name) for run in runs]
+        mean = METRICS[name].sign * sum(scores) / len(scores) if scores else float("-inf")
+        return not records.leaks(index), mean
+
+    candidates = range(len(records.variants)) if subset is None else subset
+    return sorted(sorted(candidates, key=rank, reverse=True)[:limit])
+
+
+def cut_note(records: StudyRecords, count: int, limit: int = MAX_LINES) -> tuple[str, ...]:
+    """Return a note if `shown_variants` leaves out some of `count` variants."""
+    if count <= limit:
+        return ()
+    return (f"the {limit} best of {count:,} variants by {inline(_ranking_metric(records))}",)
+
+
+def _ranking_metric(records: StudyRecords) -> str:
+    """Return the first ranking metric that a run has a value of."""
+    for name, definition in METRICS.items():
+        if definition.ranks and any(run.value(name) is not None for run in records.rows):
+            return name
+    return "top1_accuracy"
