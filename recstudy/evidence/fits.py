@@ -187,6 +187,11 @@ class Fit(Generic[Key]):
         """The largest difference between two seeds of one variant."""
         return max((max(values) - min(values) for values in self.scores.values() if values), default=0.0)
 
+    def extended_range(self, values: Sequence[float]) -> tuple[float, float]:
+        """Return the range of some seeds, extended on both sides by half of the widest range."""
+        half = self.widest_range / 2
+        return min(values) - half, max(values) + half
+
     def has_wide_spread(self, key: Key) -> bool:
         """Return whether a variant's standard deviation is more than `WIDE` times the others' median.
 

@@ -293,8 +293,16 @@ def answer(
     lost_runs: int = 0,
     runs: Sequence[str] = (),
     edge: Estimate | None = None,
+    prediction: Estimate | None = None,
+    seed_range: tuple[float, float] | None = None,
 ) -> Answer[Key]:
     """Test a question alone. `judge` adds the verdict among the questions of its study.
+
+    A published value agrees if our mean is significantly within its margin (an equivalence test). It differs
+    if our mean is outside of the margin and the value is outside of the prediction interval of one more run.
+    Heavy-tailed seeds would differ from exact replications in 15 % of studies, so the value must also lie
+    outside of the range of our seeds, extended on both sides by half of the widest range among the variants,
+    and all seeds of the maximum must have run.
 
     Args:
         question: The question.
@@ -303,6 +311,9 @@ def answer(
         lost_runs: The number of its runs that failed or diverged.
         runs: Ids of the runs behind the estimate.
         edge: The contrast with its standard error at the edge of the region, if it differs from `estimate`.
+        prediction: For a published value, our mean with the prediction interval of one more run.
+        seed_range: For a published value, the extended range of our seeds. None if only the prediction
+            interval counts.
 
     Returns:
         The answer with its p value, or with the reasons why it is not tested.
@@ -310,72 +321,39 @@ def answer(
     has_few_seeds = estimate.n < MIN_SEEDS_IF_SPLIT
     both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
     is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
+    is_large = abs(estimate.value or 0.0) >= LARGE
     conditions = {
         Reason.RUNS_LEFT: runs_left,
         Reason.RUNS_LOST: lost_runs,
         Reason.SPLIT: estimate.why is Why.SPLIT,
         Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and has_few_seeds,
-        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD and abs(estimate.value or 0.0) < LARGE,
-        Reason.TOO_LARGE: estimate.why is Why.NO_SPREAD and abs(estimate.value or 0.0) >= LARGE,
+        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD and not is_large,
+        Reason.TOO_LARGE: estimate.why is Why.NO_SPREAD and is_large,
         Reason.EQUAL_SEEDS: estimate.why is Why.EQUAL and estimate.error is None,
         Reason.CEILING: both_at_bound,
         Reason.ONE_AT_BOUND: is_at_bound and has_few_seeds,
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
-    untested = Answer(question, estimate, reasons=reasons, runs=tuple(runs))
+    untested = Answer(question, estimate, prediction=prediction, reasons=reasons, runs=tuple(runs))
     if estimate.value is None:
         all_lost = lost_runs and not runs_left
         return untested if all_lost else replace(untested, verdict=Verdict.NOT_RUN)
     tested = edge or estimate
-    if estimate.value is None or reasons or tested.error is None or tested.df is None:
+    if reasons or tested.error is None or tested.df is None:
         return untested
-    room = abs(question.room(estimate.value))
-    return replace(untested, p=_two_sided_p(room, tested.error, tested.df))
-
-
-def answer_published(
-    value: float,
-    margin: float | None,
-    estimate: Estimate,
-    prediction: Estimate,
-    runs_left: int = 0,
-    lost_runs: int = 0,
-    runs: Sequence[str] = (),
-    edge: Estimate | None = None,
-    seed_range: tuple[float, float] | None = None,
-) -> Answer[str]:
-    """Test a published value against a variant's seeds. `judge` adds the verdict.
-
-    The verdict is `agrees` if our mean is significantly within the margin (an equivalence test). It is
-    `differs` if our mean is outside of the margin and the value is outside of the prediction interval of one
-    more run. Heavy-tailed seeds would differ from exact replications in 15 % of studies, so the value must
-    also lie outside of the range of our seeds, extended on both sides by half of the widest range among the
-    variants, and all seeds of the maximum must have run. Otherwise the verdict is `undecided`.
-
-    Args:
-        value: The published value, in the metric's own unit.
-        margin: The distance that still counts as equal. None if no margin is stated.
-        estimate: Our mean.
-        prediction: Our mean with the prediction interval of one more run.
-        runs_left: The number of unfinished runs.
-        lost_runs: The number of runs that failed or diverged.
-        runs: Ids of the runs behind the estimate.
-        edge: Our mean with its standard error at the edge of the margin, if it differs from `estimate`.
-        seed_range: The extended range of our seeds. None if only the prediction interval counts.
-    """
-    question = Question({"ours": 1.0}, center=value, half_width=margin or 0.0, kind=Kind.PUBLISHED)
-    tested = replace(answer(question, estimate, runs_left, lost_runs, runs, edge), prediction=prediction)
-    if tested.p is None or (tested.room or 0.0) > 0:
-        return tested
+    room = question.room(estimate.value)
+    if question.kind is not Kind.PUBLISHED or room > 0:
+        return replace(untested, p=_two_sided_p(abs(room), tested.error, tested.df))
     if estimate.n < MIN_SEEDS:
-        return replace(tested, p=None, reasons=(*tested.reasons, Reason.TOO_FEW_SEEDS))
-    if prediction.error is None or prediction.df is None or estimate.value is None:
-        return replace(tested, p=None)
+        return replace(untested, reasons=(Reason.TOO_FEW_SEEDS,))
+    if prediction is None or prediction.error is None or prediction.df is None:
+        return untested
     # The published value is one run: it differs from a mean of n runs by a standard error of s sqrt(1 + 1/n).
+    value = question.center
     p = _two_sided_p(abs(estimate.value - value), prediction.error, prediction.df)
     is_in_range = seed_range is not None and seed_range[0] <= value <= seed_range[1]
-    reasons = [Reason.NO_MARGIN] * (margin is None) + [Reason.IN_RANGE] * is_in_range
-    return replace(tested, p=1.0 if is_in_range else p, reasons=(*tested.reasons, *reasons))
+    cautions = [Reason.NO_MARGIN] * (not question.half_width) + [Reason.IN_RANGE] * is_in_range
+    return replace(untested, p=1.0 if is_in_range else p, reasons=tuple(cautions))
 
 
 def _two_sided_p(distance: float, error: float, df: float) -> float:
@@ -391,7 +369,7 @@ def judge(
     """Add the verdicts to a study's answers, by Holm's method over all of them.
 
     Args:
-        answers: Answers from `answer` and `answer_published`.
+        answers: Answers from `answer`.
         looks: The looks of each question; by default one look.
         dropped: The number of questions that the study has dropped since its first run finished. They still
             count as tests.
@@ -493,36 +471,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
 Signs: TypeAlias = "npt.NDArray[np.int64]"
 
 
-@dataclass(frozen=True)
-class Effect:
-    """A main effect or an interaction in a two-level factorial of N cells.
+def estimable(columns: Mapping[str, Signs]) -> dict[tuple[str, ...], list[float]] | None:
+    """Return all effects of a two-level factorial, main effects first.
 
     Args:
-        axes: The axis of the main effect, or the axes of the interaction.
-        column: Array (N,) of signs. An axis is -1 at its first level and +1 at its second level; an
-            interaction is the product of the columns of its axes.
-    """
-
-    axes: tuple[str, ...]
-    column: Signs
-
-    @property
-    def weights(self) -> list[float]:
-        """The weight of each cell: the mean over cells of +1 minus the mean over cells of -1."""
-        return [float(sign) / (len(self.column) / 2) for sign in self.column]
-
-
-def estimable(columns: Mapping[str, Signs]) -> list[Effect] | None:
-    """Return all effects of a factorial, main effects first.
-
-    Args:
-        columns: Axis -> array (N,) of signs of the cells.
+        columns: Axis -> array (N,) of signs of the cells: -1 at its first level, +1 at its second level.
 
     Returns:
-        The effects, or None unless the cells are all combinations of the levels, once each.
+        The axes of an effect -> the weight of each cell in it: the mean over cells of +1 minus the mean over
+        cells of -1. The column of an interaction is the product of the columns of its axes. None unless the
+        cells are all combinations of the levels, once each.
     """
-    cells = set(zip(*columns.values(), strict=True))
-    if not len(cells) == len(next(iter(columns.values()))) == 2 ** len(columns):
+    cells = list(zip(*columns.values(), strict=True))
+    if not len({*cells}) == len(cells) == 2 ** len(columns):
         return None
-    terms = (axes for size in range(1, len(columns) + 1) for axes in combinations(columns, size))
-    return [Effect(axes, np.asarray(prod(columns[axis] for axis in axes))) for axes in terms]
+    effects = {}
+    for size in range(1, len(columns) + 1):
+        for axes in combinations(columns, size):
+            signs = np.asarray(prod(columns[axis] for axis in axes))
+            effects[axes] = [float(sign) / (len(cells) / 2) for sign in signs]
+    return effects

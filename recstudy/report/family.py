@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recstudy.base.errors import ConfigError
-from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published, contrast, judge
+from recstudy.evidence import Answer, Kind, Question, Verdict, answer, contrast, judge
 from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
-from recstudy.report.fits import fits_of, weighted_mean
+from recstudy.report.fits import fits_of
 from recstudy.report.names import improved_metric, metric
 from recstudy.report.parts import BesidePublished, OfVariants
 from recstudy.report.question_rows import Family, QuestionRow
@@ -159,24 +159,13 @@ def _published_answer(cell: Cell, match: MatchedTarget) -> Answer[str]:
     if metric(match.target.metric).computed and cell.counted:
         distance = max(abs(value - match.value) for value in cell.values)
         return replace(untested, verdict=Verdict.AGREES if distance <= match.margin else Verdict.DIFFERS)
+    edge = seed_range = None
+    fits, index = fits_of(cell.records, cell.source), cell.variants[0]
+    if len(cell.variants) == 1 and not cell.ours and index in fits:
+        fit, key = fits[index]
+        edge = contrast([(1.0, fit.weighted(key, match.margin))])  # docs/statistics.md
+        seed_range = fit.extended_range(cell.values)
     lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
-    seed_range = None
-    if len(cell.variants) == 1 and not cell.ours and cell.values:
-        fit, _ = fits_of(cell.records, cell.source)[cell.variants[0]]
-        half = fit.widest_range / 2
-        seed_range = min(cell.values) - half, max(cell.values) + half
-    edge = None  # the estimate at the edge of the margin (docs/statistics.md)
-    if len(cell.variants) == 1 and not cell.ours:
-        mean = weighted_mean(cell.records, cell.variants[0], cell.source, match.margin)
-        edge = contrast([(1.0, mean)]) if mean else None
-    return answer_published(
-        match.value,
-        match.margin or None,
-        cell.estimate,
-        cell.prediction,
-        cell.left,
-        lost_runs,
-        cell.run_ids,
-        edge,
-        seed_range,
+    return answer(
+        question, cell.estimate, cell.left, lost_runs, cell.run_ids, edge, cell.prediction, seed_range
     )

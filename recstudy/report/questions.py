@@ -348,10 +348,10 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
                 f"effects {part.name!r}: the variants are not a complete two-level factorial"
                 f"{f' in {block_words(block)}' if block else ''}"
             )
-        for effect in effects:
-            cell_weights = zip(block_cells, effect.weights, strict=True)
-            effect_weights = {index: {part.metric: weight} for index, weight in cell_weights}
-            contrasts.setdefault(effect.axes, []).append((block, effect_weights))
+        for axes, cell_weights in effects.items():
+            pairs = zip(block_cells, cell_weights, strict=True)
+            effect_weights = {index: {part.metric: weight} for index, weight in pairs}
+            contrasts.setdefault(axes, []).append((block, effect_weights))
     question, rows = partial(Question, other_than=0.0, kind=Kind.EFFECT), []
     for axes, in_blocks in contrasts.items():
         label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))

@@ -32,12 +32,12 @@ from recstudy.evidence import (
     LINEAR,
     Answer,
     Fit,
+    Kind,
     Looks,
     Question,
     Scale,
     Verdict,
     answer,
-    answer_published,
     contrast,
     independent_share,
     judge,
@@ -282,9 +282,13 @@ def differing(
 
 
 def published_of(fit: Fit[int], index: int, value: float) -> Answer[str]:
-    seeds, half = fit.scores[index], fit.widest_range / 2
-    seed_range = min(seeds) - half, max(seeds) + half
-    return answer_published(value, 0.5, fit.estimate(index), fit.prediction(index), seed_range=seed_range)
+    question = Question({index: 1.0}, center=value, half_width=0.5, kind=Kind.PUBLISHED)
+    return answer(
+        question,
+        fit.estimate(index),
+        prediction=fit.prediction(index),
+        seed_range=fit.extended_range(fit.scores[index]),
+    )
 
 
 def failing(studies: int, world: tuple[str, int]) -> Sequence[object]:
