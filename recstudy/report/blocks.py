@@ -47,8 +47,8 @@ def methods_of(variants: Sequence[VariantRecord], blocks: Sequence[Block]) -> li
     varied = [axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) > 1]
     methods = []
     for variant, block in zip(variants, blocks, strict=True):
-        own = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
-        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in own)
+        axes_of_method = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
+        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in axes_of_method)
         methods.append(words if block and words else variant.label)
     return methods
 

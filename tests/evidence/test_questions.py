@@ -19,6 +19,7 @@ from recstudy.evidence import (
     Verdict,
     Why,
     answer,
+    at_level,
     contrast,
     estimable,
     holm,
@@ -50,7 +51,7 @@ def test_a_contrast_of_two_alone_is_welchs_test():
 
 def test_a_contrast_reaches_no_further_than_its_metric():
     fit = Fit({"a": [99.0, 90.0, 85.0], "b": [2.0, 18.0, 12.0]}, Scale(0.0, 100.0))
-    difference = contrast([(1.0, fit.weighted("a")), (-1.0, fit.weighted("b"))], level=0.9999)
+    difference = at_level(contrast([(1.0, fit.weighted("a")), (-1.0, fit.weighted("b"))]), 0.9999)
 
     assert difference.high == 100.0
 
