@@ -62,7 +62,9 @@ def block_words(block: Block) -> str:
 def scope(blocks: Sequence[Block]) -> str:
     """Return `these 4 data sets`, the words that limit an average over blocks."""
     names = [name for name, _ in blocks[0]]
-    noun = "data set" if {*names} <= {*DATA_SETS} else axis_title(names[0]) if len(names) == 1 else "block"
+    noun = axis_title(names[0]) if len(names) == 1 else "block"
+    if {*names} <= {*DATA_SETS}:
+        noun = "data set"
     return f"these {plural(len(blocks), noun)}"
 
 

@@ -49,7 +49,11 @@ class PublishedValue:
     @property
     def contrast_key(self) -> PublishedKey:
         """Equal for published values that are the same test."""
-        return self.variants, self.cell.metric, self.match.target.source, self.match.value
+        return _key(self.cell, self.match)
+
+
+def _key(cell: Cell, match: MatchedTarget) -> PublishedKey:
+    return cell.variants, cell.metric, match.target.source, match.value
 
 
 @dataclass(frozen=True)
@@ -99,15 +103,15 @@ def published_values(records: StudyRecords) -> list[PublishedValue]:
 
 def published_answers(cell: Cell) -> list[tuple[MatchedTarget, Answer]]:
     """Return each published value of a cell with its verdict."""
-    answers = []
+    if not cell.matches:
+        return []
+    all_answers, answers = study_family(cell.records), []
     for match in cell.matches:
-        all_answers = study_family(cell.records)
-        value = _published_value("", cell, match)
-        judged_value = all_answers.published.get(value.contrast_key)
-        if judged_value is None or improved_metric(cell.metric):
+        value = all_answers.published.get(_key(cell, match))
+        if value is None or improved_metric(cell.metric):
             # such as the mean of several variants, which joins the family
-            (judged_value,) = _judged(cell.records, [value], all_answers.tests)
-        answers.append((match, judged_value.answer))
+            (value,) = _judged(cell.records, [_published_value("", cell, match)], all_answers.tests)
+        answers.append((match, value.answer))
     return answers
 
 
