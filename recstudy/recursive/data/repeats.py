@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.records.schema import REPEATED
 from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.decoded import Arrays, np
-from recstudy.recursive.metrics.answers import TASKS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,8 +8,9 @@ Shapes: B images, K classes, V >= K logits (a token's vocabulary may be larger t
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recstudy.recursive.metrics.answers import TASKS, UNKNOWN, Answers
-from recstudy.recursive.tasks.task import Labels, Task
+from recstudy.recursive.config.tasks import TASKS, Labels
+from recstudy.recursive.metrics.answers import UNKNOWN, Answers
+from recstudy.recursive.tasks.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.config.train import Augment
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.metrics.answers import TASKS
-from recstudy.recursive.tasks.task import Labels, Task
+from recstudy.recursive.tasks.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

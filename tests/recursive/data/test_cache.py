@@ -16,6 +16,7 @@ from recstudy.base.errors import DataError
 from recstudy.recursive import Cifar10, Cifar100, Digits, ImageFolder
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.data.reader import Arrays, Reader
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.small_images import CIFAR10_MOMENTS, OFFICIAL, TorchvisionReader
 
 
@@ -49,7 +50,7 @@ def count_reads(monkeypatch) -> list[str]:
 
 
 def test_arrays_are_mapped_and_hold_what_was_decoded(tmp_path):
-    data, decoded = load(Digits(), tmp_path), Digits().reader().read(tmp_path)
+    data, decoded = load(Digits(), tmp_path), read_data(Digits().reader(), tmp_path)
 
     assert isinstance(data.train.images, np.memmap)
     assert np.array_equal(data.train.images, decoded.train_images)
