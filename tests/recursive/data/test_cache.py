@@ -39,13 +39,13 @@ def shades_config(**fields) -> ImageFolder:
 
 
 def count_reads(monkeypatch) -> list[str]:
-    reads, read = [], Reader.read
+    reads = []
 
     def counted(reader, folder):
         reads.append(reader.config.name)
-        return read(reader, folder)
+        return read_data(reader, folder)
 
-    monkeypatch.setattr(Reader, "read", counted)
+    monkeypatch.setattr("recstudy.recursive.data.cache.read_data", counted)
     return reads
 
 
