@@ -14,9 +14,9 @@ from PIL import Image
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Cifar10, Cifar100, Digits, ImageFolder
+from recstudy.recursive.config.reader import Arrays
 from recstudy.recursive.data import cache as cache_module
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.reader import Arrays
 from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.small_images import CIFAR10_MOMENTS, OFFICIAL, TorchvisionReader
 
