@@ -1,4 +1,4 @@
-"""The recursive models as a program: HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE and their baselines.
+"""The recursive models: HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE, their baselines and data sets.
 
     from recstudy.recursive import Cifar10, RunConfig, TrainConfig, ViTRM
 
