@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import distribution, entry_points
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
@@ -158,6 +159,7 @@ _has_asked = False  # whether the entry points of installed packages were loaded
 _registries: WeakValueDictionary[int, Registry[Any]] = WeakValueDictionary()
 
 
+@cache
 def fill() -> None:
     """Import the programs that recstudy itself offers: the recursive models, which register their parts.
 
