@@ -4,8 +4,6 @@ their own file.
 
 import pytest
 
-from recstudy.base.errors import ConfigError
-from recstudy.programs.settings import configure
 from recstudy.recursive import FAMILIES, Aligner, Augment, Digits, PhantomXray, RunConfig, Sudoku, TrainConfig
 from recstudy.recursive.contract import promises, switches
 from recstudy.recursive.contract.checks import trained
@@ -42,16 +40,6 @@ def small(family: str, **fields) -> RunConfig:
         halt_threshold=1,
     )
     return RunConfig(data=data, model=model, train=train)
-
-
-@pytest.mark.parametrize("family", JUDGES)
-def test_a_family_that_judges_images_refuses_captions(family):
-    """Where the config is read, whatever the images are like."""
-    with pytest.raises(
-        ConfigError,
-        match=r"^.* gives an answer an image.*, but Phantom captions \(synthetic\) \(caption\) needs captions, which \w+, ",
-    ):
-        configure(RunConfig, {"data": {"name": "phantom_captions"}, "model": {"family": family}})
 
 
 FAMILY_SWITCHES = [

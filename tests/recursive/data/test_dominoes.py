@@ -6,8 +6,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from recstudy.base.errors import ConfigError
-from recstudy.programs.settings import configure
 from recstudy.recursive import Dominoes
 from recstudy.recursive.data.dominoes import draw_set
 
@@ -51,12 +49,6 @@ def test_the_same_bits_on_every_machine():
     images, labels = draw_boards()[2:4]
 
     assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()[:16] == "0dfed01f6f210f6c"
-
-
-@pytest.mark.parametrize("steps", [{"most_steps": 4}, {"least_steps": 4}])
-def test_levels_beyond_the_board_are_refused(steps):
-    with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 with 6 dominoes, but are"):
-        configure(Dominoes, steps)
 
 
 def test_noise_inverts_its_share_of_the_pixels_and_nothing_else():

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from recstudy.base.errors import ConfigError
-from recstudy.programs.settings import configure
 from recstudy.programs.trial import run_trial
 from recstudy.recursive import Sudoku
 from recstudy.recursive.data.cache import load
@@ -150,11 +148,6 @@ def test_the_same_bits_on_every_machine(side, bits):
 
     assert hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:16] == bits
     assert (puzzle_set.train_labels[:16] != small(side)[1].train_labels[:16]).any()
-
-
-def test_a_puzzle_without_a_blank_is_refused():
-    with pytest.raises(ConfigError, match="givens must be below 36 on 6x6 cells, but is 36"):
-        configure(Sudoku, {"givens": 36})
 
 
 def test_each_generated_puzzle_is_a_draw_of_its_own_whatever_its_class(tmp_path):

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recstudy.base.errors import ConfigError
-from recstudy.recursive import HRM, TRM, DataConfig, Digits, HRMImage, RunConfig, TrainConfig
+from recstudy.recursive import HRM, TRM, DataConfig, Digits, RunConfig, TrainConfig
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.data.batches import Batch
 from recstudy.recursive.models.networks.contract import Carry, Output
@@ -193,17 +192,6 @@ def test_the_halting_head_learns_when_it_is_right():
 
     assert lines[0]["supervision_steps_used"] > 3
     assert lines[-1]["supervision_steps_used"] < 1.5
-
-
-def test_fields_that_do_not_go_together_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"train\.halting must be 'batch' for HRM, which has no halting head"
-    ):
-        RunConfig(data=Digits(), model=HRMImage(patch=2), train=TrainConfig(halting="sample"))
-    with pytest.raises(ConfigError, match="detach_carry must be true with halting 'sample'"):
-        TrainConfig(halting="sample", detach_carry=False)
-    with pytest.raises(ConfigError, match="supervised must be 'each' with detach_carry true"):
-        TrainConfig(supervised="last")
 
 
 @pytest.mark.parametrize(
