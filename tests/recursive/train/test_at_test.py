@@ -183,13 +183,3 @@ def test_a_part_of_the_puzzles_is_spread_over_all():
 
 def test_counts_are_doubled_up_to_the_last():
     assert [doubling_counts(maximum) for maximum in (0, 1, 5, 8)] == [[], [1], [1, 2, 4, 5], [1, 2, 4, 8]]
-
-
-@pytest.mark.parametrize("bias", [-5.0, 1.0])
-def test_the_halting_head_begins_with_its_bias(bias):
-    network = build(TINY.model_copy(update={"halt_bias": bias}), Mirrored())
-
-    output, _ = network(images := torch.ones(4, 1, 2, 3), network.start(images))
-
-    assert output.halt.tolist() == [bias] * 4
-    assert network.q_head.bias.tolist() == [bias, -5]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recstudy.recursive import HRM, TRM, DataConfig, Digits, RunConfig, TrainConfig
+from recstudy.recursive import HRM, TRM, DataConfig, Digits, TrainConfig
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.data.batches import Batch
 from recstudy.recursive.models.networks.contract import Carry, Output
@@ -205,16 +205,11 @@ def test_the_halting_head_learns_when_it_is_right():
     ],
     ids=str,
 )
-def test_number_of_updates_on_a_batch(changes, updates):
-    train = TrainConfig(supervision_steps=4, evaluation_steps=4, halt_threshold=1)
-    config = RunConfig(data=Digits(), model=HRM_SMALL, train=train).with_changes(changes)
-
-    assert config.updates_a_batch == updates
-
-
-def test_a_batch_takes_the_updates_that_are_counted():
-    run = training(HRM_SMALL.model_copy(update={"halves": "carry"}), halting="batch", halt_threshold=1)
-    batch = next(iter(run._train.epoch(0)))
+def test_a_batch_takes_the_updates_that_are_counted(changes, updates):
+    run = training(HRM_SMALL, halting="batch", halt_threshold=1)
+    run = training_of(run.config.with_changes(changes))
+    train = run.train_slots if run.config.train.halting == "sample" else run.train_batch
     run.state.network.train()
+    train(next(iter(run._train.epoch(0))))
 
-    assert len(run.train_batch(batch)) == run.state.updates == run.config.updates_a_batch == 3
+    assert run.state.updates == run.config.updates_a_batch == updates
