@@ -4,7 +4,7 @@ their own file.
 
 import pytest
 
-from recstudy.recursive import FAMILIES, Aligner, Augment, Digits, PhantomXray, RunConfig, Sudoku, TrainConfig
+from recstudy.recursive import FAMILIES, Aligner, Digits, PhantomXray, RunConfig, Sudoku, TrainConfig
 from recstudy.recursive.contract import promises, switches
 from recstudy.recursive.contract.checks import trained
 from recstudy.recursive.models.captioners import CaptionModel
@@ -68,18 +68,3 @@ def test_every_switch_value_of_training_trains(name, value):
     trained(
         small("vitrm").with_changes({f"train.{name}": value, "train.augment.mixup": 0.4, **extra_settings})
     )
-
-
-@pytest.mark.parametrize(
-    "augment",
-    [
-        Augment(crop=1),
-        Augment(flip=True),
-        Augment(randaugment_ops=2),
-        Augment(mixup=0.2),
-        Augment(cutmix=1.0),
-    ],
-    ids=lambda augment: next(iter(augment.model_fields_set)),
-)
-def test_every_augmentation_trains(augment):
-    trained(small("vitrm").with_changes({"train.augment": augment}))
