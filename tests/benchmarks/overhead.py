@@ -1,7 +1,7 @@
 """Measure what recstudy costs beside the training itself, and print every figure beside its mark.
 
     commands     --help, --dry-run, --smoke, and a finished study again                       about 1 minute
-    scheduling   200 runs that train nothing, through the driver and through plain Ray Tune  about 7 minutes
+    scheduling   200 runs that train nothing, through the driver and through plain Ray Tune  about 4 minutes
     scale        a finished study of 10,000 runs: resuming it, reporting on it               under a minute
 
     python tests/benchmarks/overhead.py

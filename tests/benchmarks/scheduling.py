@@ -124,7 +124,13 @@ def through_plain_tune(trial: Callable[[dict[str, Any]], None]) -> float:
     """Return milliseconds a trial of Ray Tune as it comes, but for its console output."""
     end_times = EndTimes()
     with tempfile.TemporaryDirectory() as folder, environment(), redirect_stdout(io.StringIO()):
-        ray.init(address="local", include_dashboard=True, log_to_driver=False, object_store_memory=2**28)
+        ray.init(
+            address="local",
+            include_dashboard=True,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=2**28,
+        )
         Tuner(
             tune.with_resources(trial, {"cpu": 1}),
             param_space={"index": tune.grid_search(list(range(RUNS)))},
