@@ -292,6 +292,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the choice of mutants (default: 1)")
     parser.add_argument("--folder", action="append", help="of recstudy/, all by default; may be repeated")
     parser.add_argument("--record", nargs="*", metavar="TESTS", help="only record these test files")
+    parser.add_argument(
+        "--as-recorded", action="store_true", help="record nothing: use the tests recorded so far"
+    )
     options = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))  # this checkout, not an installed one
@@ -303,7 +306,8 @@ def main() -> int:
         file: record_of(file).stat().st_mtime if record_of(file).exists() else 0.0
         for file in sorted((ROOT / "tests").rglob("test_*.py"))
     }
-    if stale := [str(file) for file, recorded in newest.items() if file.stat().st_mtime > recorded]:
+    stale = [str(file) for file, recorded in newest.items() if file.stat().st_mtime > recorded]
+    if stale and not options.as_recorded:
         subprocess.run([sys.executable, __file__, "--record", *stale], stdout=sys.stderr)
     tests: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for file in filter(Path.exists, map(record_of, newest)):
