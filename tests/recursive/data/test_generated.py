@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from recstudy.recursive import Dominoes, Maze, PhantomCaptions, PhantomXray, Sudoku
+from recstudy.recursive.data.reading import read_data
 
 SMALL = {"test_puzzles": 16, "drawing_seed": 1}
 
@@ -26,7 +27,7 @@ SMALL = {"test_puzzles": 16, "drawing_seed": 1}
     ids=lambda value: getattr(value, "title", value),
 )
 def test_generated_data_are_the_same_bits_on_every_machine(config, digest):
-    decoded = config.reader().read(Path())
+    decoded = read_data(config.reader(), Path())
     arrays = (decoded.train_images, decoded.train_labels, decoded.test_images, decoded.test_labels)
     captions = repr((decoded.train_captions, decoded.test_captions)).encode()
 
