@@ -20,7 +20,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from zlib import crc32
 
 from pydantic import Field
@@ -31,16 +31,12 @@ from recstudy.records.schema import REPEATED
 from recstudy.recursive.config.parts import DATASETS, Shape
 from recstudy.recursive.data.cache import IMAGES
 from recstudy.recursive.data.puzzles import Puzzles, numbers
-from recstudy.recursive.data.reader import Arrays, Reader, np
+from recstudy.recursive.data.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
 from recstudy.recursive.data.splits import utf8
+from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 
-if TYPE_CHECKING:
-    from recstudy.recursive.data.reader import Labels, Mask, Pixels
-    from recstudy.recursive.metrics.answers import Answers, Floats
-
-    Pair = tuple[Pixels, Pixels]  # input grid and output grid, (H, W) colours each
-
+Pair = tuple[Pixels, Pixels]  # input grid and output grid, (H, W) colours each
 LARGEST, COLOURS = 30, 10
 PAD, EOS = range(2)
 CHUNK = 2048  # canvases that are written at a time
@@ -72,10 +68,10 @@ class ArcAgi(Puzzles):
     the decoded set takes 6.3 GB on disk, and 12 GB while it is built.
     """
 
-    classes: ClassVar[int] = 12
-    class_names: ClassVar[tuple[str, ...]] = ("PAD", "EOS", *"0123456789")
-    symbols: ClassVar[tuple[str, ...]] = (" ", "|", *"0123456789")
-    colours: ClassVar[tuple[str, ...]] = (
+    classes: ClassVar = 12
+    class_names: ClassVar = ("PAD", "EOS", *"0123456789")
+    symbols: ClassVar = (" ", "|", *"0123456789")
+    colours: ClassVar = (
         "#FFFFFF", "#E6EAEE", "#000000", "#0074D9", "#FF4136", "#2ECC40", "#FFDC00", "#AAAAAA", "#F012BE",
         "#FF851B", "#7FDBFF", "#870C25",
     )  # fmt: skip
@@ -133,7 +129,7 @@ class ArcAgi(Puzzles):
         return (*names, *(["concept"] if self.concept else []))
 
     def verdict(
-        self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
+        self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Return pass@1 and pass@2, and the attempts in Kaggle's format. See `Puzzles.verdict`."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018

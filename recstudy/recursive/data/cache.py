@@ -30,7 +30,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recstudy.base.errors import ConfigError, DataError, RecstudyError, raised_at
 from recstudy.base.files import atomic_write, cache_folder, caching, sweep
@@ -41,13 +41,10 @@ from recstudy.records.reading import dumped
 from recstudy.records.schema import record
 from recstudy.recursive.config.parts import DataConfig
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.data.reader import Labels, Pixels, Reader, Tokens, np
+from recstudy.recursive.data.reader import Array, Labels, Pixels, Reader, Tokens, np
 from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.splits import limit_split, split_validation
 from recstudy.recursive.data.text import Tokenizer, restore
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 FORMAT = 2  # version of the entries; raise it if the same sources decode to other bytes
 IMAGES = "decoded images"
@@ -246,7 +243,7 @@ def _split(entry: Path, part: str, checksum: str) -> Split:
     )
 
 
-def _optional(entry: Path, name: str) -> npt.NDArray[Any] | None:
+def _optional(entry: Path, name: str) -> Array | None:
     file = entry / f"{name}.npy"
     return np.load(file) if file.exists() else None
 

@@ -1,7 +1,8 @@
 """NIH ChestX-ray14 and sets in its layouts: settings, reader, and the choice of images and splits.
 
-`choose` finds every error of the table, the splits and the folder before an image is opened and before a run
-starts. On a set as large as NIH's (112,120 images) it takes about a second, most of it for the table.
+`ChestReader.choose` finds every error of the table, the splits and the folder before an image is opened and
+before a run starts. On a set as large as NIH's (112,120 images) it takes about a second, most of it for the
+table.
 
 Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding without a column). Any other cell is an
 error with line and column, because a guessed label would only show up as a strange score.
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import partial
+from itertools import compress
 from pathlib import Path, PurePath
 from typing import ClassVar, Literal, NamedTuple
 
@@ -24,7 +26,6 @@ from pydantic import Field
 from recstudy.base.errors import DataError, choices, nearest
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
 from recstudy.recursive.data.images import (
-    DEPTHS,
     ENDINGS,
     decode_all,
     decode_image,
@@ -32,7 +33,7 @@ from recstudy.recursive.data.images import (
     images_are,
     images_missing,
 )
-from recstudy.recursive.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
+from recstudy.recursive.data.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.splits import (
     Rows,
     check_filled,
@@ -40,6 +41,7 @@ from recstudy.recursive.data.splits import (
     letters,
     number_groups,
     utf8,
+    validation_mask,
     whole_groups,
 )
 from recstudy.recursive.metrics.answers import UNKNOWN
@@ -63,8 +65,8 @@ TEST_SHARE = 0.2  # share of test images if no split is given; chosen with seed 
 class ChestFindings(DataConfig):
     """Labels of chest X-rays: 18 findings of 1 (yes), 0 (no) or -1 (unknown), or one finding as the class."""
 
-    classes: ClassVar[int] = len(FINDINGS)
-    class_names: ClassVar[tuple[str, ...]] = FINDINGS
+    classes: ClassVar = len(FINDINGS)
+    class_names: ClassVar = FINDINGS
 
     findings: Literal["multilabel", "single"] = Field(
         "multilabel",
@@ -104,7 +106,7 @@ class ChestXray14(ChestFindings):
     14 bits of the largest value in all images. The notes of the data set count both.
     """
 
-    title: ClassVar[str] = "NIH ChestX-ray14"
+    title: ClassVar = "NIH ChestX-ray14"
 
     name: Literal["chest_xray14"] = "chest_xray14"
     path: str = Field(SAMPLE_PATH, description="folder of the set, relative to the data folder")
@@ -129,51 +131,6 @@ class ChestXray14(ChestFindings):
         return ChestReader(self)
 
 
-class ChestReader(Reader):
-    """Reader of chest X-rays. `choose` checks everything except for the pixels before a run starts."""
-
-    advice = PATH_ADVICE
-
-    def __init__(self, config: ChestXray14) -> None:
-        super().__init__(config)
-        self._choose = lru_cache(maxsize=1)(partial(choose, self))
-
-    def sources(self, folder: Path) -> Sequence[str]:
-        return self._choose(folder).sources
-
-    def check(self, folder: Path) -> None:
-        self._choose(folder)
-
-    def decode(self, folder: Path) -> Arrays:
-        """Decode the chosen images.
-
-        The memory needed is that of the uint8 images and of the files that the threads have open.
-        """
-        chosen, config = self._choose(folder), self.config
-        paths = [folder / config.path / file for file in chosen.files]
-        decode = partial(decode_image, size=config.size, mode="L")
-        images, remarks = decode_all(partial(decode, bits=16), paths, config.shape)
-        notes = [*chosen.notes, *image_notes(remarks)]
-        # Row -> bit depth of the values, for images of 16 bits.
-        depths = {
-            row: depth for row, words in enumerate(remarks) for depth in DEPTHS if f"{depth}-bit" in words
-        }
-        if depths:
-            bits = max(depths.values())  # one depth for the whole set, so that equal values stay equal
-            scale = (
-                "value / 257"
-                if bits == 16
-                else f"value * 255 / {2**bits - 1:,}, because no value has more than {bits} bits"
-            )
-            notes.append(f"{images_are(len(depths))} of 16 bits: scaled to 8 by {scale}")
-            for row in depths if bits < 16 else ():
-                images[row] = decode(paths[row], bits=bits).pixels
-        train = len(chosen.splits) - chosen.splits.count("test")
-        is_validation = np.array([split == "val" for split in chosen.splits[:train]])
-        decoded = Arrays.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
-        return decoded._replace(train_held=is_validation if is_validation.any() else None, notes=tuple(notes))
-
-
 class ChosenXrays(NamedTuple):
     """The chosen images, with the test images last and otherwise in the order of the table."""
 
@@ -185,62 +142,88 @@ class ChosenXrays(NamedTuple):
     sources: list[str]  # relative to the data folder: the table, the lists of splits and the images
 
 
-def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
-    """Choose the images of each split. This reads the table and lists the folders, but opens no image.
+class ChestReader(TableReader):
+    """Reader of chest X-rays."""
 
-    Raises:
-        DataError: If the table is missing or damaged, images are missing, a label is invalid, a patient is in
-            two splits, or a split is empty.
-    """
-    config: ChestXray14 = reader.config
-    place = folder / config.path
-    tables = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]
-    if not tables:
-        either = f"{config.path}/labels.csv or Data_Entry_2017*.csv"
-        raise reader.not_found(folder, either if place.is_dir() else config.path)
-    if len(tables) > 1:
-        raise DataError(f"{place} has {' and '.join(table.name for table in tables)}. Keep one of them.")
-    rows, paths = Rows(tables[0]), _images(place)
-    images, patients, labels, given_splits = read_table(rows, paths)
-    table_name = rows.file.name
-    split_files = table_name if table_name == "labels.csv" else " and ".join(LISTS)
-    notes = []
-    if missing_images := [name for name in images if name not in paths]:
-        if not config.allow_missing:
-            of = f"{len(missing_images):,} of {len(images):,} images named in {table_name}"
-            raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
-        notes.append(f"{images_are(len(missing_images))} named in {table_name} but missing: left out")
-    groups = number_groups(patients)
-    splits = given_splits or draw_test_split(rows, groups)
-    check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
-    chosen = np.array([name in paths for name in images])
-    single = config.findings == "single"
-    if single:
-        several = chosen & ((labels == 1).sum(1) != 1)
-        chosen &= ~several
-        if several.any():
-            notes.append(f"{images_are(several.sum())} without exactly one known finding: left out")
-    if not given_splits:
-        notes.append(
-            "the table gives no splits: 20 % of the images are the test split, chosen at random by patient"
+    config: ChestXray14
+
+    def choose(self, folder: Path) -> ChosenXrays:
+        """Choose the images of each split. This reads the table and lists the folders, but opens no image.
+
+        Raises:
+            DataError: If the table is missing or damaged, images are missing, a label is invalid, a patient
+                is in two splits, or a split is empty.
+        """
+        config, place = self.config, folder / self.config.path
+        tables = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]
+        if not tables:
+            either = f"{config.path}/labels.csv or Data_Entry_2017*.csv"
+            raise self.not_found(folder, either if place.is_dir() else config.path)
+        if len(tables) > 1:
+            raise DataError(f"{place} has {' and '.join(table.name for table in tables)}. Keep one of them.")
+        rows, paths = Rows(tables[0]), _images(place)
+        images, patients, labels, given_splits = read_table(rows, paths)
+        table_name = rows.file.name
+        split_files = table_name if table_name == "labels.csv" else " and ".join(LISTS)
+        notes = []
+        if missing_images := [name for name in images if name not in paths]:
+            if not config.allow_missing:
+                of = f"{len(missing_images):,} of {len(images):,} images named in {table_name}"
+                raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
+            notes.append(f"{images_are(len(missing_images))} named in {table_name} but missing: left out")
+        groups = number_groups(patients)
+        splits = given_splits or draw_test_split(rows, groups)
+        check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
+        is_chosen = np.array([name in paths for name in images])
+        if config.findings == "single":
+            is_single = (labels == 1).sum(1) == 1
+            if others := int((is_chosen & ~is_single).sum()):
+                notes.append(f"{images_are(others)} without exactly one known finding: left out")
+            is_chosen &= is_single
+        if not given_splits:
+            notes.append(
+                "the table gives no splits: 20 % of the images are the test split, chosen at random by"
+                " patient"
+            )
+        is_known = (labels[is_chosen] != UNKNOWN).any(0)
+        if not is_known.all():
+            notes.append(f"no image has a label of {', '.join(compress(FINDINGS, ~is_known))}")
+        order = sorted(np.flatnonzero(is_chosen).tolist(), key=lambda row: splits[row] == "test")
+        chosen_splits = [splits[row] for row in order]
+        check_filled(splits, chosen_splits, place, f"none is named in {split_files}")
+        files = [paths[images[row]] for row in order]
+        lists = [name for name in LISTS if (place / name).exists()]
+        return ChosenXrays(
+            files=files,
+            labels=labels[order].argmax(1) if config.findings == "single" else labels[order],
+            groups=number_groups(groups[order]),
+            splits=chosen_splits,
+            notes=notes,
+            sources=[f"{config.path}/{name}" for name in (table_name, *lists, *files)],
         )
-    if unknown := [
-        name for name, column in zip(FINDINGS, labels[chosen].T, strict=True) if (column == -1).all()
-    ]:
-        notes.append(f"no image has a label of {', '.join(unknown)}")
-    order = sorted(np.flatnonzero(chosen).tolist(), key=lambda row: splits[row] == "test")
-    chosen_splits = [splits[row] for row in order]
-    check_filled(splits, chosen_splits, place, f"none is named in {split_files}")
-    files = [paths[images[row]] for row in order]
-    lists = [name for name in LISTS if (place / name).exists()]
-    return ChosenXrays(
-        files=files,
-        labels=labels[order].argmax(1) if single else labels[order],
-        groups=number_groups(groups[order]),
-        splits=chosen_splits,
-        notes=notes,
-        sources=[f"{config.path}/{name}" for name in (table_name, *lists, *files)],
-    )
+
+    def decode(self, folder: Path) -> Arrays:
+        """Decode the chosen images.
+
+        The memory needed is that of the uint8 images and of the files that the threads have open.
+        """
+        chosen, config = self.chosen(folder), self.config
+        paths = [folder / config.path / file for file in chosen.files]
+        decode = partial(decode_image, size=config.size, mode="L")
+        pixels, images = decode_all(partial(decode, grey_bits=16), paths, config.shape)
+        notes = [*chosen.notes, *image_notes(images)]
+        if deep_rows := [row for row, image in enumerate(images) if image.depth]:
+            # One depth for the whole set, so that equal values stay equal.
+            bits = max(image.depth for image in images)
+            scale = "value / 257"
+            if bits < 16:
+                scale = f"value * 255 / {2**bits - 1:,}, because no value has more than {bits} bits"
+                for row in deep_rows:
+                    pixels[row] = decode(paths[row], grey_bits=bits).pixels
+            notes.append(f"{images_are(len(deep_rows))} of 16 bits: scaled to 8 by {scale}")
+        train = len(chosen.splits) - chosen.splits.count("test")
+        decoded = Arrays.cut(train, images=pixels, labels=chosen.labels, groups=chosen.groups)
+        return decoded._replace(train_held=validation_mask(chosen.splits), notes=tuple(notes))
 
 
 def _images(place: Path) -> dict[str, str]:

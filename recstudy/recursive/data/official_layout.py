@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,11 +22,8 @@ from recstudy.base.errors import DataError
 from recstudy.base.files import refuse_stand_in
 from recstudy.records.reading import fault
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.data.reader import Arrays, Labels, Pixels, np
+from recstudy.recursive.data.reader import Array, Arrays, Labels, Pixels, np
 from recstudy.recursive.data.splits import utf8
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 PARTS = ("train", "test")
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
@@ -189,7 +186,7 @@ def _set(folder: Path, name: str, about: SplitDescription) -> PuzzleSet:
     return PuzzleSet(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
 
 
-def open_array(path: Path) -> npt.NDArray[Any]:
+def open_array(path: Path) -> Array:
     """Open a file of integers as a memory map."""
     refuse_stand_in(path)
     try:
@@ -201,7 +198,7 @@ def open_array(path: Path) -> npt.NDArray[Any]:
     return np.asarray(array)
 
 
-def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labels:
+def _members(path: Path, bounds: Array, count: int, of: Path) -> Labels:
     """Return the number of the part that each row is in, (count,).
 
     Args:
@@ -225,7 +222,7 @@ def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labe
 
 
 def _tokens(
-    path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, is_answer: bool = False
+    path: Path, array: Array, vocabulary: int, ignored: int | None = 0, is_answer: bool = False
 ) -> Pixels:
     """Check tokens and convert them to uint8 (N, S), with 0 for the `ignored` token.
 

@@ -65,8 +65,8 @@ class SudokuExtreme(PuzzleFiles, Sudokus):
     All cells are scored.
     """
 
-    title: ClassVar[str] = "Sudoku-Extreme"
-    shape: ClassVar[Shape] = (1, 9, 9)
+    title: ClassVar = "Sudoku-Extreme"
+    shape: ClassVar = (1, 9, 9)
 
     name: Literal["sudoku_extreme"] = "sudoku_extreme"
     path: str = Field("sudoku-extreme", description="folder of the set, relative to the data folder")
@@ -79,8 +79,8 @@ class MazeHard(PuzzleFiles, Mazes):
     The source is sapientinc/maze-30x30-hard-1k.
     """
 
-    title: ClassVar[str] = "Maze-Hard"
-    shape: ClassVar[Shape] = (1, 30, 30)
+    title: ClassVar = "Maze-Hard"
+    shape: ClassVar = (1, 30, 30)
 
     name: Literal["maze_hard"] = "maze_hard"
     path: str = Field("maze-30x30-hard-1k", description="folder of the set, relative to the data folder")

@@ -9,15 +9,11 @@ Shapes: N images or puzzles.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
 
 from recstudy.records.schema import REPEATED
 from recstudy.recursive.config.parts import DataConfig
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.data.decoded import Arrays, np
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from recstudy.recursive.data.reader import Array, Arrays, np
 
 
 def repeat_notes(decoded: Arrays, config: DataConfig) -> tuple[str, ...]:
@@ -42,7 +38,7 @@ def repeat_notes(decoded: Arrays, config: DataConfig) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _digests(items: npt.NDArray[Any], ids: npt.NDArray[Any] | None = None) -> npt.NDArray[np.uint64]:
+def _digests(items: Array, ids: Array | None = None) -> Array:
     """Return (N,) digests of items and, if given, their ids."""
     # With 64 bits, two of 4 million different items share a digest with a probability of 5e-7.
     digests = np.empty(len(items), np.uint64)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.base.errors import DataError
-from recstudy.recursive.config.parts import DATASETS, DataConfig, Moments, Shape
+from recstudy.recursive.config.parts import DATASETS, DataConfig, Moments
 from recstudy.recursive.data.reader import Arrays, DrawingReader, Reader, np
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -59,9 +59,9 @@ OFFICIAL = {
 class Digits(DataConfig):
     """1,797 scanned digits of 8x8 pixels from scikit-learn: 1,437 for training, 360 for test."""
 
-    shape: ClassVar[Shape] = (1, 8, 8)
-    classes: ClassVar[int] = 10
-    train_size: ClassVar[int | None] = 1437
+    shape: ClassVar = (1, 8, 8)
+    classes: ClassVar = 10
+    train_size: ClassVar = 1437
 
     name: Literal["digits"] = "digits"
     drawing_seed: int = Field(0, ge=0, description="random seed of the test split, stratified by class")
@@ -132,10 +132,10 @@ class TorchvisionReader(Reader):
 class Mnist(DataConfig):
     """60,000 + 10,000 handwritten digits of 28x28 pixels, in torchvision's layout (`MNIST/raw`)."""
 
-    title: ClassVar[str] = "MNIST"
-    shape: ClassVar[Shape] = (1, 28, 28)
-    classes: ClassVar[int] = 10
-    train_size: ClassVar[int | None] = 60_000
+    title: ClassVar = "MNIST"
+    shape: ClassVar = (1, 28, 28)
+    classes: ClassVar = 10
+    train_size: ClassVar = 60_000
 
     name: Literal["mnist"] = "mnist"
 
@@ -151,8 +151,8 @@ class _Cifar(DataConfig):
             " uses for CIFAR-100"
         ),
     )
-    train_size: ClassVar[int | None] = 50_000
-    shape: ClassVar[Shape] = (3, 32, 32)
+    train_size: ClassVar = 50_000
+    shape: ClassVar = (3, 32, 32)
 
     @property
     def moments(self) -> Moments | None:
@@ -163,9 +163,9 @@ class _Cifar(DataConfig):
 class Cifar10(_Cifar):
     """50,000 + 10,000 colour photographs of 32x32 pixels in 10 classes (`cifar-10-batches-py`)."""
 
-    title: ClassVar[str] = "CIFAR-10"
-    classes: ClassVar[int] = 10
-    class_names: ClassVar[tuple[str, ...]] = tuple(CIFAR10_NAMES.split())
+    title: ClassVar = "CIFAR-10"
+    classes: ClassVar = 10
+    class_names: ClassVar = tuple(CIFAR10_NAMES.split())
 
     name: Literal["cifar10"] = "cifar10"
 
@@ -177,9 +177,9 @@ class Cifar10(_Cifar):
 class Cifar100(_Cifar):
     """50,000 + 10,000 colour photographs of 32x32 pixels in 100 fine classes (`cifar-100-python`)."""
 
-    title: ClassVar[str] = "CIFAR-100"
-    classes: ClassVar[int] = 100
-    class_names: ClassVar[tuple[str, ...]] = tuple(CIFAR100_NAMES.split())
+    title: ClassVar = "CIFAR-100"
+    classes: ClassVar = 100
+    class_names: ClassVar = tuple(CIFAR100_NAMES.split())
 
     name: Literal["cifar100"] = "cifar100"
 
