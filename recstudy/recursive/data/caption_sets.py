@@ -29,7 +29,7 @@ from recstudy.recursive.config.parts import DATASETS
 from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.captions import CaptionFiles, CaptionReader, CaptionRow
 from recstudy.recursive.data.phantom_xray import draw_groups, render
-from recstudy.recursive.data.reader import Array, Arrays, DrawingReader, Labels, np
+from recstudy.recursive.data.reader import Array, Arrays, DrawingReader, Labels, generator, np
 from recstudy.recursive.data.splits import Rows, caption_text, json_object, utf8
 from recstudy.recursive.data.text import CLEANERS, with_tokens
 

@@ -275,18 +275,18 @@ def draw_cardiomegaly(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 
 def draw_disc(
-    radius: float,
-    growth: float,
-    brightness: float,
-    soft: float,
     bright: Array,
     chest: Chest,
     place: SignPlace,
+    least_radius: float,
+    growth: float,
+    least_strength: float,
+    soft: float,
 ) -> Array:
-    """Draw a disc with an edge. Radius and brightness are the least ones."""
-    size = radius + growth * place.extent
-    disc = chest.ellipse(*chest.inside(place.side, place.x, place.y), size, size, soft)
-    return bright + (brightness + 0.2 * place.strength) * disc
+    """Draw a disc with an edge."""
+    radius = least_radius + growth * place.extent
+    disc = chest.ellipse(*chest.inside(place.side, place.x, place.y), radius, radius, soft)
+    return bright + (least_strength + 0.2 * place.strength) * disc
 
 
 # Finding -> probability in an image, and the function that draws the sign onto the brightness.
