@@ -23,7 +23,7 @@ from figure import Figure
 
 from recstudy.recursive import TRM, RunConfig, Sudoku, SudokuExtreme, TrainConfig
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.official_layout import PARTS, SplitDescription
+from recstudy.recursive.data.puzzle_files import PARTS, SplitDescription
 from recstudy.recursive.train.loop import Training
 
 CPU = torch.device("cpu")
