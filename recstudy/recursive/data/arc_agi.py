@@ -28,12 +28,12 @@ from pydantic import Field
 from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
 from recstudy.records.schema import REPEATED
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.parts import DATASETS, Shape
+from recstudy.recursive.config.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
 from recstudy.recursive.data.cache import IMAGES
 from recstudy.recursive.data.puzzles import Puzzles, numbers
-from recstudy.recursive.data.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
 from recstudy.recursive.data.splits import utf8
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 
 Pair = tuple[Pixels, Pixels]  # input grid and output grid, (H, W) colours each

@@ -21,6 +21,7 @@ from pydantic import Field
 
 from recstudy.base.errors import DataError, choices
 from recstudy.recursive.config.parts import DATASETS
+from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.images import (
     ENDINGS,
@@ -31,7 +32,6 @@ from recstudy.recursive.data.images import (
     images_are,
     images_missing,
 )
-from recstudy.recursive.data.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.splits import (
     SPLITS,
     Rows,

@@ -24,7 +24,9 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.base.errors import DataError, choices, nearest
+from recstudy.recursive.config.answers import UNKNOWN
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
+from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.images import (
     ENDINGS,
     decode_all,
@@ -33,7 +35,6 @@ from recstudy.recursive.data.images import (
     images_are,
     images_missing,
 )
-from recstudy.recursive.data.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.splits import (
     Rows,
     check_filled,
@@ -44,7 +45,6 @@ from recstudy.recursive.data.splits import (
     validation_mask,
     whole_groups,
 )
-from recstudy.recursive.metrics.answers import UNKNOWN
 
 # torchxrayvision's default_pathologies, in its order. NIH labels only the first 14.
 NIH_FINDINGS = (

@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS
-from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.recursive.data.reader import (
+from recstudy.recursive.config.reader import (
     Array,
     Arrays,
     DrawingReader,
@@ -25,6 +24,7 @@ from recstudy.recursive.data.reader import (
     np,
     torch,
 )
+from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
 
 WALL, SPACE, START, GOAL, PATH = range(1, 6)
 TRIES = 1000  # failed attempts in a row before generation stops with an error

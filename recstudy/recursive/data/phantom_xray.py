@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.recursive.config.parts import DATASETS, Shape
+from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
 from recstudy.recursive.data.chest_xray14 import FINDINGS, ChestFindings
-from recstudy.recursive.data.reader import Array, Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
 
 SEED = 14
 TRAIN_IMAGES, TEST_IMAGES = 1200, 400

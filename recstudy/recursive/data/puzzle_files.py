@@ -25,9 +25,9 @@ from recstudy.base.errors import DataError
 from recstudy.base.files import refuse_stand_in
 from recstudy.records.reading import fault
 from recstudy.recursive.config.parts import DATASETS, Shape
+from recstudy.recursive.config.reader import Array, Arrays, Labels, Pixels, Reader, np
 from recstudy.recursive.data.maze import Mazes
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.data.reader import Array, Arrays, Labels, Pixels, Reader, np
 from recstudy.recursive.data.splits import csv_rows, find_column, line_of, utf8
 from recstudy.recursive.data.sudoku import Sudokus
 

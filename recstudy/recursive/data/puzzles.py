@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from recstudy.base.errors import ConfigError
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.parts import DataConfig, Shape
-from recstudy.recursive.data.reader import Array, Labels, Tensor, np, torch
-from recstudy.recursive.metrics.answers import Answers
+from recstudy.recursive.config.reader import Array, Labels, Tensor, np, torch
 
 
 class Puzzles(DataConfig):

@@ -15,8 +15,8 @@ from typing import Any
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.reader import Arrays, Reader, np
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.data.reader import Arrays, Reader, np
 from recstudy.recursive.data.repeats import repeat_notes
 from recstudy.recursive.data.splits import surrogate_half
 

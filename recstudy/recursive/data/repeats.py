@@ -12,8 +12,8 @@ import hashlib
 
 from recstudy.records.schema import REPEATED
 from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.reader import Array, Arrays, np
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.data.reader import Array, Arrays, np
 
 
 def repeat_notes(decoded: Arrays, config: DataConfig) -> tuple[str, ...]:

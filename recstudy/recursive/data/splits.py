@@ -19,7 +19,7 @@ from typing import Any
 from recstudy.base.errors import DataError, choices, nearest
 from recstudy.base.files import refuse_stand_in
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.data.reader import Array, Labels, Mask, Tokens, np
+from recstudy.recursive.config.reader import Array, Labels, Mask, Tokens, np
 
 SPLITS = ("train", "val", "test")
 

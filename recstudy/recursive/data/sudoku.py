@@ -17,8 +17,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.recursive.config.parts import DATASETS
+from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Pixels, Tensor, np, torch
 from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.recursive.data.reader import Array, Arrays, DrawingReader, Labels, Pixels, Tensor, np, torch
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}  # rows and columns of a box, by the side of the grid
 BLANK = 1

@@ -25,8 +25,8 @@ from typing import Any, ClassVar
 
 from recstudy.base.errors import DataError
 from recstudy.base.values import digest
+from recstudy.recursive.config.reader import Arrays, Labels, Mask, Pixels, Tokens, np
 from recstudy.recursive.data.captioned import BYTES, CLIP_VOCABULARY, SPECIALS, Captioned
-from recstudy.recursive.data.reader import Arrays, Labels, Mask, Pixels, Tokens, np
 
 REPOSITORY = "openai/clip-vit-base-patch32"  # on Hugging Face
 FILES = ("vocab.json", "merges.txt")

@@ -14,8 +14,9 @@ from PIL import Image
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Cifar10, Cifar100, Digits, ImageFolder
+from recstudy.recursive.config.reader import Arrays
+from recstudy.recursive.data import cache as cache_module
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.reader import Arrays, DrawingReader
 from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.small_images import CIFAR10_MOMENTS, OFFICIAL, TorchvisionReader
 
@@ -198,8 +199,8 @@ def test_left_over_of_a_killed_build_is_no_obstacle(tmp_path, cache):
 
 def test_two_concurrent_loads_decode_once(tmp_path, monkeypatch):
     reads = count_reads(monkeypatch)
-    check = DrawingReader.check
-    monkeypatch.setattr(DrawingReader, "check", lambda *args: (time.sleep(0.2), check(*args))[1])
+    counted = cache_module.read_data
+    monkeypatch.setattr(cache_module, "read_data", lambda *args: (time.sleep(0.2), counted(*args))[1])
 
     threads = [threading.Thread(target=load, args=(Digits(), tmp_path)) for _ in range(2)]
     for thread in threads:

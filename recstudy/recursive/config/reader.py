@@ -134,7 +134,7 @@ class Reader(ABC):
         import numpy as np
 
         from recstudy.recursive.config.parts import DATASETS, DataConfig
-        from recstudy.recursive.data.reader import Arrays, Reader
+        from recstudy.recursive.config.reader import Arrays, Reader
 
         @DATASETS.add("cells")
         class Cells(DataConfig):
