@@ -1,7 +1,8 @@
 """Read a data set: check its files, decode them, and check the arrays.
 
 The checks run once, before the cache keeps the arrays, because a wrong label would only show up as a strange
-score.
+score. Notes count items that occur more than once: in both splits, or with different labels. Only exact
+copies count, because items are compared by a digest of their decoded values.
 
 Shapes: N images, C channels, H height, W width, K classes, T tokens, S cells.
 """
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from recstudy.base.errors import DataError
+from recstudy.records.schema import REPEATED
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.config.reader import Arrays, Reader, np
+from recstudy.recursive.config.reader import Array, Arrays, Reader, np
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.data.repeats import repeat_notes
 from recstudy.recursive.data.splits import surrogate_half
 
 PARTS = ("train", "test")
@@ -188,3 +189,34 @@ def _array_problems(
     ):
         expected_shape = str(shape).replace("None", "N")
         yield f"{name} must have the shape {expected_shape} ({axes}){task}, but have {array.shape}"
+
+
+def repeat_notes(decoded: Arrays, config: DataConfig) -> tuple[str, ...]:
+    """Return notes on test items that are copies of training items, and on copies with different labels.
+
+    Different captions of one image do not count as different labels.
+    """
+    kind, label = ("puzzles", "answers") if TASKS[config.task].output == "cells" else ("images", "labels")
+    train = _digests(decoded.train_images, decoded.train_ids)
+    test = _digests(decoded.test_images, decoded.test_ids)
+    notes = []
+    if shared := int(np.isin(test, train).sum()):
+        notes.append(f"{REPEATED}{shared:,} of {len(test):,} test {kind} are exact copies of training {kind}")
+    if decoded.train_captions is None:
+        labels = np.concatenate([_digests(decoded.train_labels), _digests(decoded.test_labels)])
+        pairs = np.unique(np.stack([np.concatenate([train, test]), labels], 1), axis=0)
+        _, counts = np.unique(pairs[:, 0], return_counts=True)
+        if several := int((counts > 1).sum()):
+            notes.append(f"{REPEATED}{several:,} {kind} have several copies with different {label}")
+    return tuple(notes)
+
+
+def _digests(items: Array, ids: Array | None = None) -> Array:
+    """Return (N,) digests of items and, if given, their ids."""
+    # With 64 bits, two of 4 million different items share a digest with a probability of 5e-7.
+    digests = np.empty(len(items), np.uint64)
+    for row, item in enumerate(items):
+        # The id of a puzzle counts: it names the rule, and the rule decides the answer.
+        content = item.tobytes() if ids is None else item.tobytes() + ids[row].tobytes()
+        digests[row] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+    return digests
