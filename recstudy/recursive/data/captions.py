@@ -14,7 +14,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import compress
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -24,13 +24,13 @@ from recstudy.recursive.config.parts import DATASETS
 from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.images import (
-    ENDINGS,
     DecodedImage,
     decode_all,
     decode_image,
     image_notes,
     images_are,
     images_missing,
+    is_image,
 )
 from recstudy.recursive.data.splits import (
     SPLITS,
@@ -405,7 +405,7 @@ def _files(place: Path) -> dict[str, str]:
         inside[folder] = around | {real}
         relative_folder = Path(folder).relative_to(place).as_posix()
         # Images come first, so a name without ending means the image and not another file of that name.
-        for name in sorted(names, key=lambda name: (PurePath(name).suffix.lower() not in ENDINGS, name)):
+        for name in sorted(names, key=lambda name: (not is_image(name), name)):
             path = name if relative_folder == "." else f"{relative_folder}/{name}"
             paths[path] = path
             paths.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122

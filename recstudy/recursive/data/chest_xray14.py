@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from difflib import get_close_matches
 from functools import partial
 from itertools import compress
@@ -28,12 +28,12 @@ from recstudy.recursive.config.answers import UNKNOWN
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
 from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.images import (
-    ENDINGS,
     decode_all,
     decode_image,
     image_notes,
     images_are,
     images_missing,
+    is_image,
 )
 from recstudy.recursive.data.splits import (
     Rows,
@@ -267,44 +267,28 @@ def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str]
     Raises:
         DataError: If a cell is wrong. The message names line and column.
     """
-    if rows.file.name == "labels.csv":  # one column per finding; findings without a column are unknown
-        files_by_name = {
-            PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS
-        }
-        files_by_name |= {name: name for name in files}
-
-        def file_name(cell: str) -> str:
-            return files_by_name.get(
-                cell, cell if PurePath(cell).suffix.lower() in ENDINGS else f"{cell}.png"
-            )
-
-        images = _unique(rows, "id", file_name)
-        return images, [patient for _, patient in rows.keys("patient_id")], _columns(rows), rows.splits()
-    # One column with the names of all findings. Findings that NIH does not label are unknown.
-    images = _unique(rows, "Image Index")
-    patients = [patient for _, patient in rows.keys("Patient ID")]
-    labels_by_cell: dict[str, list[int]] = {}  # NIH's 112,120 rows have only 836 different cells
-    for line, cell in rows.column("Finding Labels"):
-        if cell not in labels_by_cell:
-            labels_by_cell[cell] = _names(rows, line, cell)
-    labels = np.array([labels_by_cell[cell] for _, cell in rows.column("Finding Labels")], np.int64)
-    return images, patients, labels, _listed(rows.file.parent, images)
-
-
-def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:
-    """Return the file of each row. A file in two rows is an error, because it could be in two splits."""
-    first: dict[str, int] = {}
-    for line, cell in rows.keys(column):
-        name = file_name(cell)
-        if first.setdefault(name, line) != line:
-            raise rows.error(
-                line, column, f"names {name!r} again, after line {first[name]}. Keep one of the two"
-            )
-    return list(first)
+    has_columns = rows.file.name == "labels.csv"  # one column per finding
+    key, patient = ("id", "patient_id") if has_columns else ("Image Index", "Patient ID")
+    file_names = {PurePath(name).stem: name for name in files if is_image(name)} | dict(
+        zip(files, files, strict=True)
+    )
+    # A file in two rows is an error, because it could be in two splits.
+    first_lines: dict[str, int] = {}
+    for line, cell in rows.column(key, is_key=True):
+        name = cell
+        if has_columns:
+            name = file_names.get(cell, cell if is_image(cell) else f"{cell}.png")
+        if first_lines.setdefault(name, line) != line:
+            problem = f"names {name!r} again, after line {first_lines[name]}. Keep one of the two"
+            raise rows.error(line, key, problem)
+    images, patients = list(first_lines), [cell for _, cell in rows.column(patient, is_key=True)]
+    if has_columns:
+        return images, patients, _columns(rows), rows.splits()
+    return images, patients, _cells(rows), _listed(rows.file.parent, images)
 
 
 def _columns(rows: Rows) -> Labels:
-    """Return the labels (N, K) of a table with one column per finding."""
+    """Return the labels (N, K) of a table with one column per finding. Others are unknown."""
     for name in rows.header:
         if name not in OTHER_COLUMNS and (finding := near_finding(name)):
             raise DataError(
@@ -312,15 +296,36 @@ def _columns(rows: Rows) -> Labels:
                 " or remove it."
             )
     labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
-    names = [name for name in FINDINGS if name in rows.header]
-    if not names:
+    if not set(FINDINGS) & set(rows.header):
         raise DataError(f"{rows.file} has no column of a finding. Findings are {choices(FINDINGS)}.")
-    for name in names:
-        for row, (line, cell) in enumerate(rows.column(name)):
+    for column, name in enumerate(FINDINGS):
+        for row, (line, cell) in enumerate(rows.column(name) if name in rows.header else ()):
             if cell not in VALUES:
                 raise rows.error(line, name, f"must be 0, 1 or blank (unknown), but got {cell!r}")
-            labels[row, FINDINGS.index(name)] = VALUES[cell]
+            labels[row, column] = VALUES[cell]
     return labels
+
+
+def _cells(rows: Rows) -> Labels:
+    """Return the labels (N, K) of cells such as `Effusion|Mass`, `No Finding` or a blank.
+
+    Findings that NIH does not label are unknown.
+    """
+    column = "Finding Labels"
+    labels_by_cell = {"": [UNKNOWN] * len(FINDINGS)}  # NIH's 112,120 rows have only 836 different cells
+    cells = list(rows.column(column))
+    for line, cell in cells:
+        if cell not in labels_by_cell:
+            names = [] if cell == "No Finding" else cell.split("|")
+            for name in names:
+                if name not in NIH_FINDINGS:
+                    allowed = f"'No Finding' alone or names of {', '.join(NIH_FINDINGS)}"
+                    problem = f"must be {allowed}, but got {name!r}"
+                    raise rows.error(line, column, problem, nearest(name, NIH_FINDINGS))
+            labels_by_cell[cell] = [
+                int(name in names) if name in NIH_FINDINGS else UNKNOWN for name in FINDINGS
+            ]
+    return np.array([labels_by_cell[cell] for _, cell in cells], np.int64)
 
 
 def near_finding(name: str) -> str:
@@ -340,35 +345,23 @@ def near_finding(name: str) -> str:
     return by_letters[matches[0]] if matches else ""
 
 
-def _names(rows: Rows, line: int, cell: str) -> list[int]:
-    """Return the labels (K,) of a cell such as `Effusion|Mass`, `No Finding` or a blank."""
-    names = [] if cell == "No Finding" else cell.split("|")
-    for name in names if cell else []:
-        if name not in NIH_FINDINGS:
-            allowed = f"'No Finding' alone or names of {', '.join(NIH_FINDINGS)}"
-            raise rows.error(
-                line, "Finding Labels", f"must be {allowed}, but got {name!r}", nearest(name, NIH_FINDINGS)
-            )
-    return [int(name in names) if cell and name in NIH_FINDINGS else UNKNOWN for name in FINDINGS]
-
-
 def _listed(place: Path, images: list[str]) -> list[str] | None:
     """Return the split of each image from the official lists, or None if both lists are missing."""
     existing_lists = [name for name in LISTS if (place / name).exists()]
     if not existing_lists:
         return None
-    if lacks := [name for name in LISTS if name not in existing_lists]:
-        raise DataError(
-            f"{place / lacks[0]} is missing, but {existing_lists[0]} exists. Provide both or none."
-        )
-    listed: dict[str, str] = {}
+    split_by_image: dict[str, str] = {}
     for name, split in LISTS.items():
+        if name not in existing_lists:
+            raise DataError(
+                f"{place / name} is missing, but {existing_lists[0]} exists. Provide both or none."
+            )
         for image in utf8(place / name).split():
-            if listed.setdefault(image, split) != split:
+            if split_by_image.setdefault(image, split) != split:
                 raise DataError(
                     f"{place / name} and train_val_list.txt both name {image}. Remove it from one of them."
                 )
     for image in images:
-        if image not in listed:
+        if image not in split_by_image:
             raise DataError(f"{image} of {place} is in neither {' nor '.join(LISTS)}. Add it to one of them.")
-    return [listed[image] for image in images]
+    return [split_by_image[image] for image in images]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -37,6 +37,11 @@ REMARKS = {
     "colour": "in colour: converted to grey",
     "unreadable": "not readable: left out",
 }
+
+
+def is_image(name: str) -> bool:
+    """Return whether a file name has the ending of an image."""
+    return PurePath(name).suffix.lower() in ENDINGS
 
 
 def images_are(count: int | np.integer[Any]) -> str:

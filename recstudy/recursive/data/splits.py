@@ -35,13 +35,16 @@ class Rows:
         if not self.rows:
             raise DataError(f"{file} has no rows.")
 
-    def column(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield line number and cell of each row, from the column `name`."""
+    def column(self, name: str, *, is_key: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield line number and cell of each row, from the column `name`. A blank key is an error."""
         place = find_column(self.file, self.header, name)
         for line, row in self.rows:
             if place >= len(row):
                 raise DataError(f"{self.file}, line {line} has only {len(row)} of {len(self.header)} cells.")
-            yield line, row[place].strip()
+            cell = row[place].strip()
+            if is_key and not cell:
+                raise self.error(line, name, "must not be blank")
+            yield line, cell
 
     def has(self, name: str) -> bool:
         """Return whether an optional column exists.
@@ -56,19 +59,12 @@ class Rows:
                 )
         return name in self.header
 
-    def keys(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield line number and cell of each row. A blank cell is an error."""
-        for line, cell in self.column(name):
-            if not cell:
-                raise self.error(line, name, "must not be blank")
-            yield line, cell
-
     def pairs(self, key: str, text: str) -> Iterator[tuple[str, str, str]]:
         """Yield position, cell of the column `key`, and cell of the column `text` of each row.
 
         A blank cell of the column `key` is an error.
         """
-        for (line, name), (_, cell) in zip(self.keys(key), self.column(text), strict=True):
+        for (line, name), (_, cell) in zip(self.column(key, is_key=True), self.column(text), strict=True):
             yield f"line {line}", name, cell
 
     def splits(self) -> list[str] | None:

@@ -172,7 +172,7 @@ def test_a_bad_table_is_named_with_its_line(tmp_path, content, message):
 
     def read():
         rows = Rows(tmp_path / "table.csv")
-        return list(rows.keys("id")), rows.splits()
+        return list(rows.column("id", is_key=True)), rows.splits()
 
     with pytest.raises(DataError, match=re.escape(f"table.csv{message}")):
         read()
@@ -186,7 +186,7 @@ def test_a_table_is_read_with_a_byte_order_mark_any_separator_and_blank_rows(tmp
     )
     rows = Rows(tmp_path / "table.csv")
 
-    assert list(rows.keys("id")) == [(2, "a, b; c".replace(",", separator)), (5, "two\nlines")]
+    assert list(rows.column("id", is_key=True)) == [(2, "a, b; c".replace(",", separator)), (5, "two\nlines")]
     assert rows.splits() == ["train", "test"]
 
 
