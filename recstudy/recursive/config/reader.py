@@ -110,15 +110,11 @@ class Arrays(NamedTuple):
             train: Number of training rows, which come first.
             **columns: `images`, `labels` and other fields that both splits have. None is left out.
         """
-        parts = {"train": slice(train), "test": slice(train, None)}
-        given_columns = {name: column for name, column in columns.items() if column is not None}
-        return cls(
-            **{
-                f"{part}_{name}": column[rows]
-                for part, rows in parts.items()
-                for name, column in given_columns.items()
-            }
-        )
+        fields: dict[str, Any] = {}
+        for name, column in columns.items():
+            if column is not None:
+                fields |= {f"train_{name}": column[:train], f"test_{name}": column[train:]}
+        return cls(**fields)
 
 
 class Reader(ABC):
@@ -166,6 +162,7 @@ class Reader(ABC):
     archives: Sequence[str] = ()  # paths of archives whose names differ from those of the unpacked files
     ignores: frozenset[str] = frozenset()  # fields of the config that do not affect the decoded arrays
     advice = "Pass --data DIR or set RECSTUDY_DATA."  # shown if files are missing
+    counts_repeats = True  # whether notes count exact copies among the decoded items
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -188,10 +185,6 @@ class Reader(ABC):
     def program(self) -> Sequence[str | int]:
         """Return name and version of the package that contains the data, or of the generating program."""
         return ()
-
-    def repeats(self, decoded: Arrays) -> tuple[str, ...] | None:
-        """Return notes on repeated items. By default exact copies are counted among the decoded items."""
-        return None
 
     def fetch(self, folder: Path) -> None:
         """Download missing files into `folder`. The default implementation cannot download.

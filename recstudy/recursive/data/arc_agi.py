@@ -146,6 +146,7 @@ class ArcAgiReader(Reader):
 
     config: ArcAgi
     ignores = frozenset({"name", "rounds"})
+    counts_repeats = False  # `make_set` compares the pairs before augmentation
 
     def sources(self, folder: Path) -> Sequence[str]:
         kinds, names = ("challenges", "solutions"), self.config.set_names(folder / self.config.path)
@@ -153,10 +154,6 @@ class ArcAgiReader(Reader):
 
     def decode(self, folder: Path) -> Arrays:
         return make_set(folder / self.config.path, self.config)
-
-    def repeats(self, decoded: Arrays) -> tuple[str, ...]:
-        """Return no notes, because `make_set` already compares the pairs before augmentation."""
-        return ()
 
 
 class Pairs(NamedTuple):

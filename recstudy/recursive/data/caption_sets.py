@@ -30,12 +30,13 @@ from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Label
 from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.captions import CaptionFiles, CaptionReader, CaptionRow
 from recstudy.recursive.data.phantom_xray import draw_groups, render
-from recstudy.recursive.data.splits import Rows, caption_text, json_object, utf8
+from recstudy.recursive.data.splits import SPLITS, Rows, caption_text, json_object, utf8
 from recstudy.recursive.data.text import CLEANERS, with_tokens
 
-MEDPIX_SPLITS = {"train": "train", "val": "dev", "test": "test"}  # our split -> its name in the files
-ROCO_SPLITS = {"train": "train", "val": "validation", "test": "test"}
-ROCO_V2_SPLITS = {"train": "train", "val": "valid", "test": "test"}
+# The names of `SPLITS` in the files of a set.
+MEDPIX_SPLITS = ("train", "dev", "test")
+ROCO_SPLITS = ("train", "validation", "test")
+ROCO_V2_SPLITS = ("train", "valid", "test")
 MODALITIES = ("CFP", "FFA", "OCT")  # of MM-Retinal
 FIGURE_PART = re.compile(r"(?<=\d)[A-Za-z]$")  # the A of 01-01A
 
@@ -119,11 +120,10 @@ class CovCtr(OfficialCaptions):
     several: ClassVar = True
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        file = place / "reports_ZH_EN.csv"
+        file = place / self.tables[0]
         for position, image, caption in Rows(file).pairs("image_id", "reports_En"):
-            yield CaptionRow(
-                file, position, (image, f"images/{image}"), caption, group=image.partition("%")[0]
-            )
+            figure = image.partition("%")[0]
+            yield CaptionRow(file, position, (image, f"images/{image}"), caption, group=figure)
 
 
 @DATASETS.add("medpix")
@@ -144,11 +144,11 @@ class MedPix(OfficialCaptions):
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
 
-    tables: ClassVar = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS.values())
+    tables: ClassVar = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in MEDPIX_SPLITS.items():
-            file = place / f"splitted_dataset/descriptions_{name}.jsonl"
+        for split, table in zip(SPLITS, self.tables, strict=True):
+            file = place / table
             for line, text in enumerate(utf8(file).split("\n"), 1):
                 if text.strip():
                     position, values = f"line {line}", dict(json_object(file, text, line))
@@ -183,8 +183,8 @@ class MmRetinal(OfficialCaptions):
     tables: ClassVar = tuple(f"{name}_translated_v1.csv" for name in MODALITIES)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for modality in MODALITIES:
-            file = place / f"{modality}_translated_v1.csv"
+        for modality, table in zip(MODALITIES, self.tables, strict=True):
+            file = place / table
             for position, key, caption in Rows(file).pairs("Image_ID", "en_caption"):
                 image = f"{modality}/{key}"
                 yield CaptionRow(file, position, (image,), caption, group=FIGURE_PART.sub("", image))
@@ -211,7 +211,7 @@ class PeirGross(OfficialCaptions):
     shares: ClassVar = (0.1, 0.2)  # MicarVLMoE, section IV.C
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        file = place / "peir_gross_captions.json"
+        file = place / self.tables[0]
         for image, caption in json_object(file, utf8(file)):
             images = (f"peir_gross_images/{image}", f"images/{image}")
             yield CaptionRow(file, f"key {image!r}", images, caption_text(file, image, caption))
@@ -237,13 +237,11 @@ class Roco(OfficialCaptions):
     path: str = "roco-dataset"
 
     tables: ClassVar = tuple(
-        f"data/{name}/radiology/{file}.txt"
-        for name in ROCO_SPLITS.values()
-        for file in ("captions", "dlinks")
+        f"data/{name}/radiology/{file}.txt" for name in ROCO_SPLITS for file in ("captions", "dlinks")
     )
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in ROCO_SPLITS.items():
+        for split, name in zip(SPLITS, ROCO_SPLITS, strict=True):
             folder, file_names = f"data/{name}/radiology", {}
             for _, key, (_, command, file_name) in _tabbed(place / folder / "dlinks.txt", 3):
                 # scripts/fetch.py names the file a.jpg of PMC1.tar.gz `PMC1_a.jpg`.
@@ -284,15 +282,13 @@ class RocoV2(OfficialCaptions):
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"
 
-    tables: ClassVar = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS.values())
+    tables: ClassVar = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in ROCO_V2_SPLITS.items():
+        for split, name in zip(SPLITS, ROCO_V2_SPLITS, strict=True):
             file = place / f"{name}_captions.csv"
             for position, key, caption in Rows(file).pairs("ID", "Caption"):
-                images = tuple(
-                    f"{folder}/{key}" for folder in (name, f"{name}_images", f"{name}_images/{name}")
-                )
+                images = f"{name}/{key}", f"{name}_images/{key}", f"{name}_images/{name}/{key}"
                 yield CaptionRow(file, position, images, caption, split)
 
 

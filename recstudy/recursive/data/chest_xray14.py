@@ -39,11 +39,11 @@ from recstudy.recursive.data.splits import (
     Rows,
     check_filled,
     check_whole,
+    draw_splits,
     letters,
     number_groups,
     utf8,
     validation_mask,
-    whole_groups,
 )
 
 # torchxrayvision's default_pathologies, in its order. NIH labels only the first 14.
@@ -172,7 +172,13 @@ class ChestReader(TableReader):
                 raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
             notes.append(f"{images_are(len(missing_images))} named in {table_name} but missing: left out")
         groups = number_groups(patients)
-        splits = given_splits or draw_test_split(rows, groups)
+        if not given_splits and groups.max() == 0:
+            raise DataError(
+                f"{rows.file} has only one patient, who cannot be in both train and test. Add other patients,"
+                " or give a split."
+            )
+        # `load` holds out the validation split.
+        splits = given_splits or draw_splits(groups, validation=0, test=TEST_SHARE).tolist()
         check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
         is_chosen = np.array([name in paths for name in images])
         if config.findings == "single":
@@ -238,20 +244,6 @@ def _images(place: Path) -> dict[str, str]:
                     f"{place} has {entry.name} twice: {paths[entry.name]} and {path}. Keep one of the two."
                 )
     return paths
-
-
-def draw_test_split(rows: Rows, groups: Labels) -> list[str]:
-    """Choose a random test split by patient, for sets without splits.
-
-    The rest is training, from which `load` holds out the validation split.
-    """
-    if groups.max() == 0:
-        raise DataError(
-            f"{rows.file} has only one patient, who cannot be in both train and test. Add other patients, or"
-            " give a split."
-        )
-    test = whole_groups(groups, max(1, round(TEST_SHARE * len(groups))), seed=0)
-    return np.where(test, "test", "train").tolist()
 
 
 def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str], Labels, list[str] | None]:

@@ -16,7 +16,6 @@ from recstudy.recursive.config.parts import DATASETS
 from recstudy.recursive.config.reader import (
     Array,
     Arrays,
-    DrawingReader,
     Labels,
     Mask,
     Pixels,
@@ -114,10 +113,8 @@ class Maze(GeneratedPuzzles, Mazes):
             )
         return self
 
-    def reader(self) -> DrawingReader:
-        return DrawingReader(
-            self, lambda folder: make_set(self), "maze", 1, ignores=frozenset(Puzzles.model_fields)
-        )
+    def generate(self) -> Arrays:
+        return make_set(self)
 
 
 def make_set(config: Maze) -> Arrays:

@@ -13,7 +13,7 @@ from pydantic import Field
 from recstudy.base.errors import ConfigError
 from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.parts import DataConfig, Shape
-from recstudy.recursive.config.reader import Array, Labels, Tensor, np, torch
+from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Tensor, np, torch
 
 
 class Puzzles(DataConfig):
@@ -183,6 +183,14 @@ class GeneratedPuzzles(Puzzles):
     @property
     def train_size(self) -> int:
         return self.puzzles
+
+    def generate(self) -> Arrays:
+        """Generate the puzzles and solutions of both splits."""
+        raise NotImplementedError
+
+    def reader(self) -> DrawingReader:
+        ignores = frozenset(Puzzles.model_fields)
+        return DrawingReader(self, lambda folder: self.generate(), self.name, 1, ignores=ignores)
 
 
 def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> Array:

@@ -45,11 +45,9 @@ def read_data(reader: Reader, folder: Path) -> Arrays:
                     " Delete it and unpack or download it again."
                 )
     decoded = checked(reader.decode(folder), config)
-    if not reader.sources(folder):
+    if not reader.sources(folder) or not reader.counts_repeats:
         return decoded
-    repeats = reader.repeats(decoded)
-    notes = repeat_notes(decoded, config) if repeats is None else repeats
-    return decoded._replace(notes=(*decoded.notes, *notes))
+    return decoded._replace(notes=(*decoded.notes, *repeat_notes(decoded, config)))
 
 
 def checked(decoded: Arrays, config: DataConfig) -> Arrays:

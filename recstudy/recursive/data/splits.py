@@ -283,7 +283,7 @@ def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -
 
     Args:
         groups: (N,) group of each image.
-        validation: Approximate share of validation images.
+        validation: Approximate share of validation images; 0 for none.
         test: Approximate share of test images.
         seed: Random seed.
 
@@ -293,8 +293,9 @@ def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -
     # The test split is chosen first, so that it does not depend on the share of validation images.
     splits = np.full(len(groups), "train")
     for name, share in (("test", test), ("val", validation)):
-        rest = np.flatnonzero(splits == "train")
-        splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed)]] = name
+        if share:
+            rest = np.flatnonzero(splits == "train")
+            splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed)]] = name
     return splits
 
 

@@ -17,7 +17,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.recursive.config.parts import DATASETS
-from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Pixels, Tensor, np, torch
+from recstudy.recursive.config.reader import Array, Arrays, Labels, Pixels, Tensor, np, torch
 from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}  # rows and columns of a box, by the side of the grid
@@ -134,10 +134,8 @@ class Sudoku(GeneratedPuzzles, Sudokus):
             )
         return self
 
-    def reader(self) -> DrawingReader:
-        return DrawingReader(
-            self, lambda folder: make_set(self), "sudoku", 1, ignores=frozenset(Puzzles.model_fields)
-        )
+    def generate(self) -> Arrays:
+        return make_set(self)
 
 
 def make_set(config: Sudoku) -> Arrays:
