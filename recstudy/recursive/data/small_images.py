@@ -86,14 +86,15 @@ def digits(seed: int) -> Arrays:
 
 
 class TorchvisionReader(Reader):
-    """Reader of a set by its class in `torchvision.datasets`."""
+    """Reader of a set by its class in `torchvision.datasets`, which has the set's name in capitals."""
 
     ignores = frozenset({"statistics"})
 
-    def __init__(self, config: Any, kind: str) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.kind, self.official = kind, OFFICIAL[kind]
-        self.archives = ["cifar-10-python.tar.gz"] if kind == "CIFAR10" else []
+        self.kind = config.name.upper()
+        self.official = OFFICIAL[self.kind]
+        self.archives = ["cifar-10-python.tar.gz"] if self.kind == "CIFAR10" else []
 
     def sources(self, folder: Path) -> Sequence[str]:
         return list(self.official)
@@ -119,7 +120,7 @@ class TorchvisionReader(Reader):
             part = self._torchvision(folder, train=train)
             images = np.asarray(part.data)
             parts.append(images.transpose(0, 3, 1, 2) if images.ndim == 4 else images[:, None])
-            parts.append(np.asarray(part.targets, dtype=np.int64))
+            parts.append(np.asarray(part.targets, np.int64))
         return Arrays(*parts)
 
     def _torchvision(self, folder: Path, **options: bool) -> Any:
@@ -128,8 +129,13 @@ class TorchvisionReader(Reader):
         return getattr(datasets, self.kind)(folder, **options)
 
 
+class _Torchvision(DataConfig):
+    def reader(self) -> TorchvisionReader:
+        return TorchvisionReader(self)
+
+
 @DATASETS.add("mnist")
-class Mnist(DataConfig):
+class Mnist(_Torchvision):
     """60,000 + 10,000 handwritten digits of 28x28 pixels, in torchvision's layout (`MNIST/raw`)."""
 
     title: ClassVar = "MNIST"
@@ -139,11 +145,8 @@ class Mnist(DataConfig):
 
     name: Literal["mnist"] = "mnist"
 
-    def reader(self) -> TorchvisionReader:
-        return TorchvisionReader(self, "MNIST")
 
-
-class _Cifar(DataConfig):
+class _Cifar(_Torchvision):
     statistics: Literal["own", "cifar10"] = Field(
         "own",
         description=(
@@ -169,9 +172,6 @@ class Cifar10(_Cifar):
 
     name: Literal["cifar10"] = "cifar10"
 
-    def reader(self) -> TorchvisionReader:
-        return TorchvisionReader(self, "CIFAR10")
-
 
 @DATASETS.add("cifar100")
 class Cifar100(_Cifar):
@@ -182,6 +182,3 @@ class Cifar100(_Cifar):
     class_names: ClassVar = tuple(CIFAR100_NAMES.split())
 
     name: Literal["cifar100"] = "cifar100"
-
-    def reader(self) -> TorchvisionReader:
-        return TorchvisionReader(self, "CIFAR100")
