@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -93,7 +93,7 @@ class CaptionedImage(NamedTuple):
     """An image with all its captions."""
 
     row: CaptionRow  # the first row that names the image
-    file: str  # path in PATH; "" if missing
+    file: str  # path in PATH
     captions: list[str]  # "" for a missing caption
     split: str  # train, val or test
 
@@ -127,27 +127,32 @@ class CaptionReader(TableReader):
         """
         config, place, layout = self.config, folder / self.config.path, _layout(self, folder)
         clip = clip_files(config, folder) if config.tokenizer == "clip" else ()
-        rows_by_image = _by_image(layout, place)
-        firsts = [rows[0] for rows in rows_by_image]
+        paths = _files(place)
+        rows_by_file = _by_file(layout, place, paths)
+        firsts = [rows[0] for rows in rows_by_file.values()]
         splits = [row.split for row in firsts if row.split is not None]
         are_drawn = len(splits) < len(firsts)
         if are_drawn:
             groups = _numbers(firsts)
             if groups.max() < len(SPLITS) - 1:
-                problem = (
-                    "has fewer than 3 groups, too few for three splits. Add groups, or a column `split`."
+                raise DataError(
+                    f"{firsts[0].file} has fewer than 3 groups, too few for three splits. Add groups, or a"
+                    " column `split`."
                 )
-                raise DataError(f"{firsts[0].file} {problem}")
             splits = draw_splits(groups, *layout.shares).tolist()
         check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
-        files = _find(config, place, firsts)
+        missing_rows = [row for file, row in zip(rows_by_file, firsts, strict=True) if file not in paths]
+        if missing_rows and not config.allow_missing:
+            row, of = missing_rows[0], f"{len(missing_rows):,} of {len(firsts):,} images"
+            first = f"{row.images[0]} ({row.file.name}, {row.position})"
+            raise images_missing(place, len(missing_rows), of, first)
         images = []
-        for rows, file, split in zip(rows_by_image, files, splits, strict=True):
+        for (file, rows), split in zip(rows_by_file.items(), splits, strict=True):
             captions = [collapse_spaces(row.caption) for row in rows]
             images.append(CaptionedImage(rows[0], file, captions, split))
         notes = []
-        if missing_count := files.count(""):
-            notes.append(f"{images_are(missing_count)} named in a table but missing: left out")
+        if missing_rows:
+            notes.append(f"{images_are(len(missing_rows))} named in a table but missing: left out")
         captioned = self._with_captions(images, "the caption is missing")
         if empty_count := len(images) - len(captioned):
             notes.append(f"{images_are(empty_count)} without a caption: left out")
@@ -158,10 +163,11 @@ class CaptionReader(TableReader):
             )
         if are_drawn:
             notes.append("the tables give no splits: split at random by group")
-        chosen = [image for image in captioned if image.file]
+        chosen = [image for image in captioned if image.file in paths]
         check_filled(splits, [image.split for image in chosen], place, NONE)
         sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
-        sources += [f"{config.path}/{name}" for name in (*layout.tables, *filter(None, files))]
+        files = [file for file in rows_by_file if file in paths]
+        sources += [f"{config.path}/{name}" for name in (*layout.tables, *files)]
         return sorted(chosen, key=lambda image: image.split == "test"), notes, sources
 
     def _with_captions(self, images: list[CaptionedImage], problem: str) -> list[CaptionedImage]:
@@ -333,33 +339,32 @@ def _refuse_other_tables(place: Path, table_names: Sequence[str]) -> None:
         )
 
 
-def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
-    """Return the rows of each image, in the order of their first rows."""
-    rows_by_image: dict[str, list[CaptionRow]] = {}
+def _by_file(layout: CaptionReader, place: Path, paths: Mapping[str, str]) -> dict[str, list[CaptionRow]]:
+    """Return the rows of each image by its path in `place`; a missing image has its first possible path."""
+    rows_by_file: dict[str, list[CaptionRow]] = {}
     for row in layout.rows(place):
         for text in (row.caption, row.images[0], row.group or ""):
             if half := surrogate_half(text):
                 raise DataError(f"{row.file}, {row.position}: {half}.")
-        rows = rows_by_image.setdefault(row.images[0], [])
-        if rows and not layout.several:
-            raise repeated_image_error(row, rows[0])
-        if rows and (row.split, row.group) != (rows[0].split, rows[0].group):
+        file = next((paths[image] for image in row.images if image in paths), row.images[0])
+        rows = rows_by_file.setdefault(file, [])
+        first = rows[0] if rows else row
+        # A table may name an image once with its ending and once without.
+        if rows and not (layout.several and row.images == first.images):
+            after = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
+            raise DataError(
+                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {after}. Keep one of the"
+                " two."
+            )
+        if (row.split, row.group) != (first.split, first.group):
             raise DataError(
                 f"{row.file}, {row.position}: {row.images[-1]!r} has a different split or group than in"
-                f" {rows[0].position}. Give all captions of an image the same split and group."
+                f" {first.position}. Give all captions of an image the same split and group."
             )
         rows.append(row)
-    if not rows_by_image:
+    if not rows_by_file:
         raise DataError(f"{place / layout.tables[0]} has no rows.")
-    return list(rows_by_image.values())
-
-
-def repeated_image_error(row: CaptionRow, first: CaptionRow) -> DataError:
-    first_position = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
-    return DataError(
-        f"{row.file}, {row.position}: names {row.images[-1]!r} again, after"
-        f" {first_position}. Keep one of the two."
-    )
+    return rows_by_file
 
 
 def _numbers(rows: list[CaptionRow]) -> Labels:
@@ -367,30 +372,6 @@ def _numbers(rows: list[CaptionRow]) -> Labels:
     return number_groups(
         f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows
     )
-
-
-def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str]:
-    """Return the path of each image in `place`, or "" for a missing image if `allow_missing` is set.
-
-    Raises:
-        DataError: If an image is missing, or two rows name the same file.
-    """
-    paths = _files(place)
-    files = []
-    first: dict[str, CaptionRow] = {}
-    for row in rows:
-        file = next((paths[image] for image in row.images if image in paths), "")
-        files.append(file)
-        if file and first.setdefault(file, row) is not row:  # once with its ending and once without
-            raise repeated_image_error(row, first[file])
-    missing_rows = [row for row, file in zip(rows, files, strict=True) if not file]
-    if missing_rows and not config.allow_missing:
-        row = missing_rows[0]
-        of = f"{len(missing_rows):,} of {len(rows):,} images"
-        raise images_missing(
-            place, len(missing_rows), of, f"{row.images[0]} ({row.file.name}, {row.position})"
-        )
-    return files
 
 
 def _files(place: Path) -> dict[str, str]:
