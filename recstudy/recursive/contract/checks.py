@@ -19,7 +19,7 @@ from recstudy.recursive.config.parts import FAMILIES
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.train.loop import Training
 
 CLOSE = 1e-4  # relative difference that is allowed between processors

@@ -27,7 +27,7 @@ from recstudy.recursive.contract.checks import (
     small_run,
     switches,
 )
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 
 # Description of a check, and a function that returns a note or raises an error
 Check = tuple[str, Callable[[], object]]

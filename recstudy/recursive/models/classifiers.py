@@ -1,15 +1,11 @@
-"""Settings of the image classifiers, recursive or not.
+"""Settings of the image classifiers without a recursion, whose networks are in `networks/classifiers.py`."""
 
-The networks of the baselines are in `networks/classifiers.py`, ViTRM is in `networks/vitrm.py`, and HRM for
-small images (HRM-Small-Images) is in `networks/hrm_image.py`.
-"""
-
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
+from recstudy.recursive.models.fields import patches_and_heads
 
 # Size -> width, layers, heads, hidden width. These sizes give exactly the parameter counts in ViTRM's tables;
 # `small` is not timm's ViT-S.
@@ -119,120 +115,3 @@ class ViT(ModelConfig):
     def check(self, data: DataConfig) -> None:
         width, _, heads, _ = self.dimensions
         patches_and_heads(data.shape, self.patch, width, heads)
-
-
-def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
-    """Raise a ValueError if the patches do not tile the image or the heads do not divide the width."""
-    if width % heads:
-        raise ValueError(f"model.width must be a multiple of model.heads, but got {width} and {heads}")
-    if shape[1] % patch or shape[2] % patch:
-        raise ValueError(f"model.patch must divide the image's {shape[1]}x{shape[2]} pixels, but got {patch}")
-
-
-@FAMILIES.add("vitrm")
-class ViTRM(ModelConfig):
-    """Vision tiny recursion model. Defaults: the authors' code (3,624,971 parameters on CIFAR-10).
-
-    If the paper's text differs from the code, the field names both (contradictions ViTRM-1 to ViTRM-6).
-    """
-
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
-    network: ClassVar[str] = "recstudy.recursive.models.networks.vitrm:ViTRMNetwork"
-
-    family: Literal["vitrm"] = "vitrm"
-    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: Annotated[int, Range([64, 128, 192, 256, 384, 512])] = Field(
-        384, ge=1, description="d: dimensions of a token"
-    )
-    heads: int = Field(6, ge=1, description="attention heads")
-    layers: Annotated[int, Range(1, 4)] = Field(
-        3, ge=1, le=48, description="k: transformer layers of a block"
-    )
-    latent_tokens: Annotated[int, Range([16, 32, 64, 128])] = Field(
-        64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
-    )
-    latent_steps: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates per cycle")
-    cycles: Annotated[int, Range(1, 3)] = Field(
-        1, ge=1, le=64, description="T in training; the code runs one cycle per supervision step for any T"
-    )
-    test_cycles: int = Field(
-        1, ge=1, le=64, description="T at test: number of cycles before the logits are read"
-    )
-    blocks: Literal[1, 2] = Field(
-        1, description="one block f for z and y (section 3.3, code), or one for each (section 3)"
-    )
-    ffn: Literal["swiglu", "gelu"] = Field(
-        "swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)"
-    )
-    ffn_width: int | None = Field(
-        None,
-        ge=1,
-        description="m: hidden width; by default 4d/3 (swiglu) or 2d (gelu), with equal parameter counts",
-    )
-    norm: Literal["pre", "post"] = Field(
-        "pre", description="layer norm before each branch (code) or after each sum"
-    )
-    dropout: Annotated[float, Range([0.0, 0.1, 0.2, 0.3])] = Field(
-        0.1, ge=0, lt=1, description="dropout rate of the attention weights and of both residual branches"
-    )
-    latent_init: Literal["learned", "fixed"] = Field(
-        "learned", description="initial z: trained, or one fixed random tensor"
-    )
-    image_in_answer: bool = Field(
-        False, description="whether the y-update also attends to the image tokens x"
-    )
-    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "full_bptt",
-        description=(
-            "updates with gradient: all; those of the last cycle (TRM); or the last z- and the last y-update"
-            " (HRM)"
-        ),
-    )
-
-    @property
-    def hidden_width(self) -> int:
-        if self.ffn_width is not None:
-            return self.ffn_width
-        return round(4 * self.width / 3) if self.ffn == "swiglu" else 2 * self.width
-
-    def check(self, data: DataConfig) -> None:
-        patches_and_heads(data.shape, self.patch, self.width, self.heads)
-
-
-@FAMILIES.add("hrm_image")
-class HRMImage(ModelConfig):
-    """HRM for small images. Defaults: the author's network for CIFAR-10 (3,552,576 parameters)."""
-
-    recursive: ClassVar[bool] = True
-    title: ClassVar[str] = "HRM"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.hrm_image:HRMImageNetwork"
-
-    family: Literal["hrm_image"] = "hrm_image"
-    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: Annotated[int, Range([64, 128, 192, 256, 384])] = Field(
-        192, ge=2, description="D: dimensions of a token"
-    )
-    heads: int = Field(6, ge=1, description="attention heads")
-    low_layers: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=48, description="layers of f_L")
-    high_layers: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=48, description="layers of f_H")
-    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates per segment")
-    low_cycles: Annotated[int, Range(1, 4)] = Field(
-        3, ge=1, le=64, description="T: L-updates before each H-update"
-    )
-    expansion: int = Field(4, ge=1, description="hidden width of the GEGLU divided by the width")
-    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "one_step",
-        description=(
-            "updates with gradient: the last L- and the last H-update (paper); those of the last high cycle;"
-            " or all"
-        ),
-    )
-
-    def check(self, data: DataConfig) -> None:
-        patches_and_heads(data.shape, self.patch, self.width, self.heads)
-        if self.width // self.heads % 2:
-            raise ValueError(
-                "model.width / model.heads must be even for rotary positions, but got"
-                f" {self.width // self.heads}"
-            )

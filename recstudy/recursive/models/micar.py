@@ -10,7 +10,8 @@ from pydantic import Field
 
 from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig
-from recstudy.recursive.models.captioners import ReportModel
+from recstudy.recursive.models.caption import ReportModel
+from recstudy.recursive.models.fields import Layers
 
 EPS = 1e-6  # of every RMS norm
 # Channels of the backbones' stages C2 to C5.
@@ -68,7 +69,7 @@ class MicarVLMoE(ReportModel):
     encoder_layers: Annotated[int, Range(1, 4)] = Field(
         2, ge=0, le=48, description="layers of the latent encoder; 0 removes it"
     )
-    decoder_layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the decoder")
+    decoder_layers: Layers = Field(2, description="layers of the decoder")
     fusion: Literal["gated", "attention"] = Field(
         "gated", description="how the image enters: gated fusion, or cross-attention alone"
     )

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recstudy.base.errors import DataError
-from recstudy.recursive.models.captioners import BACKBONES, CaptionModel
+from recstudy.recursive.models.caption import BACKBONES, CaptionModel
 from recstudy.recursive.models.networks.contract import Carry, Network, Output, VisionEncoder
 from recstudy.recursive.models.networks.layers import lecun_normal
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.recursive.config.parts import Shape
-from recstudy.recursive.models.classifiers import HRMImage
+from recstudy.recursive.models.hrm_image import HRMImage
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.models.networks.layers import (
     GEGLU,

@@ -51,13 +51,8 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.models.captioners import (
-    LONGEST,
-    CaptionModel,
-    ImageHRM,
-    ImageTRM,
-    RecursiveCaptionModel,
-)
+from recstudy.recursive.models.caption import LONGEST, CaptionModel
+from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM, RecursiveCaptionModel
 from recstudy.recursive.models.networks.caption import Cache, Captioner, VisionProjection
 from recstudy.recursive.models.networks.contract import Carry, Output
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork, Injection

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.models.captioners import ImageLSTM, ShowAttendTell, ShowTell
+from recstudy.recursive.models.lstm_captioners import ImageLSTM, ShowAttendTell, ShowTell
 from recstudy.recursive.models.networks.caption import (
     BackboneNetwork,
     Cache,

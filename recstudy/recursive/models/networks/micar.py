@@ -64,7 +64,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.models.captioners import LONGEST
+from recstudy.recursive.models.caption import LONGEST
 from recstudy.recursive.models.micar import EPS, MicarVLMoE
 from recstudy.recursive.models.networks.caption import POOLING, BackboneNetwork, Cache, Captioner
 from recstudy.recursive.models.networks.contract import Carry, Output, VisionEncoder

@@ -27,6 +27,7 @@ from recstudy.base.errors import ConfigError, DataError, choices
 from recstudy.base.strict_yaml import read_yaml
 from recstudy.records.reading import fault
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.models.hrm import HRM
 from recstudy.recursive.models.networks.sequence import SequenceNetwork
 from recstudy.recursive.models.networks.weight_files import (
     check_names,
@@ -34,7 +35,7 @@ from recstudy.recursive.models.networks.weight_files import (
     public_names,
     read_weights,
 )
-from recstudy.recursive.models.sequence import HRM, TRM
+from recstudy.recursive.models.trm import TRM
 
 Family = Literal["hrm", "trm"]
 WRAPPED = re.compile(r"^(?:(?:_orig_mod|module|model)\.)*(?:inner\.)?")

@@ -44,10 +44,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.recursive.models.captioners import LONGEST, CaptionTransformer, EncoderDecoderModel, R2Gen
+from recstudy.recursive.models.caption import LONGEST
 from recstudy.recursive.models.networks.caption import Cache, PlainCaptioner, VisionProjection
 from recstudy.recursive.models.networks.contract import VisionEncoder
 from recstudy.recursive.models.networks.layers import Attention, Past, TransformerLayer, by_head
+from recstudy.recursive.models.transformer_captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
 
 FUSED = {"qkv": 3, "kv": 2}  # name of a linear layer -> number of matrices that it concatenates
 

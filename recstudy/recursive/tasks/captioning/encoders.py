@@ -29,7 +29,7 @@ from recstudy.recursive.config.parts import ModelConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, Split, ensure_cached, write_entry
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.fuselip import Aligner
 from recstudy.recursive.models.networks.caption import frozen
 from recstudy.recursive.models.networks.contract import Network

@@ -23,7 +23,7 @@ from recstudy.recursive.data.cache import DataSet, Split
 from recstudy.recursive.data.text import Tokenizer
 from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.registry import selection_score
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.networks.caption import Captioner
 from recstudy.recursive.models.networks.contract import Network
 from recstudy.recursive.models.networks.layers import in_float64

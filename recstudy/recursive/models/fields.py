@@ -1,0 +1,23 @@
+"""Field types that several families share: their bounds, and the ranges that a search tries."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from recstudy.programs.settings import Range
+from recstudy.recursive.config.parts import Shape
+
+# The updates of a recursion that have a gradient (`networks/recursion.py`).
+GradientMode = Literal["full_bptt", "last_cycle", "one_step"]
+LevelLayers = Annotated[int, Range(1, 6), Field(ge=1, le=48)]  # of one level of a hierarchy
+Layers = Annotated[int, Range(1, 4), Field(ge=1, le=48)]  # of one network for all updates
+Cycles = Annotated[int, Range(1, 4), Field(ge=1, le=64)]
+Steps = Annotated[int, Range(1, 8), Field(ge=1, le=64)]
+
+
+def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
+    """Raise a ValueError if the patches do not tile the image or the heads do not divide the width."""
+    if width % heads:
+        raise ValueError(f"model.width must be a multiple of model.heads, but got {width} and {heads}")
+    if shape[1] % patch or shape[2] % patch:
+        raise ValueError(f"model.patch must divide the image's {shape[1]}x{shape[2]} pixels, but got {patch}")
