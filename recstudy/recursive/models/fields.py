@@ -15,9 +15,14 @@ Cycles = Annotated[int, Range(1, 4), Field(ge=1, le=64)]
 Steps = Annotated[int, Range(1, 8), Field(ge=1, le=64)]
 
 
-def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
-    """Raise a ValueError if the patches do not tile the image or the heads do not divide the width."""
+def check_heads(width: int, heads: int) -> None:
+    """Raise a ValueError if the heads do not divide the width."""
     if width % heads:
         raise ValueError(f"model.width must be a multiple of model.heads, but got {width} and {heads}")
+
+
+def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
+    """Raise a ValueError if the patches do not tile the image or the heads do not divide the width."""
+    check_heads(width, heads)
     if shape[1] % patch or shape[2] % patch:
         raise ValueError(f"model.patch must divide the image's {shape[1]}x{shape[2]} pixels, but got {patch}")

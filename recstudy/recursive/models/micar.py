@@ -11,7 +11,7 @@ from pydantic import Field
 from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig
 from recstudy.recursive.models.caption import ReportModel
-from recstudy.recursive.models.fields import Layers
+from recstudy.recursive.models.fields import Layers, check_heads
 
 EPS = 1e-6  # of every RMS norm
 # Channels of the backbones' stages C2 to C5.
@@ -133,10 +133,7 @@ class MicarVLMoE(ReportModel):
             raise ValueError(
                 f"model.top_k must be at most model.experts, but got {self.top_k} of {self.experts}"
             )
-        if self.width % self.heads:
-            raise ValueError(
-                f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}"
-            )
+        check_heads(self.width, self.heads)
         if self.latent % (2 * self.heads):
             raise ValueError(
                 "model.latent must be a multiple of twice model.heads, because a head has two branches, but"

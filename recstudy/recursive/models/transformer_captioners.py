@@ -9,6 +9,7 @@ from pydantic import Field
 
 from recstudy.recursive.config.parts import FAMILIES, DataConfig
 from recstudy.recursive.models.caption import ReportModel
+from recstudy.recursive.models.fields import check_heads
 
 
 class EncoderDecoderModel(ReportModel):
@@ -26,10 +27,7 @@ class EncoderDecoderModel(ReportModel):
 
     def check(self, data: DataConfig) -> None:
         super().check(data)
-        if self.width % self.heads:
-            raise ValueError(
-                f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}"
-            )
+        check_heads(self.width, self.heads)
 
 
 @FAMILIES.add("caption_transformer")

@@ -66,6 +66,11 @@ class BackboneNetwork(VisionEncoder):
         return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)
 
 
+def tuned_backbone(config: CaptionModel) -> BackboneNetwork | None:
+    """Return the backbone that is trained with a captioner; None if it is frozen, and features are read."""
+    return BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
+
+
 def frozen(config: CaptionModel) -> BackboneNetwork:
     """Return a captioner's frozen backbone, in evaluation mode.
 
@@ -113,9 +118,7 @@ class VisionProjection(nn.Module):
 
     def __init__(self, config: CaptionModel, width: int, bias: bool, norm: bool = False) -> None:
         super().__init__()
-        self.backbone = (
-            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
-        )
+        self.backbone = tuned_backbone(config)
         self.project = nn.Linear(config.features, width, bias=bias)
         self.norm = norm
         lecun_normal(self.project)

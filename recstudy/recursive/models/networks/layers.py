@@ -214,7 +214,24 @@ class PostNorm(nn.Module):
 
 
 class Stack(nn.ModuleList):
-    """A sequence of post-norm layers that share one `Past`."""
+    """Post-norm layers with attention, one after the other, which share one `Past`. No layer has biases."""
+
+    def __init__(
+        self,
+        count: int,
+        width: int,
+        heads: int,
+        hidden: int,
+        rotary: Rotary | None,
+        ffn: type[SwiGLU] = SwiGLU,
+        causal: bool = False,
+        eps: float = 1e-5,
+        scale: bool = False,
+    ) -> None:
+        super().__init__()
+        for _ in range(count):
+            attention = Attention(width, heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=causal)
+            self.append(PostNorm(attention, ffn(width, hidden, bias=False), width, eps, scale))
 
     def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
         for layer in self:

@@ -41,18 +41,19 @@ from torch.nn import functional as F
 from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.models.lstm_captioners import ImageLSTM, ShowAttendTell, ShowTell
 from recstudy.recursive.models.networks.caption import (
-    BackboneNetwork,
     Cache,
     PlainCaptioner,
     VisionProjection,
+    tuned_backbone,
 )
 from recstudy.recursive.models.networks.contract import Carry, Output
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # dynamo (torch 2.15) has no LSTM
-def recur(lstm: nn.LSTM, x_BTD: Tensor, h_1BD: Tensor, c_1BD: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Run an LSTM with its own kernels, outside of a compiled graph."""
-    return lstm(x_BTD, (h_1BD.contiguous(), c_1BD.contiguous()))
+def recur(lstm: nn.LSTM, x_BTD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Tensor, Cache]:
+    """Run an LSTM with its own kernels, outside of a compiled graph: h at each token, and the last h and c."""
+    h_BTD, (h_1BD, c_1BD) = lstm(x_BTD, (h_BD[None].contiguous(), c_BD[None].contiguous()))
+    return h_BTD, (h_1BD[0], c_1BD[0])
 
 
 class LSTMCaptioner(PlainCaptioner):
@@ -84,8 +85,8 @@ class ImageLSTMNetwork(LSTMCaptioner):
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return h of the tokens, Eq. L1 or L2, and the new cache."""
         e_BD, h_BD, c_BD = cache
-        h_BTD, (h_1BD, c_1BD) = recur(self.lstm, self.embed(tokens) + e_BD[:, None], h_BD[None], c_BD[None])
-        return h_BTD, (e_BD, h_1BD[0], c_1BD[0])
+        h_BTD, states = recur(self.lstm, self.embed(tokens) + e_BD[:, None], h_BD, c_BD)
+        return h_BTD, (e_BD, *states)
 
 
 class ShowTellNetwork(LSTMCaptioner):
@@ -95,14 +96,10 @@ class ShowTellNetwork(LSTMCaptioner):
         """Return h and c after the image, Eq. T1, each (B, D)."""
         e_BD = self.eyes(images)
         zeros_BD = e_BD.new_zeros(e_BD.shape)
-        return self._run(e_BD[:, None], zeros_BD, zeros_BD)[1]
+        return recur(self.lstm, e_BD[:, None], zeros_BD, zeros_BD)[1]
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        return self._run(self.embed(tokens), *cache)  # Eqs. T2 and T3
-
-    def _run(self, x_BTD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Tensor, Cache]:
-        h_BTD, (h_1BD, c_1BD) = recur(self.lstm, x_BTD, h_BD[None], c_BD[None])
-        return h_BTD, (h_1BD[0], c_1BD[0])
+        return recur(self.lstm, self.embed(tokens), *cache)  # Eqs. T2 and T3
 
 
 class AttentionTrace(NamedTuple):
@@ -118,9 +115,7 @@ class ShowAttendTellNetwork(PlainCaptioner):
         super().__init__()
         width, features = config.width, config.features
         self.alpha_c = config.alpha_c
-        self.backbone = (
-            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
-        )
+        self.backbone = tuned_backbone(config)
         self.of_place = nn.Linear(features, config.attention)  # W_a
         self.of_state = nn.Linear(width, config.attention)  # W_h
         self.score = nn.Linear(config.attention, 1, bias=False)  # w

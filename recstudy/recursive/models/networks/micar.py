@@ -66,7 +66,13 @@ from torch.nn import functional as F
 from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.models.caption import LONGEST
 from recstudy.recursive.models.micar import EPS, MicarVLMoE
-from recstudy.recursive.models.networks.caption import POOLING, BackboneNetwork, Cache, Captioner
+from recstudy.recursive.models.networks.caption import (
+    POOLING,
+    BackboneNetwork,
+    Cache,
+    Captioner,
+    tuned_backbone,
+)
 from recstudy.recursive.models.networks.contract import Carry, Output, VisionEncoder
 from recstudy.recursive.models.networks.experts import (
     ACTIVATIONS,
@@ -413,9 +419,7 @@ class MultiscaleEncoder(VisionEncoder):
     def __init__(self, config: MicarVLMoE) -> None:
         super().__init__()
         self.grid = config.grid
-        self.backbone = (
-            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
-        )
+        self.backbone = tuned_backbone(config)
         self.pyramid = Pyramid(config.scales, config.pyramid_width) if config.scales else None
 
     def forward(self, images: Tensor) -> Tensor:
