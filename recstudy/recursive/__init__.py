@@ -43,7 +43,7 @@ from recstudy.recursive.metrics import arc, classification, grids, quantities  #
 from recstudy.recursive.metrics.answers import UNKNOWN, Answers
 from recstudy.recursive.metrics.registry import Value, measured, metric
 from recstudy.recursive.models.caption import FuseLIPBackboneConfig
-from recstudy.recursive.models.classifiers import CNN, DenseNet, ResNet, ViT
+from recstudy.recursive.models.classifiers import CNN, ViT
 from recstudy.recursive.models.fuselip import FUSELIP_ON_BYTES, VQ, Aligner, FuseLIP
 from recstudy.recursive.models.hrm import HRM, parameter_growth
 from recstudy.recursive.models.hrm_image import HRMImage
@@ -51,6 +51,7 @@ from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM
 from recstudy.recursive.models.lstm_captioners import ImageLSTM, ShowAttendTell, ShowTell
 from recstudy.recursive.models.micar import MicarVLMoE
 from recstudy.recursive.models.sequence import Transformer
+from recstudy.recursive.models.torchvision_models import DenseNet, ResNet
 from recstudy.recursive.models.transformer_captioners import CaptionTransformer, R2Gen
 from recstudy.recursive.models.trm import TRM
 from recstudy.recursive.models.vitrm import ViTRM

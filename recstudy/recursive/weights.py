@@ -67,12 +67,7 @@ The licence is to be chosen by whoever publishes this: it depends on the data an
 
 
 def import_weights(
-    file: Path,
-    data_set: str,
-    family: Layout,
-    arch_file: Path | None,
-    changes: Json,
-    results: Results,
+    file: Path, data_set: str, family: Layout, arch_file: Path | None, changes: Json, results: Results
 ) -> "tuple[RunConfig, Weights, list[Part]]":
     """Return the run, the weights and the report of a checkpoint or of a folder that recstudy wrote.
 
@@ -148,10 +143,7 @@ def _config(parts: dict[str, dict[str, Any]], data_set: str, changes: Json) -> R
         fields = {
             path.removeprefix("data."): changes.pop(path) for path in [*changes] if path.startswith("data.")
         }
-        parts = {
-            **parts,
-            "data": configure(DATASETS[data_set], fields, "data").model_dump(mode="json"),
-        }
+        parts = {**parts, "data": configure(DATASETS[data_set], fields, "data").model_dump(mode="json")}
     return configure(RunConfig, {**parts, "train": TrainConfig(**parts["train"])}).with_changes(changes)
 
 
@@ -198,11 +190,7 @@ def export_weights(results: Results, run_id: str, target: Path, family: Layout) 
         copy_weights = partial(torch.save, _official_state(config, weights))
     else:
         checkpoint, settings = "model.safetensors", "config.json"
-        content = {
-            "model_type": f"recstudy_{config.model.family}",
-            "recstudy": config.values,
-            "run": run_id,
-        }
+        content = {"model_type": f"recstudy_{config.model.family}", "recstudy": config.values, "run": run_id}
         text = json.dumps(content, indent=2) + "\n"
         copy_weights = partial(shutil.copyfile, weights)
     try:

@@ -123,7 +123,6 @@ def first_losses(config: RunConfig, folder: Path = Path("data")) -> list[float]:
         config = config.with_changes({"train.augment.mixup": 0.4})
     training = training_of(config, folder)
     # In float64 the order of summation, which differs between processors, does not change the losses' digits.
-    # In float64 the order of summation, which differs between processors, does not change the losses' digits.
     training.state.network.double()
     training.state.average = None
     torch.manual_seed(0)

@@ -10,6 +10,7 @@ from pydantic import Field
 from recstudy.plugins import import_object
 from recstudy.programs.settings import Config
 from recstudy.recursive.config.parts import DataConfig, ModelConfig, Shape
+from recstudy.recursive.models.fields import Count
 from recstudy.recursive.models.fuselip import Aligner, check_encoder
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class FuseLIPBackboneConfig(Config):
             " caption, which contains the answer (the bug of the ImageHRM/ImageTRM paper, never compared)"
         ),
     )
-    epochs: int = Field(20, ge=1, description="epochs of the alignment")
+    epochs: Count = Field(20, description="epochs of the alignment")
     batch_size: int = Field(64, ge=2, description="pairs per batch of the alignment")
     learning_rate: float = Field(1e-3, gt=0, description="learning rate of the alignment")
 

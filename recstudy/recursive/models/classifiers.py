@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
-from recstudy.recursive.models.fields import patches_and_heads
+from recstudy.recursive.models.fields import Count, Rate, patches_and_heads
 
 # Size -> width, layers, heads, hidden width. These sizes give exactly the parameter counts in ViTRM's tables;
 # `small` is not timm's ViT-S.
@@ -22,58 +22,13 @@ class CNN(ModelConfig):
     revision: ClassVar[int] = 2  # LeCun-normal initial weights; revision 1 had torch's
 
     family: Literal["cnn"] = "cnn"
-    width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")
+    width: Count = Field(64, description="channels of the first stage; the second has twice as many")
 
     def check(self, data: DataConfig) -> None:
         height, width = data.shape[1:]
         if min(height, width) < 4:
             raise ValueError(
                 f"the two-stage CNN needs images of 4x4 pixels or more, but got {height}x{width}"
-            )
-
-
-@FAMILIES.add("resnet")
-class ResNet(ModelConfig):
-    """torchvision's ResNet with one of two stems. ViTRM uses the ImageNet stem on 32x32 images (ViTRM-9)."""
-
-    network: ClassVar[str] = "recstudy.recursive.models.networks.classifiers:ResNetNetwork"
-    batch_norm: ClassVar[bool] = True
-
-    family: Literal["resnet"] = "resnet"
-    depth: Literal[18, 34, 50] = Field(18, description="number of layers")
-    stem: Literal["imagenet", "cifar"] = Field(
-        "imagenet",
-        description=(
-            "imagenet: a 7x7 convolution with stride 2, then max-pooling; cifar: a 3x3 convolution with"
-            " stride 1, with 15 times the FLOPs on 32x32 images"
-        ),
-    )
-
-    @property
-    def title(self) -> str:
-        return f"ResNet-{self.depth}" + ("" if self.stem == "imagenet" else " (CIFAR stem)")
-
-
-@FAMILIES.add("densenet")
-class DenseNet(ModelConfig):
-    """torchvision's DenseNet-121 with a choice of growth rate and random initial weights."""
-
-    network: ClassVar[str] = "recstudy.recursive.models.networks.classifiers:DenseNetNetwork"
-    batch_norm: ClassVar[bool] = True
-
-    family: Literal["densenet"] = "densenet"
-    growth: int = Field(32, ge=2, description="channels that each layer adds; the published network has 32")
-
-    @property
-    def title(self) -> str:
-        return "DenseNet-121" + ("" if self.growth == 32 else f" (growth {self.growth})")
-
-    def check(self, data: DataConfig) -> None:
-        height, width = data.shape[1:]
-        if min(height, width) < 32:
-            raise ValueError(
-                "DenseNet-121 halves an image five times, so images must have 32x32 pixels or more, but got"
-                f" {height}x{width}"
             )
 
 
@@ -87,18 +42,15 @@ class ViT(ModelConfig):
     size: Literal["small", "base", "large"] = Field(
         "small", description="16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10"
     )
-    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
+    patch: Count = Field(4, description="side of a square patch, in pixels")
     width: int | None = Field(None, ge=8, description="dimensions of a token; default by size")
     layers: int | None = Field(None, ge=1, le=48, description="number of layers; default by size")
     heads: int | None = Field(None, ge=1, description="number of attention heads; default by size")
     ffn_width: int | None = Field(
         None, ge=1, description="hidden width of the GELU feed-forward network; default by size"
     )
-    dropout: float = Field(
-        0.1,
-        ge=0,
-        lt=1,
-        description="dropout rate of the embedding, the attention weights and the feed-forward network",
+    dropout: Rate = Field(
+        0.1, description="dropout rate of the embedding, the attention weights and the feed-forward network"
     )
 
     @property

@@ -9,10 +9,15 @@ from recstudy.recursive.config.parts import Shape
 
 # The updates of a recursion that have a gradient (`networks/recursion.py`).
 GradientMode = Literal["full_bptt", "last_cycle", "one_step"]
-LevelLayers = Annotated[int, Range(1, 6), Field(ge=1, le=48)]  # of one level of a hierarchy
-Layers = Annotated[int, Range(1, 4), Field(ge=1, le=48)]  # of one network for all updates
-Cycles = Annotated[int, Range(1, 4), Field(ge=1, le=64)]
-Steps = Annotated[int, Range(1, 8), Field(ge=1, le=64)]
+Count = Annotated[int, Field(ge=1)]
+Depth = Annotated[int, Field(ge=1, le=48)]  # layers
+Repeats = Annotated[int, Field(ge=1, le=64)]  # updates by the same weights
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Weight = Annotated[float, Field(ge=0)]  # of a loss
+LevelLayers = Annotated[Depth, Range(1, 6)]  # of one level of a hierarchy
+Layers = Annotated[Depth, Range(1, 4)]  # of one network for all updates
+Cycles = Annotated[Repeats, Range(1, 4)]
+Steps = Annotated[Repeats, Range(1, 8)]
 
 
 def check_heads(width: int, heads: int) -> None:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
-from recstudy.recursive.models.fields import Cycles, GradientMode, LevelLayers, patches_and_heads
+from recstudy.recursive.models.fields import Count, Cycles, GradientMode, LevelLayers, patches_and_heads
 
 
 @FAMILIES.add("hrm_image")
@@ -18,16 +18,16 @@ class HRMImage(ModelConfig):
     network: ClassVar[str] = "recstudy.recursive.models.networks.hrm_image:HRMImageNetwork"
 
     family: Literal["hrm_image"] = "hrm_image"
-    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
+    patch: Count = Field(4, description="side of a square patch, in pixels")
     width: Annotated[int, Range([64, 128, 192, 256, 384])] = Field(
         192, ge=2, description="D: dimensions of a token"
     )
-    heads: int = Field(6, ge=1, description="attention heads")
+    heads: Count = Field(6, description="attention heads")
     low_layers: LevelLayers = Field(3, description="layers of f_L")
     high_layers: LevelLayers = Field(3, description="layers of f_H")
     high_cycles: Cycles = Field(2, description="N: H-updates per segment")
     low_cycles: Cycles = Field(3, description="T: L-updates before each H-update")
-    expansion: int = Field(4, ge=1, description="hidden width of the GEGLU divided by the width")
+    expansion: Count = Field(4, description="hidden width of the GEGLU divided by the width")
     gradient: GradientMode = Field(
         "one_step",
         description=(

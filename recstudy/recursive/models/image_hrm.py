@@ -7,7 +7,7 @@ from pydantic import Field
 from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig
 from recstudy.recursive.models.caption import CaptionModel
-from recstudy.recursive.models.fields import Cycles, GradientMode, Layers, LevelLayers, Steps
+from recstudy.recursive.models.fields import Count, Cycles, GradientMode, Layers, LevelLayers, Steps
 
 
 class RecursiveCaptionModel(CaptionModel):
@@ -17,11 +17,9 @@ class RecursiveCaptionModel(CaptionModel):
     halts: ClassVar[bool] = True
 
     width: int = Field(512, ge=2, description="d: dimensions of a token")
-    heads: int = Field(8, ge=1, description="attention heads")
-    expansion: int = Field(
-        4,
-        ge=1,
-        description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up to a multiple of 256",
+    heads: Count = Field(8, description="attention heads")
+    expansion: Count = Field(
+        4, description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up to a multiple of 256"
     )
     image_norm: bool = Field(
         False, description="whether E_v is RMS-normalised, so that image and token have the same scale"

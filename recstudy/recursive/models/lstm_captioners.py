@@ -9,6 +9,7 @@ from pydantic import Field
 
 from recstudy.recursive.config.parts import FAMILIES
 from recstudy.recursive.models.caption import CaptionModel, ReportModel
+from recstudy.recursive.models.fields import Count, Rate, Weight
 
 
 @FAMILIES.add("image_lstm")
@@ -18,7 +19,7 @@ class ImageLSTM(CaptionModel):
     network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ImageLSTMNetwork"
 
     family: Literal["image_lstm"] = "image_lstm"
-    width: int = Field(512, ge=1, description="dimensions of a token and of the LSTM's state")
+    width: Count = Field(512, description="dimensions of a token and of the LSTM's state")
     image: Literal["merge", "inject"] = Field(
         "merge",
         description="input of the image: added to every token (merge), or the LSTM's initial state (inject)",
@@ -37,7 +38,7 @@ class ShowTell(ReportModel):
     network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ShowTellNetwork"
 
     family: Literal["show_tell"] = "show_tell"
-    width: int = Field(512, ge=1, description="dimensions of a word and of the LSTM's state")
+    width: Count = Field(512, description="dimensions of a word and of the LSTM's state")
 
 
 @FAMILIES.add("show_attend_tell")
@@ -52,12 +53,11 @@ class ShowAttendTell(ReportModel):
     grid: ClassVar[int] = 14
 
     family: Literal["show_attend_tell"] = "show_attend_tell"
-    width: int = Field(512, ge=1, description="dimensions of a word and of the LSTM's state")
-    attention: int = Field(512, ge=1, description="hidden width of the additive attention")
-    dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate of the state that predicts the word")
-    alpha_c: float = Field(
+    width: Count = Field(512, description="dimensions of a word and of the LSTM's state")
+    attention: Count = Field(512, description="hidden width of the additive attention")
+    dropout: Rate = Field(0.5, description="dropout rate of the state that predicts the word")
+    alpha_c: Weight = Field(
         1.0,
-        ge=0,
         description=(
             "weight of the doubly stochastic penalty, with which the attention to each position sums to 1"
             " over a caption; 0 turns it off"

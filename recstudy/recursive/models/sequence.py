@@ -12,6 +12,7 @@ from recstudy.base.errors import ConfigError
 from recstudy.plugins import import_object
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.recursive.config.tasks import TASKS
+from recstudy.recursive.models.fields import Count, Depth, Repeats, Weight
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +35,7 @@ class SequenceModel(ModelConfig):
             " which the answer is read too"
         ),
     )
-    patch: int = Field(4, ge=1, description="side of a square patch, in pixels, with patch tokens")
+    patch: Count = Field(4, description="side of a square patch, in pixels, with patch tokens")
     vocabulary: int = Field(
         256,
         ge=2,
@@ -42,19 +43,13 @@ class SequenceModel(ModelConfig):
         description="V: grey levels of a pixel, and tokens of an answer; puzzles have their own vocabulary",
     )
     width: int = Field(512, ge=2, description="d: dimensions of a token")
-    heads: int = Field(
-        8,
-        ge=1,
-        description="attention heads, of d / heads dimensions each, rounded down: 12 heads of 512 read 504",
+    heads: Count = Field(
+        8, description="attention heads, of d / heads dimensions each, rounded down: 12 heads of 512 read 504"
     )
-    expansion: int = Field(
-        4,
-        ge=1,
-        description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up by `multiple`",
+    expansion: Count = Field(
+        4, description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up by `multiple`"
     )
-    multiple: int = Field(
-        256, ge=1, description="divisor of the hidden widths; 256 is large for a small width"
-    )
+    multiple: Count = Field(256, description="divisor of the hidden widths; 256 is large for a small width")
     mixing: Literal["attention", "mlp"] = Field(
         "attention",
         description=(
@@ -62,11 +57,8 @@ class SequenceModel(ModelConfig):
         ),
     )
     positions: Literal["rotary", "learned"] = Field("rotary", description="position encoding of the tokens")
-    prefix: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="positions before the image, filled with the puzzle embedding or zeros",
+    prefix: Repeats = Field(
+        1, description="positions before the image, filled with the puzzle embedding or zeros"
     )
     head: Literal["single_token", "multilabel"] = Field(
         "single_token",
@@ -94,9 +86,8 @@ class SequenceModel(ModelConfig):
             " and position (EqR), and that vector at test"
         ),
     )
-    noise: float = Field(
+    noise: Weight = Field(
         0.0,
-        ge=0,
         description="standard deviation of Gaussian noise on the lower state before each training segment",
     )
     feedback: float = Field(
@@ -109,7 +100,7 @@ class SequenceModel(ModelConfig):
             " over or reset"
         ),
     )
-    half_steps: int = Field(1, ge=1, le=64, description="supervision steps on the left half")
+    half_steps: Repeats = Field(1, description="supervision steps on the left half")
     half_loss: Literal["last", "both"] = Field(
         "last", description="with halves: whether only the answer after the right half has a loss, or both"
     )
@@ -241,7 +232,7 @@ class Transformer(SequenceModel):
     network: ClassVar[str] = "recstudy.recursive.models.networks.sequence:TransformerCore"
 
     family: Literal["transformer"] = "transformer"
-    layers: int = Field(8, ge=1, le=48, description="layers, each with its own weights")
+    layers: Depth = Field(8, description="layers, each with its own weights")
 
 
 def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from recstudy.recursive.config.parts import FAMILIES, DataConfig
 from recstudy.recursive.models.caption import ReportModel
-from recstudy.recursive.models.fields import check_heads
+from recstudy.recursive.models.fields import Count, Depth, Rate, Repeats, check_heads
 
 
 class EncoderDecoderModel(ReportModel):
@@ -18,11 +18,11 @@ class EncoderDecoderModel(ReportModel):
     grid: ClassVar[int] = 7
 
     width: int = Field(512, ge=2, description="dimensions of a word and of a position")
-    heads: int = Field(8, ge=1, description="attention heads")
-    layers: int = Field(3, ge=1, le=48, description="layers of the encoder, and of the decoder")
-    ffn_width: int = Field(2048, ge=1, description="hidden width of the feed-forward networks")
-    dropout: float = Field(
-        0.1, ge=0, lt=1, description="dropout rate of the embeddings, the attention weights and the layers"
+    heads: Count = Field(8, description="attention heads")
+    layers: Depth = Field(3, description="layers of the encoder, and of the decoder")
+    ffn_width: Count = Field(2048, description="hidden width of the feed-forward networks")
+    dropout: Rate = Field(
+        0.1, description="dropout rate of the embeddings, the attention weights and the layers"
     )
 
     def check(self, data: DataConfig) -> None:
@@ -53,7 +53,7 @@ class R2Gen(EncoderDecoderModel):
     network: ClassVar[str] = "recstudy.recursive.models.networks.transformer_captioners:R2GenNetwork"
 
     family: Literal["r2gen"] = "r2gen"
-    ffn_width: int = Field(512, ge=1, description="hidden width of the feed-forward networks")
-    image_dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate of the projected image features")
+    ffn_width: Count = Field(512, description="hidden width of the feed-forward networks")
+    image_dropout: Rate = Field(0.5, description="dropout rate of the projected image features")
 
-    slots: int = Field(3, ge=1, le=64, description="rows of the relational memory")
+    slots: Repeats = Field(3, description="rows of the relational memory")

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from recstudy.recursive.config.parts import FAMILIES
-from recstudy.recursive.models.fields import Cycles, GradientMode, Layers, Steps
+from recstudy.recursive.models.fields import Cycles, GradientMode, Layers, Repeats, Steps
 from recstudy.recursive.models.sequence import SequenceModel
 
 
@@ -19,11 +19,8 @@ class TRM(SequenceModel):
     network: ClassVar[str] = "recstudy.recursive.models.networks.trm:TRMCore"
 
     family: Literal["trm"] = "trm"
-    prefix: int = Field(
-        16,
-        ge=1,
-        le=64,
-        description="positions before the image, of which the puzzle embedding fills one",
+    prefix: Repeats = Field(
+        16, description="positions before the image, of which the puzzle embedding fills one"
     )
     layers: Layers = Field(2, description="layers of the network")
     cycles: Cycles = Field(3, description="T: cycles per segment")

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
-from recstudy.recursive.models.fields import GradientMode, Layers, patches_and_heads
+from recstudy.recursive.models.fields import Count, GradientMode, Layers, Rate, Repeats, patches_and_heads
 
 
 @FAMILIES.add("vitrm")
@@ -21,22 +21,20 @@ class ViTRM(ModelConfig):
     network: ClassVar[str] = "recstudy.recursive.models.networks.vitrm:ViTRMNetwork"
 
     family: Literal["vitrm"] = "vitrm"
-    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: Annotated[int, Range([64, 128, 192, 256, 384, 512])] = Field(
-        384, ge=1, description="d: dimensions of a token"
+    patch: Count = Field(4, description="side of a square patch, in pixels")
+    width: Annotated[Count, Range([64, 128, 192, 256, 384, 512])] = Field(
+        384, description="d: dimensions of a token"
     )
-    heads: int = Field(6, ge=1, description="attention heads")
+    heads: Count = Field(6, description="attention heads")
     layers: Layers = Field(3, description="k: transformer layers of a block")
     latent_tokens: Annotated[int, Range([16, 32, 64, 128])] = Field(
         64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
     )
-    latent_steps: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates per cycle")
-    cycles: Annotated[int, Range(1, 3)] = Field(
-        1, ge=1, le=64, description="T in training; the code runs one cycle per supervision step for any T"
+    latent_steps: Annotated[Repeats, Range(1, 6)] = Field(3, description="n: z-updates per cycle")
+    cycles: Annotated[Repeats, Range(1, 3)] = Field(
+        1, description="T in training; the code runs one cycle per supervision step for any T"
     )
-    test_cycles: int = Field(
-        1, ge=1, le=64, description="T at test: number of cycles before the logits are read"
-    )
+    test_cycles: Repeats = Field(1, description="T at test: number of cycles before the logits are read")
     blocks: Literal[1, 2] = Field(
         1, description="one block f for z and y (section 3.3, code), or one for each (section 3)"
     )
@@ -51,8 +49,8 @@ class ViTRM(ModelConfig):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each branch (code) or after each sum"
     )
-    dropout: Annotated[float, Range([0.0, 0.1, 0.2, 0.3])] = Field(
-        0.1, ge=0, lt=1, description="dropout rate of the attention weights and of both residual branches"
+    dropout: Annotated[Rate, Range([0.0, 0.1, 0.2, 0.3])] = Field(
+        0.1, description="dropout rate of the attention weights and of both residual branches"
     )
     latent_init: Literal["learned", "fixed"] = Field(
         "learned", description="initial z: trained, or one fixed random tensor"

@@ -6,8 +6,9 @@
 Shapes: B images, K classes, V >= K logits (a token's vocabulary may be larger than the classes).
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from recstudy.base.lazy import np
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.metrics.answers import UNKNOWN, Answers
 from recstudy.recursive.tasks.task import Task
@@ -60,26 +61,20 @@ class Classification(Task):
 
     def shown(self, answers: Answers, split: "Split") -> "Files":
         """Return `mistakes.npz`: the first misclassified images with their labels and predictions."""
-        import numpy as np
-
         is_wrong = answers.predicted != answers.labels
         mistakes = is_wrong.nonzero()[0][:MISTAKES]
         rows = split.rows[mistakes]
         names = [*answers.class_names]
         # Tokens of a vocabulary that is larger than the classes have no class name.
         names += [f"token {token}" for token in range(len(names), answers.logits.shape[1])]
-        arrays: dict[str, Any] = {
-            "rows": rows,
-            "labels": answers.labels[mistakes],
-            "predicted": answers.predicted[mistakes],
-        }
         images = np.asarray(split.images[rows])
-        if images.dtype != np.uint8 and len(
-            images
-        ):  # for display, the lowest value is black, the highest white
+        # For display, the lowest value is black and the highest white.
+        if images.dtype != np.uint8 and len(images):
             value_range = max(np.ptp(images), 1e-12)
             images = (255 * (images - images.min()) / value_range).astype(np.uint8)
-        return {"mistakes.npz": {**arrays, "images": images, "names": np.array(names)}}
+        labels, predicted = answers.labels[mistakes], answers.predicted[mistakes]
+        arrays = {"rows": rows, "labels": labels, "predicted": predicted, "images": images}
+        return {"mistakes.npz": {**arrays, "names": np.array(names)}}
 
 
 @TASKS.add("multilabel")

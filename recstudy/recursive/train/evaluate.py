@@ -133,11 +133,24 @@ def selection_scores(task: "Task", network: Network, batches: Batches, data: Dat
     The score is NaN if no class has both positive and negative images.
     """
     (arrays,), loss = predict(task, network, batches)
+    return joint_scores(task, arrays, loss, batches)
+
+
+def joint_scores(task: "Task", arrays: TaskArrays, loss: Tensor, batches: Batches) -> tuple[float, float]:
+    """Return the loss and the selection score over the shares of all workers."""
     arrays = {name: concatenated(array) for name, array in arrays.items()}
+    # Each worker evaluated other rows, so the rows are gathered in the same order as the answers.
     batch_size = worker_batch_size(task.config) * batches.world
     rows = concatenated(batches.evaluation_rows(batch_size).to(batches.device))
     answers = collect_answers(task, arrays, batches, rows.cpu().numpy())
     return concatenated(loss).mean().item(), selection_score(task.config.score, answers)
+
+
+def training_score(task: "Task", arrays: TaskArrays, train: Batches) -> dict[str, float]:
+    """Return the score on the first training items, for which the arrays are; empty if it is undefined."""
+    name, count = task.config.score, len(next(iter(arrays.values())))
+    answers = collect_answers(task, arrays, train, train.rows[:count].numpy())
+    return drop_undefined({f"train_{name}": score(name, answers)})
 
 
 def collect_answers(
@@ -169,13 +182,12 @@ def findings(task: "Task", network: Network, test: Batches, train: Batches, data
     Raises:
         DivergenceError: An answer is not finite.
     """
-    answers, name = answered(task, network, test, data), task.config.score
+    answers = answered(task, network, test, data)
     judged, files = summarize_answers(answers)
     if not task.config.train.imported:  # the training data of imported weights are unknown
         (train_arrays,), _ = predict(task, network, train)
-        train_score = score(name, collect_answers(task, train_arrays, train))
-        judged["metrics"] |= drop_undefined({f"train_{name}": train_score})
-    judged["depths"] = {name: score_by_depth(task, network, test)}
+        judged["metrics"] |= training_score(task, train_arrays, train)
+    judged["depths"] = {task.config.score: score_by_depth(task, network, test)}
     return judged, {**task.shown(answers, data.test), **files}
 
 

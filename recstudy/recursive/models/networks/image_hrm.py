@@ -55,13 +55,7 @@ from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM, RecursiveCap
 from recstudy.recursive.models.networks.caption import Cache, Captioner, VisionProjection
 from recstudy.recursive.models.networks.contract import Carry, Output
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork, Injection
-from recstudy.recursive.models.networks.layers import (
-    Past,
-    Rotary,
-    Stack,
-    lecun_normal,
-    truncated_normal,
-)
+from recstudy.recursive.models.networks.layers import Past, Rotary, Stack, lecun_normal, truncated_normal
 from recstudy.recursive.models.networks.recursion import TopDown, nested, schedule
 from recstudy.recursive.models.sequence import hidden_width
 

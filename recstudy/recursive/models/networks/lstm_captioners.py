@@ -32,26 +32,19 @@ re-implementation; the paper has tanh and a sum.
 Shapes: B captions, T tokens, P positions, F features, A dimensions of (A1), D width, V vocabulary.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.models.lstm_captioners import ImageLSTM, ShowAttendTell, ShowTell
-from recstudy.recursive.models.networks.caption import (
-    Cache,
-    PlainCaptioner,
-    VisionProjection,
-    tuned_backbone,
-)
+from recstudy.recursive.models.networks.caption import Cache, PlainCaptioner, VisionProjection, tuned_backbone
 from recstudy.recursive.models.networks.contract import Carry, Output
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # dynamo (torch 2.15) has no LSTM
 def recur(lstm: nn.LSTM, x_BTD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Tensor, Cache]:
-    """Run an LSTM with its own kernels, outside of a compiled graph: h at each token, and the last h and c."""
+    """Run an LSTM with its own kernels, outside of a compiled graph. Return all h, and the last h and c."""
     h_BTD, (h_1BD, c_1BD) = lstm(x_BTD, (h_BD[None].contiguous(), c_BD[None].contiguous()))
     return h_BTD, (h_1BD[0], c_1BD[0])
 
@@ -102,12 +95,6 @@ class ShowTellNetwork(LSTMCaptioner):
         return recur(self.lstm, self.embed(tokens), *cache)  # Eqs. T2 and T3
 
 
-class AttentionTrace(NamedTuple):
-    """The attention of each word to the positions of the image."""
-
-    attention: Tensor  # (B, T, P) alpha_t of Eq. A2; sums to 1 over the positions, which are row by row
-
-
 class ShowAttendTellNetwork(PlainCaptioner):
     """Show, Attend and Tell, Eqs. A1 to A6."""
 
@@ -136,9 +123,9 @@ class ShowAttendTellNetwork(PlainCaptioner):
             carry,
         )
 
-    def trace(self, images: Tensor, tokens: Tensor) -> AttentionTrace:
-        """Return the attention maps of captions; the arguments are those of `start`."""
-        return AttentionTrace(self._unroll(tokens, self.begin(images))[1])
+    def trace(self, images: Tensor, tokens: Tensor) -> Tensor:
+        """Return alpha (B, T, P) of captions, Eq. A2. The arguments are those of `start`."""
+        return self._unroll(tokens, self.begin(images))[1]
 
     def begin(self, images: Tensor) -> Cache:
         """Return a_p (B, P, F) and W_a a_p + b_a (B, P, A), then the initial h and c of (A4)."""

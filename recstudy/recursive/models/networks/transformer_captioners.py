@@ -38,7 +38,7 @@ vocabulary.
 
 import math
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -136,12 +136,15 @@ def xavier(network: nn.Module) -> None:
 class DecoderLayer(nn.Module):
     """A decoder layer of the plain transformer, Eq. V3."""
 
-    def __init__(self, config: CaptionTransformer) -> None:
+    def __init__(self, config: EncoderDecoderModel) -> None:
         super().__init__()
         self.attention = Attention(config.width, config.heads, config.dropout, causal=True)
         self.see, self.ffn = See(config), feed_forward(config)
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(config.width) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (self.make_norm(config) for _ in range(3))
         self.dropout = nn.Dropout(config.dropout)
+
+    def make_norm(self, config: Any) -> nn.Module:
+        return nn.LayerNorm(config.width)
 
     def forward(self, x_BTD: Tensor, image: Cache, past: Past) -> Tensor:
         x_BTD = self.norm1(x_BTD + self.dropout(self.attention(x_BTD, past=past)))
@@ -236,17 +239,13 @@ class MemoryNorm(nn.Module):
         return (self.g + self.scale(m_BTM)) * self.norm(x_BTD) + self.b + self.shift(m_BTM)  # Eq. R6
 
 
-class MemoryDecoderLayer(nn.Module):
+class MemoryDecoderLayer(DecoderLayer):
     """A decoder layer of R2Gen, Eq. R7."""
 
-    def __init__(self, config: R2Gen) -> None:
-        super().__init__()
-        self.attention = Attention(config.width, config.heads, config.dropout, causal=True)
-        self.see, self.ffn = See(config), feed_forward(config)
-        self.norm1, self.norm2, self.norm3 = (MemoryNorm(config) for _ in range(3))
-        self.dropout = nn.Dropout(config.dropout)
+    def make_norm(self, config: R2Gen) -> MemoryNorm:
+        return MemoryNorm(config)
 
-    def forward(self, x_BTD: Tensor, m_BTM: Tensor, image: Cache, past: Past) -> Tensor:
+    def forward(self, x_BTD: Tensor, image: Cache, past: Past, m_BTM: Tensor) -> Tensor:  # type: ignore[override]
         x_BTD = x_BTD + self.dropout(self.attention(self.norm1(x_BTD, m_BTM), past=past))
         x_BTD = x_BTD + self.dropout(self.see(self.norm2(x_BTD, m_BTM), *image))
         return x_BTD + self.dropout(self.ffn(self.norm3(x_BTD, m_BTM)))
@@ -274,11 +273,10 @@ class R2GenNetwork(PlainCaptioner):
         return self.memory.start(y_BPD), *keys_values(self.decoder, y_BPD)
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        m_BSD, *rest = cache
-        size = 2 * len(self.decoder)  # the image's keys and values of each layer
-        image, past = rest[:size], Past(tuple(rest[size:]))
+        size = 1 + 2 * len(self.decoder)  # the memory, and the image's keys and values of each layer
+        m_BSD, image, past = cache[0], cache[1:size], Past(cache[size:])
         x_BTD = self.words(tokens, past.length)
         m_BTM, m_BSD = self.memory(x_BTD, m_BSD)
         for index, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, m_BTM, (image[2 * index], image[2 * index + 1]), past)  # Eq. R7
+            x_BTD = layer(x_BTD, image[2 * index : 2 * index + 2], past, m_BTM)  # Eq. R7
         return x_BTD, (m_BSD, *image, *past.new_cache)

@@ -214,19 +214,16 @@ def meteor(references: Texts, hypotheses: Texts) -> float:
     if shutil.which("java") is None:
         raise NotInstalled(NO_JAVA)
     try:
-        if (
-            _meteor().meteor_p.poll() is not None
-        ):  # killed since the last call, for example for lack of memory
+        # It may have been killed since the last call, for example for lack of memory.
+        if _meteor().meteor_p.poll() is not None:
             _end_meteor()
         program = _meteor()
     except OSError as error:
         raise NotInstalled(f"Java does not start: {error}") from error
     try:
         return float(program.compute_score(_clean(references), _clean(hypotheses))[0])
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # the process has ended: a broken pipe, or an answer without a number
+    # The process has ended: a broken pipe, or an answer without a number.
+    except (OSError, ValueError) as error:
         program.lock.release()  # the destructor of `Meteor` waits for the lock
         program.meteor_p.kill()
         reason = _last_line(program.meteor_p.stderr.read())
@@ -246,19 +243,8 @@ def _clean(captions: Texts) -> Texts:
 def _meteor() -> Meteor:
     """Return METEOR's process, which ends with this process."""
     # pycocoevalcap's constructor starts the same command without `FLAGS`, so it is not called.
-    command = [
-        "java",
-        *FLAGS,
-        "-Xmx2G",
-        "-jar",
-        meteor_module.METEOR_JAR,
-        "-",
-        "-",
-        "-stdio",
-        "-l",
-        "en",
-        "-norm",
-    ]
+    options = ["-", "-", "-stdio", "-l", "en", "-norm"]
+    command = ["java", *FLAGS, "-Xmx2G", "-jar", meteor_module.METEOR_JAR, *options]
     program = Meteor.__new__(Meteor)
     program.lock = threading.Lock()
     program.meteor_p = subprocess.Popen(
