@@ -56,8 +56,7 @@ from recstudy.recursive.models.transformer_captioners import CaptionTransformer,
 from recstudy.recursive.models.trm import TRM
 from recstudy.recursive.models.vitrm import ViTRM
 from recstudy.recursive.program import RECURSIVE_MODELS
-from recstudy.recursive.tasks.alignment import ImageCaptionPairs
-from recstudy.recursive.tasks.captioning import Captioning
+from recstudy.recursive.tasks.captioning import Captioning, ImageCaptionPairs
 from recstudy.recursive.tasks.classification import Classification, Findings
 from recstudy.recursive.tasks.grid import Grid
 from recstudy.recursive.tasks.task import Task

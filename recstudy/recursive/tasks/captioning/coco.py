@@ -91,7 +91,7 @@ def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words
     """
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} captions for {len(references)} images")
-    tokenised, tokenizer, reason = words([*hypotheses, *chain.from_iterable(references)])
+    tokenised, tokenizer, reason = split_words([*hypotheses, *chain.from_iterable(references)])
     offsets = list(accumulate(map(len, references), initial=len(hypotheses)))
     kept_hypotheses: list[str] = []
     kept_references: list[list[str]] = []
@@ -143,23 +143,17 @@ SPELLINGS = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-
 SPELLINGS |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": "wan na"}
 
 
-def words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
+def split_words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
     """Return the words of each caption, the name of the tokenizer, and why it is not Stanford's.
 
     The words of a caption are separated by one space.
     """
-    reason = None
-    name = STANFORD
     try:
-        token_lists = penn_treebank(captions)
+        token_lists, name, reason = penn_treebank(captions), STANFORD, None
     except NotAvailable as error:
         # Without Java the scores are still useful to compare runs, but not with published values.
-        reason = str(error)
-        name = APPROXIMATION
-        token_lists = [approximate(caption) for caption in captions]
-    texts = []
-    for tokens in token_lists:
-        texts.append(" ".join(token for token in tokens if token not in PUNCTUATION))
+        token_lists, name, reason = [*map(approximate, captions)], APPROXIMATION, str(error)
+    texts = [" ".join(token for token in tokens if token not in PUNCTUATION) for tokens in token_lists]
     return texts, name, reason
 
 
