@@ -3,18 +3,14 @@
 The network's part is in `networks/caption.py`.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from recstudy.plugins import import_object
 from recstudy.programs.settings import Config
 from recstudy.recursive.config.parts import DataConfig, ModelConfig, Shape
 from recstudy.recursive.models.fields import Count
 from recstudy.recursive.models.fuselip import Aligner, check_encoder
-
-if TYPE_CHECKING:
-    from torch import nn
 
 LONGEST = 2048  # maximum number of tokens of a caption: positions with a rotary angle
 
@@ -157,9 +153,6 @@ class CaptionModel(ModelConfig):
         if not self.reads_features:
             return shape
         return (self.features,) if self.grid is None else (self.grid**2, self.features)
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        return import_object(self.network)(self, classes)
 
     def check(self, data: DataConfig) -> None:
         backbone = BACKBONES[self.backbone]

@@ -7,17 +7,13 @@ Every number that depends on it names it as a stand-in. The networks are in `net
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from recstudy.plugins import import_object
 from recstudy.programs.settings import Config
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.recursive.models.fields import Count, Depth, Rate, Weight
-
-if TYPE_CHECKING:
-    from torch import nn
 
 # Size -> width, heads, layers, and the codebook size of the TiTok in its public weights.
 SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
@@ -199,9 +195,6 @@ class Aligner(ModelConfig):
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
         return (self.tokenizer.codes,)
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        return import_object(self.network)(self)
 
     def check(self, data: DataConfig) -> None:
         check_encoder(self.encoder, self.tokenizer, data)

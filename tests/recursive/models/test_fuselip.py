@@ -37,9 +37,8 @@ def network(**fields):
 
 
 def tiny_aligner():
-    return AlignerNetwork(
-        Aligner(encoder=TINY, tokenizer=VQ(size=16, codes=2, codebook=6, width=16, layers=1, heads=2))
-    )
+    tokenizer = VQ(size=16, codes=2, codebook=6, width=16, layers=1, heads=2)
+    return AlignerNetwork(Aligner(encoder=TINY, tokenizer=tokenizer), (3, 16, 16), 10)
 
 
 def test_weights_are_drawn_as_published():

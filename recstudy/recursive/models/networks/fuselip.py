@@ -44,6 +44,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.fuselip import Aligner, FuseLIP
 from recstudy.recursive.models.networks.contract import Carry, Network, Output, VisionEncoder, on_paper
 from recstudy.recursive.models.networks.layers import ClipLayer, Past, init_as_clip, own_precision
@@ -190,7 +191,7 @@ class AlignerNetwork(Network):
 
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"encoder.log_scale": (0.0, math.log(100))}
 
-    def __init__(self, config: Aligner) -> None:
+    def __init__(self, config: Aligner, shape: Shape, classes: int) -> None:
         super().__init__()
         self.encoder = FuseLIPNetwork(config.encoder)
 

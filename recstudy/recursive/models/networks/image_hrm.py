@@ -49,7 +49,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from recstudy.recursive.config.parts import PAD
+from recstudy.recursive.config.parts import PAD, Shape
 from recstudy.recursive.models.caption import LONGEST, CaptionModel
 from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM, RecursiveCaptionModel
 from recstudy.recursive.models.networks.caption import Cache, Captioner, VisionProjection
@@ -206,7 +206,7 @@ class LevelsCore(nn.Module):
         return nested(updates, self.turns, x_BTD, states, self.top_down, self.config.gradient)
 
 
-def image_hrm(config: ImageHRM, classes: int) -> RecursiveCaptioner:
+def image_hrm(config: ImageHRM, shape: Shape, classes: int) -> RecursiveCaptioner:
     rotary = Rotary(LONGEST, config.width // config.heads)
     f = nn.ModuleDict(
         {name: make_stack(config, layers, rotary) for name, (_, layers) in config.levels.items()}
@@ -215,7 +215,7 @@ def image_hrm(config: ImageHRM, classes: int) -> RecursiveCaptioner:
     return RecursiveCaptioner(config, classes, core)
 
 
-def image_trm(config: ImageTRM, classes: int) -> RecursiveCaptioner:
+def image_trm(config: ImageTRM, shape: Shape, classes: int) -> RecursiveCaptioner:
     f = make_stack(config, config.layers, Rotary(LONGEST, config.width // config.heads))
     return RecursiveCaptioner(
         config, classes, LevelsCore(config, f, [config.latent_steps, config.cycles], "chain")

@@ -13,7 +13,7 @@ Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +79,12 @@ def by_head(x_BSD: Tensor, heads: int) -> Tensor:
     return x_BSD.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
+def attend(q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, **options: Any) -> Tensor:
+    """Return the mixed values of each token with its heads side by side, (B, S, D); options are torch's."""
+    mixed_BHSE = F.scaled_dot_product_attention(q_BHSE, k_BHKE, v_BHKE, **options)
+    return mixed_BHSE.transpose(1, 2).flatten(2)
+
+
 class Attention(nn.Module):
     """Multi-head self-attention, with the parameters of `torch.nn.MultiheadAttention` by default.
 
@@ -119,10 +125,7 @@ class Attention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         # A single token is the last one, which attends to all tokens.
         causal = self.causal and q_BHRE.shape[2] > 1
-        mixed_BHRE = F.scaled_dot_product_attention(
-            q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal
-        )
-        return self.out(mixed_BHRE.transpose(1, 2).flatten(2))
+        return self.out(attend(q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal))
 
     def _project(self, x_BSD: Tensor, read: slice) -> tuple[Tensor, ...]:
         if read == ALL:
@@ -277,8 +280,7 @@ class ClipLayer(nn.Module):
         )
         if past is not None:
             k_BHSE, v_BHSE = past.extend(k_BHSE, v_BHSE)
-        mixed_BHSE = F.scaled_dot_product_attention(q_BHSE, k_BHSE, v_BHSE, attn_mask=mask)
-        x_BSD = x_BSD + self.out(mixed_BHSE.transpose(1, 2).flatten(2))
+        x_BSD = x_BSD + self.out(attend(q_BHSE, k_BHSE, v_BHSE, attn_mask=mask))
         return x_BSD + self.ffn(self.norm2(x_BSD))
 
 

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.recursive.config.parts import PAD
+from recstudy.recursive.config.parts import PAD, Shape
 from recstudy.recursive.models.lstm_captioners import ImageLSTM, ShowAttendTell, ShowTell
 from recstudy.recursive.models.networks.caption import Cache, PlainCaptioner, VisionProjection, tuned_backbone
 from recstudy.recursive.models.networks.contract import Carry, Output
@@ -52,7 +52,7 @@ def recur(lstm: nn.LSTM, x_BTD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Ten
 class LSTMCaptioner(PlainCaptioner):
     """Vision encoder, word embedding, LSTM and answer. The image's features are `parts` states wide."""
 
-    def __init__(self, config: ImageLSTM | ShowTell, classes: int, parts: int = 1) -> None:
+    def __init__(self, config: ImageLSTM | ShowTell, shape: Shape, classes: int, parts: int = 1) -> None:
         super().__init__()
         self.eyes = VisionProjection(config, parts * config.width, bias=True)
         self.embed = nn.Embedding(classes, config.width)
@@ -63,8 +63,8 @@ class LSTMCaptioner(PlainCaptioner):
 class ImageLSTMNetwork(LSTMCaptioner):
     """ResNet-18 + LSTM, Eqs. L1 to L3."""
 
-    def __init__(self, config: ImageLSTM, classes: int) -> None:
-        super().__init__(config, classes, 1 if config.image == "merge" else 2)
+    def __init__(self, config: ImageLSTM, shape: Shape, classes: int) -> None:
+        super().__init__(config, shape, classes, 1 if config.image == "merge" else 2)
         self.merges = config.image == "merge"
 
     def begin(self, images: Tensor) -> Cache:
@@ -98,7 +98,7 @@ class ShowTellNetwork(LSTMCaptioner):
 class ShowAttendTellNetwork(PlainCaptioner):
     """Show, Attend and Tell, Eqs. A1 to A6."""
 
-    def __init__(self, config: ShowAttendTell, classes: int) -> None:
+    def __init__(self, config: ShowAttendTell, shape: Shape, classes: int) -> None:
         super().__init__()
         width, features = config.width, config.features
         self.alpha_c = config.alpha_c

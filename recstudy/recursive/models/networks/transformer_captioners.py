@@ -44,10 +44,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.caption import LONGEST
 from recstudy.recursive.models.networks.caption import Cache, PlainCaptioner, VisionProjection
 from recstudy.recursive.models.networks.contract import VisionEncoder
-from recstudy.recursive.models.networks.layers import Attention, Past, TransformerLayer, by_head
+from recstudy.recursive.models.networks.layers import Attention, Past, TransformerLayer, attend, by_head
 from recstudy.recursive.models.transformer_captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
 
 FUSED = {"qkv": 3, "kv": 2}  # name of a linear layer -> number of matrices that it concatenates
@@ -78,11 +79,7 @@ class See(nn.Module):
         super().__init__()
         width = config.width
         self.heads, self.dropout = config.heads, config.dropout
-        self.q, self.kv, self.out = (
-            nn.Linear(width, width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(width, width),
-        )
+        self.q, self.kv, self.out = (nn.Linear(width, size * width) for size in (1, 2, 1))
 
     def keys_values(self, y_BPD: Tensor) -> tuple[Tensor, Tensor]:
         """Return the keys and values of the image, each (B, H, P, E)."""
@@ -91,10 +88,8 @@ class See(nn.Module):
 
     def forward(self, x_BTD: Tensor, k_BHPE: Tensor, v_BHPE: Tensor) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        mixed_BHTE = F.scaled_dot_product_attention(
-            by_head(self.q(x_BTD), self.heads), k_BHPE, v_BHPE, dropout_p=dropout
-        )
-        return self.out(mixed_BHTE.transpose(1, 2).flatten(2))
+        q_BHTE = by_head(self.q(x_BTD), self.heads)
+        return self.out(attend(q_BHTE, k_BHPE, v_BHPE, dropout_p=dropout))
 
 
 def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
@@ -157,7 +152,7 @@ class CaptionTransformerNetwork(PlainCaptioner):
 
     places: Tensor  # (P, D)
 
-    def __init__(self, config: CaptionTransformer, classes: int) -> None:
+    def __init__(self, config: CaptionTransformer, shape: Shape, classes: int) -> None:
         super().__init__()
         self.eyes = VisionProjection(config, config.width, bias=True)
         self.words = WordEmbedding(classes, config.width, config.dropout)
@@ -254,7 +249,7 @@ class MemoryDecoderLayer(DecoderLayer):
 class R2GenNetwork(PlainCaptioner):
     """R2Gen, Eqs. R1 to R8."""
 
-    def __init__(self, config: R2Gen, classes: int) -> None:
+    def __init__(self, config: R2Gen, shape: Shape, classes: int) -> None:
         super().__init__()
         self.eyes = VisionProjection(config, config.width, bias=True)
         self.image_dropout = nn.Dropout(config.image_dropout)
