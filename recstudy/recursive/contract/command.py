@@ -1,6 +1,6 @@
 """Run `recstudy check FILE`: check everything that a file registers and print one line for each check."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,8 @@ def check_file(file: Path, data: Path, write: bool, console: Console) -> int:
     return min(failures, 1)
 
 
-def _outside(registry: Registry[Any]) -> Iterator[str]:
-    return (name for name in registry if registry.modules[name].partition(".")[0] != "recstudy")
+def _outside(registry: Registry[Any]) -> list[str]:
+    return [name for name in registry if registry.modules[name].partition(".")[0] != "recstudy"]
 
 
 def _example(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from recstudy.base.lazy import np
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.metrics.answers import UNKNOWN, Answers
-from recstudy.recursive.tasks.task import Task
+from recstudy.recursive.tasks.task import Files, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from recstudy.recursive.data.batches import Batch
     from recstudy.recursive.data.cache import Split
     from recstudy.recursive.models.networks.contract import Output
-    from recstudy.recursive.tasks.task import Files
 
 MISTAKES = 36  # misclassified test images that are saved for the board
 
@@ -59,7 +58,7 @@ class Classification(Task):
             labels = batch.targets.argmax(-1)
         return output.logits.argmax(-1) == labels
 
-    def shown(self, answers: Answers, split: "Split") -> "Files":
+    def shown(self, answers: Answers, split: "Split") -> Files:
         """Return `mistakes.npz`: the first misclassified images with their labels and predictions."""
         is_wrong = answers.predicted != answers.labels
         mistakes = is_wrong.nonzero()[0][:MISTAKES]

@@ -9,7 +9,7 @@ Shapes: B puzzles of a batch, N puzzles, S cells, T segments, H halting rules.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ from recstudy.recursive.data.puzzles import Puzzles
 from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.tasks.at_test import at_test
+from recstudy.recursive.tasks.grid import Grid
+from recstudy.recursive.tasks.task import Judged
 from recstudy.recursive.train.evaluate import (
     DivergenceError,
     autocast,
@@ -36,10 +38,6 @@ from recstudy.recursive.train.evaluate import (
     worker_batch_size,
 )
 from recstudy.recursive.train.losses import token_hits
-
-if TYPE_CHECKING:
-    from recstudy.recursive.tasks.grid import Grid
-    from recstudy.recursive.tasks.task import Judged
 
 SHOWN_PUZZLES = 12  # test puzzles whose answers after every segment are saved for the board
 MAX_SEGMENTS = 64  # at most so many segments of these answers are saved
@@ -94,7 +92,7 @@ def sum_segments(hits: Tensor, scored_cells: Tensor, halts: Tensor, last: int) -
 
 @torch.no_grad()
 def solve(
-    task: "Grid",
+    task: Grid,
     network: Network,
     batches: Batches,
     segments: int = 0,
@@ -184,13 +182,13 @@ def halts(halt: Tensor, proceed: Tensor | None, config: RunConfig) -> Tensor:
     return torch.stack(rules)
 
 
-def selection_scores(task: "Grid", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
+def selection_scores(task: Grid, network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Return the loss in nats a cell and the score that selects epochs, over the shares of all workers."""
     solution = solve(task, network, batches)
     return joint_scores(task, {"cells": solution.cells}, solution.loss, batches)
 
 
-def findings(task: "Grid", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Grid, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Evaluate the test set at the end of a run.
 
     Returns:
@@ -229,7 +227,7 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
     return judged, {**files, "thinking.npz": recorder.to_arrays(test, config), **verdict_files}
 
 
-def answered(task: "Grid", network: Network, test: Batches, data: DataSet) -> Answers:
+def answered(task: Grid, network: Network, test: Batches, data: DataSet) -> Answers:
     """Return the answers that the metrics of the test set are computed from.
 
     Raises:
@@ -238,7 +236,7 @@ def answered(task: "Grid", network: Network, test: Batches, data: DataSet) -> An
     return collect_test_answers(task, solve(task, network, test), test)
 
 
-def collect_test_answers(task: "Grid", solution: Solution, test: Batches) -> Answers:
+def collect_test_answers(task: Grid, solution: Solution, test: Batches) -> Answers:
     """Return the answers of a solution of the test set.
 
     Raises:

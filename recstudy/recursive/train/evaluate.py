@@ -9,7 +9,7 @@ Shapes: N items.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,11 +27,9 @@ from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.recursive.metrics.registry import measured, score, selection_score
 from recstudy.recursive.models.networks.contract import Network, Output
+from recstudy.recursive.tasks.task import Judged, Task
 from recstudy.recursive.train.losses import item_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world
-
-if TYPE_CHECKING:
-    from recstudy.recursive.tasks.task import Judged, Task
 
 TaskArrays = dict[str, Tensor]  # arrays that a task keeps of its answers, with N rows each
 LOSS = "loss"
@@ -83,7 +81,7 @@ def iterate_outputs(
 
 @torch.no_grad()
 def predict(
-    task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()
+    task: Task, network: Network, batches: Batches, depths: Sequence[int] = ()
 ) -> tuple[list[TaskArrays], Tensor]:
     """Return what the task keeps of this worker's share, and the losses.
 
@@ -111,7 +109,7 @@ def concatenate(parts: list[TaskArrays]) -> TaskArrays:
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
-def _item_arrays(task: "Task", output: Output, batch: Batch, count: int) -> TaskArrays:
+def _item_arrays(task: Task, output: Output, batch: Batch, count: int) -> TaskArrays:
     """Return what the task keeps of the first `count` items.
 
     Raises:
@@ -127,7 +125,7 @@ def _item_arrays(task: "Task", output: Output, batch: Batch, count: int) -> Task
     return {name: array[:count] for name, array in arrays.items()}
 
 
-def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
+def selection_scores(task: Task, network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Return the loss and the score on the selection split, over all workers.
 
     The score is NaN if no class has both positive and negative images.
@@ -136,7 +134,7 @@ def selection_scores(task: "Task", network: Network, batches: Batches, data: Dat
     return joint_scores(task, arrays, loss, batches)
 
 
-def joint_scores(task: "Task", arrays: TaskArrays, loss: Tensor, batches: Batches) -> tuple[float, float]:
+def joint_scores(task: Task, arrays: TaskArrays, loss: Tensor, batches: Batches) -> tuple[float, float]:
     """Return the loss and the selection score over the shares of all workers."""
     arrays = {name: concatenated(array) for name, array in arrays.items()}
     # Each worker evaluated other rows, so the rows are gathered in the same order as the answers.
@@ -146,16 +144,14 @@ def joint_scores(task: "Task", arrays: TaskArrays, loss: Tensor, batches: Batche
     return concatenated(loss).mean().item(), selection_score(task.config.score, answers)
 
 
-def training_score(task: "Task", arrays: TaskArrays, train: Batches) -> dict[str, float]:
+def training_score(task: Task, arrays: TaskArrays, train: Batches) -> dict[str, float]:
     """Return the score on the first training items, for which the arrays are; empty if it is undefined."""
     name, count = task.config.score, len(next(iter(arrays.values())))
     answers = collect_answers(task, arrays, train, train.rows[:count].numpy())
     return drop_undefined({f"train_{name}": score(name, answers)})
 
 
-def collect_answers(
-    task: "Task", arrays: TaskArrays, batches: Batches, rows: Labels | None = None
-) -> Answers:
+def collect_answers(task: Task, arrays: TaskArrays, batches: Batches, rows: Labels | None = None) -> Answers:
     """Return the answers that metrics are computed from.
 
     Args:
@@ -176,7 +172,7 @@ def worker_batch_size(config: RunConfig) -> int:
     return max(1, 2 * config.train.batch_size // rank_and_world()[1])
 
 
-def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Return the part of a result that describes the answers, and the files to keep, by name.
 
     Raises:
@@ -191,7 +187,7 @@ def findings(task: "Task", network: Network, test: Batches, train: Batches, data
     return judged, {**task.shown(answers, data.test), **files}
 
 
-def summarize_answers(answers: Answers) -> "Judged":
+def summarize_answers(answers: Answers) -> Judged:
     """Return the metrics of answers to the test set, and the file that keeps the answers."""
     scores, (content, count) = measured(answers), pack_answers(answers)
     judged = {
@@ -204,7 +200,7 @@ def summarize_answers(answers: Answers) -> "Judged":
     return judged, {"answers.npz": content}
 
 
-def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
+def answered(task: Task, network: Network, test: Batches, data: DataSet) -> Answers:
     """Return the network's answers to the test set.
 
     Raises:
@@ -218,7 +214,7 @@ def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> An
     return collect_answers(task, arrays, test)
 
 
-def score_by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
+def score_by_depth(task: Task, network: Network, test: Batches) -> dict[str, float]:
     """Return the test score after 1, 2, ... supervision steps of the same weights.
 
     The first depth is the first one that has seen the whole image. A model without recursion has no depths.

@@ -8,6 +8,10 @@ With causal attention, nothing at a token depends on later tokens. Keys and valu
 the sequence grows, and a further token costs one token (`Past`), however often a recursion passes over the
 sequence.
 
+There are three kinds of layers: `TransformerLayer` (ViTRM, ViT, encoders of captioners), `PostNorm` (HRM, TRM
+and their captioners) and `ClipLayer` (FuseLIP, TiTok). Names of parameters, such as `qkv`, `out`, `up` and
+`down`, must not change: saved weights have them, and so have the digests of imported weights in run ids.
+
 Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of a head, M hidden width.
 """
 

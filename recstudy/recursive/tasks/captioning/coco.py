@@ -91,7 +91,15 @@ def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words
     """
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} captions for {len(references)} images")
-    tokenised, tokenizer, reason = split_words([*hypotheses, *chain.from_iterable(references)])
+    captions = [*hypotheses, *chain.from_iterable(references)]
+    notes = []
+    try:
+        token_lists, tokenizer = penn_treebank(captions), STANFORD
+    except NotAvailable as error:
+        # Without Java the scores are still useful to compare runs, but not with published values.
+        token_lists, tokenizer = [*map(approximate, captions)], APPROXIMATION
+        notes.append(f"the tokenizer is an approximation, not comparable with Stanford's: {error}")
+    tokenised = [" ".join(token for token in tokens if token not in PUNCTUATION) for tokens in token_lists]
     offsets = list(accumulate(map(len, references), initial=len(hypotheses)))
     kept_hypotheses: list[str] = []
     kept_references: list[list[str]] = []
@@ -101,9 +109,6 @@ def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words
         if image_references:
             kept_hypotheses.append(hypothesis)
             kept_references.append(image_references)
-    notes = []
-    if reason is not None:
-        notes.append(f"the tokenizer is an approximation, not comparable with Stanford's: {reason}")
     kept_count = len(kept_hypotheses)
     if left_out := len(hypotheses) - kept_count:
         notes.append(f"{left_out:,} of {len(hypotheses):,} images have no reference caption and are left out")
@@ -141,20 +146,6 @@ TOKEN = re.compile(
 )
 SPELLINGS = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", '"': "''"}
 SPELLINGS |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": "wan na"}
-
-
-def split_words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
-    """Return the words of each caption, the name of the tokenizer, and why it is not Stanford's.
-
-    The words of a caption are separated by one space.
-    """
-    try:
-        token_lists, name, reason = penn_treebank(captions), STANFORD, None
-    except NotAvailable as error:
-        # Without Java the scores are still useful to compare runs, but not with published values.
-        token_lists, name, reason = [*map(approximate, captions)], APPROXIMATION, str(error)
-    texts = [" ".join(token for token in tokens if token not in PUNCTUATION) for tokens in token_lists]
-    return texts, name, reason
 
 
 def approximate(caption: str) -> list[str]:

@@ -47,10 +47,10 @@ Read = Callable[[Split], Split]
 def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
     """Return a function that reads a split, and the facts about the image tokenizer for the result."""
     model = config.model
-    if isinstance(model, CaptionModel) and model.fuselip is not None:
-        return _codes_reader(model.fuselip.aligner, config, data, device)
-    if isinstance(model, Aligner):
-        return _codes_reader(model, config, data, device)
+    fused = isinstance(model, CaptionModel) and model.fuselip
+    aligner = fused.aligner if fused else model
+    if isinstance(aligner, Aligner):
+        return _codes_reader(aligner, config, data, device)
     if isinstance(model, CaptionModel) and model.reads_features:
         backbone = frozen(model).to(device)
         name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"

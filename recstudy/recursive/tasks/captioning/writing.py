@@ -9,7 +9,7 @@ Shapes: N images, T tokens.
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from recstudy.recursive.tasks.captioning.decode import decode
 from recstudy.recursive.tasks.captioning.rate_score import describe_models
 from recstudy.recursive.tasks.captioning.routing import expert_use, trace_captions
 from recstudy.recursive.tasks.captioning.scores import words
-from recstudy.recursive.tasks.task import Task
+from recstudy.recursive.tasks.task import Judged, Task
 from recstudy.recursive.train.evaluate import (
     DivergenceError,
     autocast,
@@ -41,9 +41,6 @@ from recstudy.recursive.train.evaluate import (
 )
 from recstudy.recursive.train.losses import loss_of, token_hits, token_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world, total
-
-if TYPE_CHECKING:
-    from recstudy.recursive.tasks.task import Judged
 
 EXAMPLES = 36  # test images whose captions are saved for the board
 
@@ -97,7 +94,7 @@ def sum_token_scores(
     return sums
 
 
-def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Evaluate the test set at the end of a run, in the first worker of a group.
 
     Returns:
