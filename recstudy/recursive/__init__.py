@@ -1,4 +1,4 @@
-"""The recursive models as a program: HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE and their baselines.
+"""The recursive models: HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE, their baselines and data sets.
 
     from recstudy.recursive import Cifar10, RunConfig, TrainConfig, ViTRM
 
@@ -7,8 +7,10 @@ neither torch nor an image.
 """
 
 from recstudy.programs.metric import METRICS, Metric, NotAvailable
+from recstudy.recursive.config.answers import UNKNOWN, Answers
 from recstudy.recursive.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf
 from recstudy.recursive.config.parts import DATASETS, FAMILIES, PAD, DataConfig, ModelConfig, Moments, Shape
+from recstudy.recursive.config.reader import Arrays, Reader
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig
@@ -31,7 +33,6 @@ from recstudy.recursive.data.images import ImageFolder
 from recstudy.recursive.data.maze import Maze
 from recstudy.recursive.data.phantom_xray import PhantomXray
 from recstudy.recursive.data.puzzle_files import MazeHard, PuzzleFolder, SudokuExtreme
-from recstudy.recursive.data.reader import Arrays, Reader
 from recstudy.recursive.data.small_images import Cifar10, Cifar100, Digits, Mnist
 from recstudy.recursive.data.sudoku import Sudoku
 from recstudy.recursive.figures.captioner import AttentionMaps, ExpertLoad, ExpertPath, FeatureMaps
@@ -40,7 +41,6 @@ from recstudy.recursive.figures.examples import answers_of
 from recstudy.recursive.figures.thinking import Residuals, Thinking
 from recstudy.recursive.figures.tiles import Mistakes
 from recstudy.recursive.metrics import arc, classification, grids, quantities  # noqa: F401  registers the metrics
-from recstudy.recursive.metrics.answers import UNKNOWN, Answers
 from recstudy.recursive.metrics.registry import Value, measured, metric
 from recstudy.recursive.models.caption import FuseLIPBackboneConfig
 from recstudy.recursive.models.classifiers import CNN, ViT
@@ -59,7 +59,7 @@ from recstudy.recursive.program import RECURSIVE_MODELS
 from recstudy.recursive.tasks.captioning import Captioning, ImageCaptionPairs
 from recstudy.recursive.tasks.classification import Classification, Findings
 from recstudy.recursive.tasks.grid import Grid
-from recstudy.recursive.tasks.task import Task
+from recstudy.recursive.train.task import Task
 
 __all__ = [
     "AUGMENTATIONS",

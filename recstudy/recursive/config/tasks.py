@@ -14,7 +14,7 @@ from recstudy.recursive.config.parts import DataConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from recstudy.recursive.metrics.answers import Answers
+    from recstudy.recursive.config.answers import Answers
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ from recstudy.records import locked, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.schema import record
 from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.reader import Labels, Pixels, Reader, Tokens, np
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.data.reader import Labels, Pixels, Reader, Tokens, np
 from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.splits import limit_split, split_validation
 from recstudy.recursive.data.text import Tokenizer, restore

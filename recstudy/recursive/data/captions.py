@@ -22,6 +22,7 @@ from pydantic import Field
 
 from recstudy.base.errors import DataError, choices
 from recstudy.recursive.config.parts import DATASETS
+from recstudy.recursive.config.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.checking import check_encodable
 from recstudy.recursive.data.images import (
@@ -33,7 +34,6 @@ from recstudy.recursive.data.images import (
     images_are,
     images_missing,
 )
-from recstudy.recursive.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.recursive.data.splits import (
     SPLITS,
     Rows,

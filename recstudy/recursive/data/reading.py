@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 
 from recstudy.base.errors import DataError
+from recstudy.recursive.config.arrays import Arrays
+from recstudy.recursive.config.reader import Reader
 from recstudy.recursive.data.checking import checked
-from recstudy.recursive.data.decoded import Arrays
-from recstudy.recursive.data.reader import Reader
 from recstudy.recursive.data.repeats import repeat_notes
 
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.base.errors import DataError
 from recstudy.base.values import digest
+from recstudy.recursive.config.reader import Arrays, Labels, Mask, Pixels, Tokens, np
 from recstudy.recursive.data.captioned import BYTES, CLIP_VOCABULARY, SPECIALS, Captioned
-from recstudy.recursive.data.reader import Arrays, Labels, Mask, Pixels, Tokens, np
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Pairs

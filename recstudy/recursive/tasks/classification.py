@@ -9,9 +9,9 @@ Shapes: B images, K classes, V >= K logits (a token's vocabulary may be larger t
 from typing import TYPE_CHECKING, ClassVar
 
 from recstudy.base.lazy import np
+from recstudy.recursive.config.answers import UNKNOWN, Answers
 from recstudy.recursive.config.tasks import TASKS, Labels
-from recstudy.recursive.metrics.answers import UNKNOWN, Answers
-from recstudy.recursive.tasks.task import Files, Task
+from recstudy.recursive.train.task import Files, Task
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -32,7 +32,6 @@ from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet, Split
 from recstudy.recursive.models.networks.contract import Carry, Network, Output, build
-from recstudy.recursive.tasks.task import Task, task_of
 from recstudy.recursive.train.evaluate import DivergenceError, autocast, drop_undefined
 from recstudy.recursive.train.halting import Slots, find_halted, proceed_target, refill_slots
 from recstudy.recursive.train.initial import Weights, check_state
@@ -46,6 +45,7 @@ from recstudy.recursive.train.optim import (
 )
 from recstudy.recursive.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.recursive.train.process import draw
+from recstudy.recursive.train.task import Task, task_of
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.batches import Batch
 from recstudy.recursive.models.networks.contract import Output
 from recstudy.recursive.models.networks.layers import in_float64
-from recstudy.recursive.tasks.task import Task
+from recstudy.recursive.train.task import Task
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 

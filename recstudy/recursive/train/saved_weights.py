@@ -8,13 +8,13 @@ from safetensors.torch import load_file
 from recstudy.base.errors import DataError
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.records import Json, Result
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.models.networks.contract import build
-from recstudy.recursive.tasks.task import task_of
 from recstudy.recursive.train.loop import batches
+from recstudy.recursive.train.task import task_of
 from recstudy.report.names import metric
 
 

@@ -23,7 +23,7 @@ from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.tasks.captioning import scores
-from recstudy.recursive.tasks.task import Task
+from recstudy.recursive.train.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from recstudy.recursive.config.answers import Answers
     from recstudy.recursive.data.batches import Batch, Batches
     from recstudy.recursive.data.cache import DataSet
-    from recstudy.recursive.metrics.answers import Answers
     from recstudy.recursive.models.networks.contract import Network, Output
-    from recstudy.recursive.tasks.task import Read
+    from recstudy.recursive.train.task import Read
 
 
 class CaptionedImages(Task):

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from recstudy.programs.metric import METRICS
 from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import DataSet, Split
 from recstudy.recursive.data.text import Tokenizer
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.registry import selection_score
 from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.networks.caption import Captioner
@@ -31,7 +31,6 @@ from recstudy.recursive.tasks.captioning.decode import decode
 from recstudy.recursive.tasks.captioning.rate_score import describe_models
 from recstudy.recursive.tasks.captioning.routing import expert_use, trace_captions
 from recstudy.recursive.tasks.captioning.scores import words
-from recstudy.recursive.tasks.task import Judged, Task
 from recstudy.recursive.train.evaluate import (
     DivergenceError,
     autocast,
@@ -41,6 +40,7 @@ from recstudy.recursive.train.evaluate import (
 )
 from recstudy.recursive.train.losses import loss_of, token_hits, token_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world, total
+from recstudy.recursive.train.task import Judged, Task
 
 EXAMPLES = 36  # test images whose captions are saved for the board
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from recstudy.base.errors import DataError
-from recstudy.recursive.data.decoded import Arrays, Labels, Mask, Pixels, Tokens, np, torch
+from recstudy.recursive.config.arrays import Arrays, Labels, Mask, Pixels, Tokens, np, torch
 
 __all__ = [
     "PATH_ADVICE",
@@ -40,7 +40,7 @@ class Reader(ABC):
         import numpy as np
 
         from recstudy.recursive.config.parts import DATASETS, DataConfig
-        from recstudy.recursive.data.reader import Arrays, Reader
+        from recstudy.recursive.config.reader import Arrays, Reader
 
         @DATASETS.add("cells")
         class Cells(DataConfig):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.plugins import import_object
 from recstudy.programs.metric import METRICS
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, TaskKind
 from recstudy.recursive.config.train import Augment
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.registry import is_for
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from recstudy.recursive.config.reader import Labels as Rows
     from recstudy.recursive.data.batches import Batch, Batches
     from recstudy.recursive.data.cache import DataSet, Split
-    from recstudy.recursive.data.reader import Labels as Rows
     from recstudy.recursive.models.networks.contract import Network, Output
 
     Read = Callable[[Split], Split]
