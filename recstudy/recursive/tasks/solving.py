@@ -22,6 +22,7 @@ from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet
 from recstudy.recursive.data.puzzles import Puzzles
+from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.tasks.at_test import at_test
 from recstudy.recursive.tasks.grid import Grid
 from recstudy.recursive.train.evaluate import (
