@@ -19,9 +19,9 @@ from recstudy.base.values import flatten
 from recstudy.cli.options import Address, Folder, Imports, ResultsPlace, StudyOptions, data_folder
 from recstudy.cli.study import complete, exit_code, reasons
 from recstudy.plugins import loaded, user_files_of
-from recstudy.programs.base import read_settings
+from recstudy.programs.base import RunSettings, read_settings
 from recstudy.programs.own import OwnSettings
-from recstudy.programs.settings import PREFIX, RunSettings
+from recstudy.programs.settings import PREFIX
 from recstudy.publishing.bundle import CODE, Bundle, open_bundle
 from recstudy.records import Results, read_json
 from recstudy.records.plans import read_plan

@@ -316,7 +316,7 @@ def complete(
         options.address,
         data_folder(options.data),
         options.download,
-        *code_version(),
+        code_version(),
         options.log,
         options.log_losses,
         options.no_ray,

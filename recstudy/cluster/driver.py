@@ -16,8 +16,9 @@ from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import RunOptions, study_steps, unfinished_runs
 from recstudy.cluster.view import View
 from recstudy.plugins import import_all, sent_files
+from recstudy.programs.base import RunSettings
 from recstudy.programs.run_folder import locked_run_folder
-from recstudy.programs.settings import Resources, RunSettings
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results
 from recstudy.records.locks import LockedError

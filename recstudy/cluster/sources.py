@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recstudy.base.terminal import Draining
 from recstudy.cluster.view import Listener, Outcome, View
+from recstudy.programs.base import CodeVersion, Trial
 from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Trial, Work
+from recstudy.programs.trial import Work
 from recstudy.records import Results, Stopped, write_record
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
@@ -37,9 +38,7 @@ class RunOptions:
         address: The Ray cluster to join; None starts one on this machine.
         data: The folder with the data sets.
         download: Whether missing data sets are downloaded.
-        commit: The commit of the study's repository.
-        dirty: Whether the repository has uncommitted changes.
-        recstudy: The commit of recstudy if it is in another repository.
+        version: The code version of the study.
         log: Names of Ray's loggers (see `trackers.py`).
         log_losses: Whether the loggers also get the losses of updates.
         without_ray: Execute one run after another in this process.
@@ -49,9 +48,7 @@ class RunOptions:
     address: str | None = None
     data: Path = Path("data")
     download: bool = False
-    commit: str | None = None
-    dirty: bool = False
-    recstudy: str = ""
+    version: CodeVersion = field(default_factory=CodeVersion)
     log: tuple[str, ...] = ()
     log_losses: bool = False
     without_ray: bool = False
@@ -219,17 +216,12 @@ class Runner(ABC):
         """Return the trial of a run, the input of its worker."""
         options = self.options
         return Trial(
-            study=self.name,
-            label=run.label,
             config={**run.config.values, "resources": self.resources.model_dump()},
             run_id=run.id,
             folder=str(self.results.run(run.id).path),
             data=str(options.data.absolute()),
             download=options.download,
-            scratch="",
-            commit=options.commit,
-            dirty=options.dirty,
-            recstudy=options.recstudy,
+            version=options.version,
             store=self.results.store,
             files=options.files,
         )

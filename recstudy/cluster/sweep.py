@@ -24,10 +24,10 @@ from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import Outcome
 from recstudy.cluster.worker import COORDINATOR, LeaveRequests, inline, train_run
 from recstudy.plugins import sent_files
-from recstudy.programs.base import Program
+from recstudy.programs.base import Program, Trial
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Trial, failed_outcome
+from recstudy.programs.trial import failed_outcome
 from recstudy.records import Failure
 from recstudy.records.locks import temporary
 from recstudy.study.plan import Run

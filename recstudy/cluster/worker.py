@@ -28,9 +28,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.base.terminal import Draining
 from recstudy.cluster.messages import ALL, Messages
-from recstudy.programs.base import Group
+from recstudy.programs.base import Group, Report, Trial
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Report, Trial, Work, with_warnings, worker_group
+from recstudy.programs.trial import Work, with_warnings, worker_group
 from recstudy.records import Json
 
 # least time between two reported epochs of a run: the driver handles about a hundred lines per second

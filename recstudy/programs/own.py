@@ -16,18 +16,9 @@ from recstudy.base.errors import ConfigError, RecstudyError, choices, nearest, r
 from recstudy.base.explained import refusal
 from recstudy.base.values import set_at
 from recstudy.plugins import study_file
-from recstudy.programs.base import PROGRAMS, Program
+from recstudy.programs.base import PROGRAMS, Description, Program, RunSettings
 from recstudy.programs.metric import METRICS, Metric
-from recstudy.programs.settings import (
-    PREFIX,
-    Description,
-    Range,
-    Resources,
-    RunSettings,
-    configure,
-    json_value,
-    tunable,
-)
+from recstudy.programs.settings import PREFIX, Range, Resources, configure, json_value, tunable
 from recstudy.records.files import Json
 
 STEPS = ("epochs", "steps")  # settings with the number of steps that a run reports; two in a smoke run

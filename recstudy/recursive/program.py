@@ -16,9 +16,18 @@ from pydantic.fields import FieldInfo
 from recstudy.base.errors import ConfigError, DataError, RecstudyError
 from recstudy.plugins import import_object
 from recstudy.plugins.registry import is_users
-from recstudy.programs.base import PROGRAMS, Cost, Execution, Group, InitialWeights, ItemScores, Program
+from recstudy.programs.base import (
+    PROGRAMS,
+    Cost,
+    Group,
+    InitialWeights,
+    ItemScores,
+    Program,
+    RunSettings,
+    Trial,
+)
 from recstudy.programs.metric import METRICS, NotAvailable
-from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
+from recstudy.programs.settings import Config, averaged_steps, configure
 from recstudy.records import Json, Result, Results
 from recstudy.recursive.config.parts import DATASETS, FAMILIES, DataConfig
 from recstudy.recursive.config.run import RunConfig
@@ -56,10 +65,10 @@ class RecursiveModels(Program):
     def read(self, values: Json) -> RunConfig:
         return configure(RunConfig, values)
 
-    def run(self, execution: Execution) -> Json:
+    def run(self, trial: Trial) -> Json:
         from recstudy.recursive.train.trial import train_run
 
-        return train_run(execution)
+        return train_run(trial)
 
     def group(self) -> Group:
         from recstudy.recursive.train.parallel import Workers

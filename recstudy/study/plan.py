@@ -16,8 +16,9 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import digest, flatten
 from recstudy.papers import of_program
+from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import METRICS, using_metrics
-from recstudy.programs.settings import KINDS, PREFIX, RunSettings, json_value, run_ids
+from recstudy.programs.settings import KINDS, PREFIX, json_value, run_ids
 from recstudy.records.files import Json
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import VariantRecord, folder_of

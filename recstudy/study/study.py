@@ -13,10 +13,11 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.base.values import flatten
 from recstudy.plugins import caller
+from recstudy.programs.base import RunSettings
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.own import OwnProgram
-from recstudy.programs.settings import RunSettings, python_value
+from recstudy.programs.settings import python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
 from recstudy.study.design import Axes, Variant, crossed

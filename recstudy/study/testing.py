@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from recstudy.programs.base import load_program
-from recstudy.programs.settings import RunSettings
+from recstudy.programs.base import RunSettings, load_program
 from recstudy.records import Failure, Json, Result, Results
 from recstudy.records.reading import record_of
 from recstudy.study.design import Variant, grid
