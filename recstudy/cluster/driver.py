@@ -20,10 +20,10 @@ from recstudy.programs.base import RunSettings
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Work, run_trial
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.records.locks import LockedError
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run
+from recstudy.study.plan import Plan
 from recstudy.study.record import record_plan, recorded
 from recstudy.study.trials import TrialLog, runs_of
 

@@ -12,22 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from recstudy.base.terminal import Draining
+from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.view import Listener, Outcome, View
 from recstudy.programs.base import CodeVersion, Trial
 from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Work
-from recstudy.records import Results, Stopped, write_record
+from recstudy.records import Results, Run, Stopped, write_record
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run
+from recstudy.study.plan import Plan
 from recstudy.study.record import resumed
 
 if TYPE_CHECKING:
-    from recstudy.cluster.searching import PrunedBy
     from recstudy.study.until import Until
 
 # If so many runs of a variant fail in a row with the same error, its other runs would fail too.
 MAX_SAME_FAILURES = 3
+FINAL_STATES = ("done", "stopped")  # trials of a search that are not repeated
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Runner(ABC):
     succeeded: bool = False
 
     @abstractmethod
-    def run(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+    def run(self, resources: Resources, source: "Source", pruning: PrunedBy | None = None) -> None:
         """Execute the runs of `source` until it has no more.
 
         If several runs of a variant fail in a row with the same error, the rest of the variant is skipped. If
@@ -99,7 +100,7 @@ class Runner(ABC):
             pruning: Stops runs early based on their epochs. These runs are recorded as stopped.
         """
 
-    def begin(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+    def begin(self, resources: Resources, source: "Source", pruning: PrunedBy | None = None) -> None:
         """Start to take the runs of a source."""
         self.resources, self.source, self.pruning = resources, source, pruning
         if source.meter is not None:
@@ -273,7 +274,7 @@ class SweepStep(NamedTuple):
 
     plan: Plan
     sources: Mapping[Resources, Source]
-    pruning: "PrunedBy | None" = None
+    pruning: PrunedBy | None = None
 
 
 def study_steps(

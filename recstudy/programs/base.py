@@ -292,6 +292,14 @@ class Program:
     committed: str = ""
     packages: tuple[str, ...] = ()
 
+    def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "Program":
+        """Return the program of a study with its settings and metrics, for a program that lacks them.
+
+        Raises:
+            ConfigError: The settings or metrics are invalid, or this cannot be the program of a study.
+        """
+        raise ConfigError(f"program must be a function, a Function or a Command, but got {self!r}")
+
     def read(self, values: Json) -> RunSettings:
         """Parse the settings of a record.
 

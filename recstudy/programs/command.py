@@ -110,7 +110,7 @@ class LastLine:
 
 @explained
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class Command:
+class Command(Program):
     r"""A command line as the `program` of a study. Each run is a separate process; no shell is used.
 
     Placeholders in the command and in `environment` are `{seed}`, `{folder}` and the names of the settings,
@@ -158,7 +158,6 @@ class Command:
         object.__setattr__(self, "folder", study.parent / Path(self.folder).expanduser())
 
     def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "CommandProgram":
-        """Return the program with these settings and metrics."""
         return CommandProgram(self, settings, metrics)
 
 

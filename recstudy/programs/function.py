@@ -122,7 +122,7 @@ class RunContext:
 
 
 @dataclass(frozen=True)
-class Function:
+class Function(Program):
     """A training function and its titles in tables, as the `program` of a study.
 
     Args:
@@ -145,7 +145,6 @@ class Function:
     is_synthetic: bool = False
 
     def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "FunctionProgram":
-        """Return the program with these settings and metrics."""
         return FunctionProgram(self, settings, metrics)
 
     def __reduce__(self) -> tuple[Any, ...]:

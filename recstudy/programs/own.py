@@ -121,7 +121,7 @@ class OwnProgram(Program):
         is_synthetic: Whether the data are generated.
     """
 
-    spec: Any = None  # the Function or Command that the user gave
+    spec: Program | None = None  # the Function or Command that the user gave
     # Whether it has paths relative to the study file. Workers import a copy of that file elsewhere, so they
     # use the program that the driver sends.
     has_paths = False
@@ -143,6 +143,9 @@ class OwnProgram(Program):
         self.defaults = self.complete(defaults)
         is_model = issubclass(self.schema, BaseModel)
         self.ranges = tunable(self.schema.model_validate(self.defaults), PREFIX) if is_model else {}
+
+    def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "OwnProgram":
+        return self
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Add the defaults to the settings and convert them to JSON values.

@@ -11,10 +11,10 @@ from rich.text import Text
 from recstudy.base.errors import choices
 from recstudy.base.terminal import console, duration, flops
 from recstudy.programs.base import RECURSIVE
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.records.reading import dumped
 from recstudy.report.names import plural, setting_name
-from recstudy.study.plan import Plan, Run
+from recstudy.study.plan import Plan
 from recstudy.study.record import plan_record, search_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.search import Space

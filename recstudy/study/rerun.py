@@ -6,10 +6,10 @@ from pathlib import Path
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import code_digests
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.report.changes import Change, change_lines, find_changes
 from recstudy.report.names import plural
-from recstudy.study.plan import Run, select
+from recstudy.study.plan import select
 from recstudy.study.repository import user_files
 
 

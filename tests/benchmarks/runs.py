@@ -24,8 +24,8 @@ from recstudy import Metric, RunContext, Study, Variant
 from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import RunOptions
 from recstudy.cluster.view import View
-from recstudy.records import Results
-from recstudy.study.plan import Run, make_plan
+from recstudy.records import Results, Run
+from recstudy.study.plan import make_plan
 
 
 @dataclass

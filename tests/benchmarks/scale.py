@@ -20,10 +20,10 @@ from figure import Figure
 from fresh import several
 
 from recstudy.board.server import make_app
-from recstudy.records import FORMAT, Results, write_json
+from recstudy.records import FORMAT, Results, Run, write_json
 from recstudy.recursive import Answers
 from recstudy.recursive.metrics.kept import pack_answers
-from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan
 
 VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3

@@ -16,9 +16,9 @@ from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
 from recstudy.programs.base import Trial
 from recstudy.programs.settings import Resources
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.records.locks import locked
-from recstudy.study.plan import Run, make_plan
+from recstudy.study.plan import make_plan
 
 FIRST, SECOND, *_ = make_plan(tiny.study, seeds=1).runs
 DONE = {"status": "done", "score": 90.0}
