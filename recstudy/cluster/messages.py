@@ -67,12 +67,8 @@ class Leave:
     """
 
     def __init__(self, messages: "ActorHandle[Any]") -> None:
-        self.messages, self.node, self._should_leave, self._request_time = (
-            messages,
-            False,
-            False,
-            float("-inf"),
-        )
+        self.messages, self.node = messages, False
+        self._should_leave, self._request_time = False, float("-inf")
 
     def __call__(self) -> bool:
         if time.monotonic() - self._request_time >= ASK_S:

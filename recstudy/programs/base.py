@@ -285,12 +285,14 @@ class Program:
         imported: The files from which its runs were imported; empty if the program itself runs.
         committed: The date of the git commit of claims on imported runs; empty without one.
         packages: Packages whose versions are recorded in the results.
+        step_name: The unit of its progress, as tables and figures name it.
     """
 
     name: str = RECURSIVE
     imported: tuple[ImportedFile, ...] = ()
     committed: str = ""
     packages: tuple[str, ...] = ()
+    step_name = "step"
 
     def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "Program":
         """Return the program of a study with its settings and metrics, for a program that lacks them.

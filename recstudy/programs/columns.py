@@ -5,11 +5,11 @@ pandas.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta, timezone
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, NoReturn
 
 from recstudy.base.errors import ALIASES
 from recstudy.records.schema import MAX_INTEGER
@@ -107,6 +107,36 @@ class Column:
         """Return the value of a setting in a row; None if it is not set."""
         return self.cells[row] or "(empty)" if self.is_text else value_of(self.cells[row])
 
+    def matches(self, *patterns: re.Pattern[str]) -> bool:
+        """Return whether any of the patterns matches the name in lower case."""
+        return any(pattern.fullmatch(self.name.lower()) for pattern in patterns)
+
+    def usual_role(self, refuse_number: Callable[["Column", str], NoReturn]) -> str:
+        """Return the role by the name. Texts are settings, and so are numbers that do not vary.
+
+        Args:
+            refuse_number: Raises the error about a cell that should be a number.
+        """
+        is_tracked = not self.kind and TRACKED.match(self.head.lower())
+        patterns = [FURTHER] if self.kind == SETTING else [FURTHER, BOOKKEEPING, RUN_IDS, STEPS]
+        if is_tracked or not any(self.cells) or self.matches(*patterns):
+            return NEITHER
+        is_metric, is_usual = self.matches(USUAL_METRIC), self.matches(USUAL_SETTINGS, BLOCKS)
+        wrong = [text for text in self.texts if number_of(text) is None]
+        has_numbers = self.numbers and is_metric and not is_usual
+        if wrong and (has_numbers or all(map(GROUPED.fullmatch, wrong))):
+            refuse_number(self, wrong[0])
+        if self.kind == METRIC:
+            return METRIC if any(map(isfinite, self.numbers)) else NEITHER
+        # `params_` is Optuna's prefix
+        if self.kind or self.is_text or not self.numbers or wrong or self.name.lower().startswith("params_"):
+            return SETTING
+        if is_metric != is_usual:
+            return METRIC if is_metric else SETTING
+        if is_metric:  # `precision` is a share or a number of bits
+            return UNCLEAR if all(number.is_integer() for number in self.numbers) else METRIC
+        return SETTING if len(set(self.cells)) == 1 else UNCLEAR
+
 
 def name_of(head: str) -> str:
     """Return a column's name as an identifier without a tracker's prefix.
@@ -123,6 +153,16 @@ def number_of(cell: str) -> float | None:
         return None if "_" in cell else float(cell)
     except ValueError:
         return None
+
+
+def plain_number(cell: str) -> str:
+    """Return `, such as 1234.5` for a cell like 1,234.5; empty if the cell is no number of any country."""
+    if not GROUPED.fullmatch(cell):
+        return ""
+    *groups, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
+    if len(groups) == 1 and len(rest) == 3:  # 1,234 may be 1234 or 1.234
+        return f", such as {groups[0]}{rest} or {groups[0]}.{rest}"
+    return f", such as {''.join(groups)}{'.' * bool(groups)}{rest}"
 
 
 @cache

@@ -80,11 +80,6 @@ def doubling_counts(count: int) -> list[int]:
     return [*(2**power for power in range((count - 1).bit_length())), count] if count else []
 
 
-def averaged_steps(decay: float) -> float:
-    """Return the time span of a moving average of the weights in steps: 1 / (1 - decay); 0 without one."""
-    return 1 / (1 - decay) if 0 < decay < 1 else 0.0
-
-
 DIGITS = 4  # significant digits of a sampled number, so that a setting can be read and typed
 
 

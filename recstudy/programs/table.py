@@ -1,8 +1,8 @@
 """Import a CSV file of finished runs as a program. Its columns are settings, a seed and metrics.
 
 Exports of W&B, MLflow, Optuna, Ray and pandas are read without changes. The role of a column follows from a
-tracker's prefix or its name, and texts are settings (`_role`). Other numbers that vary are unclear, and
-`assign` refuses them. Levels, lines and states that allow two readings are refused too.
+tracker's prefix or its name, and texts are settings (`Column.usual_role`). Other numbers that vary are
+unclear, and `assign` refuses them. Levels, lines and states that allow two readings are refused too.
 """
 
 import ast
@@ -23,13 +23,9 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical, flatten
 from recstudy.programs.base import PROGRAMS
 from recstudy.programs.columns import (
-    BLOCKS,
-    BOOKKEEPING,
     EMPTY,
     FILES,
     FIRST_ZONE,
-    FURTHER,
-    GROUPED,
     METRIC,
     NEITHER,
     RUN_IDS,
@@ -42,13 +38,11 @@ from recstudy.programs.columns import (
     STATE_NAMES,
     STATUS,
     STEPS,
-    TRACKED,
     UNCLEAR,
-    USUAL_METRIC,
-    USUAL_SETTINGS,
     Column,
     name_of,
     number_of,
+    plain_number,
 )
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
@@ -119,7 +113,7 @@ class RunTable:
 
     def unassigned(self, pattern: re.Pattern[str]) -> list[Column]:
         """Return the columns without a role whose names match."""
-        return [column for column in self.with_role(NEITHER) if pattern.fullmatch(column.name.lower())]
+        return [column for column in self.with_role(NEITHER) if column.matches(pattern)]
 
     def with_role(self, role: str) -> list[Column]:
         return [column for column in self.columns if column.role == role]
@@ -159,11 +153,7 @@ class RunTable:
         )
 
     def refuse_number(self, column: Column, cell: str) -> NoReturn:
-        *groups, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
-        example = f", such as {''.join(groups)}{'.' * bool(groups)}{rest}" if GROUPED.fullmatch(cell) else ""
-        if example and len(groups) == 1 and len(rest) == 3:  # 1,234 may be 1234 or 1.234
-            example = f", such as {groups[0]}{rest} or {groups[0]}.{rest}"
-        fix = f"Write numbers with a decimal point and without separators or units{example}"
+        fix = f"Write numbers with a decimal point and without separators or units{plain_number(cell)}"
         self.refuse(column.cells.index(cell), column, f"{cell!r} is not a number. {fix}")
 
 
@@ -193,7 +183,7 @@ def read_table(path: Path) -> RunTable:
     table = RunTable(file, lines[1:], [])
     for head, *cells in zip(*rows, strict=True):
         table.columns += _parts(table, Column(head, cells)) if head else []
-    columns = [column for column in table.columns if START.fullmatch(column.name.lower())]
+    columns = [column for column in table.columns if column.matches(START)]
     with suppress(ValueError):  # a start is unknown, or no column has it
         starts = [datetime.fromisoformat(cell) for column in columns for cell in column.cells]
         # A time without a zone may be that of the earliest zone.
@@ -303,15 +293,14 @@ def assign(
     table.columns = [*stated, *(column for column in table.columns if column not in stated)]
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
     for column in table.columns:
-        name = column.name.lower()
         if column in stated:
             column.role = stated[column]
-        elif STATE_NAMES.fullmatch(name) and column.texts and column.kind != SETTING:
+        elif column.matches(STATE_NAMES) and column.texts and column.kind != SETTING:
             column.role = STATE
-        elif SEEDS.fullmatch(name) and not (lines_are_runs or table.with_role(SEED)):
+        elif column.matches(SEEDS) and not (lines_are_runs or table.with_role(SEED)):
             column.role = SEED
         else:
-            role = NEITHER if settings and metrics else _role(table, column)
+            role = NEITHER if settings and metrics else column.usual_role(table.refuse_number)
             column.role = NEITHER if stated_roles.get(role) else role
     _read_states(table)
     if not table.with_role(UNCLEAR):
@@ -327,31 +316,6 @@ def assign(
         )
         fix = "Name the columns: --settings A,B --metrics C,D --seed S"
         raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
-
-
-def _role(table: RunTable, column: Column) -> str:
-    """Return the role of a column by its name. Texts are settings, and so are numbers that do not vary."""
-    name = column.name.lower()
-    is_tracked = not column.kind and TRACKED.match(column.head.lower())
-    patterns = [FURTHER] if column.kind == SETTING else [FURTHER, BOOKKEEPING, RUN_IDS, STEPS]
-    if is_tracked or not any(column.cells) or any(pattern.fullmatch(name) for pattern in patterns):
-        return NEITHER
-    is_metric = bool(USUAL_METRIC.fullmatch(name))
-    is_usual = bool(USUAL_SETTINGS.fullmatch(name) or BLOCKS.fullmatch(name))
-    wrong = [text for text in column.texts if number_of(text) is None]
-    has_numbers = column.numbers and is_metric and not is_usual
-    if wrong and (has_numbers or all(map(GROUPED.fullmatch, wrong))):
-        table.refuse_number(column, wrong[0])
-    if column.kind == METRIC:
-        return METRIC if any(map(isfinite, column.numbers)) else NEITHER
-    # `params_` is Optuna's prefix
-    if column.kind or column.is_text or not column.numbers or wrong or name.startswith("params_"):
-        return SETTING
-    if is_metric != is_usual:
-        return METRIC if is_metric else SETTING
-    if is_metric:  # `precision` is a share or a number of bits
-        return UNCLEAR if all(number.is_integer() for number in column.numbers) else METRIC
-    return SETTING if len(set(column.cells)) == 1 else UNCLEAR
 
 
 def _read_states(table: RunTable) -> None:
@@ -443,7 +407,7 @@ def _leave_out(table: RunTable) -> None:
     texts = [column for column in settings if not column.numbers and _count(table, [column]) == count]
     if 1 < _count(table, [column for column in settings if column not in texts]) < count:
         for column in texts:
-            column.role = NEITHER if FILES.fullmatch(column.name.lower()) else UNCLEAR
+            column.role = NEITHER if column.matches(FILES) else UNCLEAR
 
 
 def _problem(table: RunTable, is_stated: bool) -> str:
