@@ -153,13 +153,17 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
     Raises:
         ConfigError: A unit is probably a misspelt `higher` or `lower`.
     """
+    fields: dict[str, Any] = {}
     for word in words:
-        if word not in ("higher", "lower") and (hint := nearest(word, ("higher", "lower"))):
+        if word in ("higher", "lower"):
+            fields["better"] = word
+        elif hint := nearest(word, ("higher", "lower")):
             raise ConfigError(f"--metrics: {word!r} would be a unit.{hint}")
-    kinds = [
-        "better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words
-    ]
-    return {kind: int(word) if kind == "items" else word for kind, word in zip(kinds, words, strict=True)}
+        elif word.isdigit():
+            fields["items"] = int(word)
+        else:
+            fields["unit"] = word
+    return fields
 
 
 def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
@@ -276,13 +280,9 @@ def _normalize(value: Any, key: str, texts: Collection[str]) -> Any:
         }
     if isinstance(value, list):
         return [_normalize(value, key, texts) for value in value]
-    return (
-        value
-        if not isinstance(value, str) or name_of(key) in texts
-        else name_of(value)
-        if key in ("metric", TUNED)
-        else value_of(value)
-    )
+    if not isinstance(value, str) or name_of(key) in texts:
+        return value
+    return name_of(value) if key in ("metric", TUNED) else value_of(value)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -357,7 +357,9 @@ def exit_code(failures: set[str]) -> int:
     Runs that were skipped after failures of other runs count as no reason.
     """
     tried = failures - {"not run"}
-    return 0 if not failures else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
+    if len(tried) == 1:
+        return EXIT_CODES.get(tried.pop(), 1)
+    return int(bool(failures))
 
 
 def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> Outdated:
