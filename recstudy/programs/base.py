@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from recstudy.base.errors import ConfigError, raised_at
 from recstudy.base.values import set_at
-from recstudy.plugins.registry import Registry
+from recstudy.plugins import Registry
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import Config, Range, Resources, run_ids
-from recstudy.records.files import Json
-from recstudy.records.run_folder import RunFolder
+from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.schema import Initial
 from recstudy.records.study_schema import ImportedFile
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pydantic.fields import FieldInfo
 
-    from recstudy.records.results import Results
-    from recstudy.records.schema import Result
 
 RECURSIVE = "recursive"
 
@@ -51,7 +48,7 @@ class InitialWeights(Protocol):
     @property
     def digest(self) -> str: ...
 
-    def keep(self, results: "Results") -> str:
+    def keep(self, results: Results) -> str:
         """Store the weights in the results folder and return their digest."""
 
 
@@ -335,7 +332,7 @@ class Program:
     def check(
         self,
         settings: Sequence[RunSettings],
-        results: "Results",
+        results: Results,
         data: Path,
         download: bool,
         begin: "InitialWeights | None",
@@ -353,7 +350,7 @@ class Program:
         """Whether this process sees a GPU."""
         return Path("/dev/nvidiactl").exists()
 
-    def weights(self, place: str, results: "Results") -> "InitialWeights":
+    def weights(self, place: str, results: Results) -> "InitialWeights":
         """Return the weights at the path of `--init-from`."""
         raise ConfigError(f"--init-from is for the recursive models. Let {self.name} load its own weights")
 
@@ -444,7 +441,7 @@ class Program:
         """Return whether a run's `answers.npz` contains texts of its data set."""
         return False
 
-    def recompute(self, file: Path, result: "Result") -> dict[str, tuple[float, float] | str]:
+    def recompute(self, file: Path, result: Result) -> dict[str, tuple[float, float] | str]:
         """Recompute a result's metrics from the answers in the run's folder.
 
         Returns:

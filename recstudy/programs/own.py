@@ -19,7 +19,7 @@ from recstudy.plugins import study_file
 from recstudy.programs.base import PROGRAMS, Description, Program, RunSettings
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import PREFIX, Range, Resources, configure, json_value, tunable
-from recstudy.records.files import Json
+from recstudy.records import Json
 
 STEPS = ("epochs", "steps")  # settings with the number of steps that a run reports; two in a smoke run
 RESERVED = {

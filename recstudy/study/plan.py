@@ -19,9 +19,9 @@ from recstudy.papers import of_program
 from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import METRICS, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, json_value, run_ids
-from recstudy.records.files import Json
+from recstudy.records import Json, Run
 from recstudy.records.plans import FAMILY
-from recstudy.records.study_schema import Run, VariantRecord, folder_of
+from recstudy.records.study_schema import VariantRecord, folder_of
 from recstudy.report import (
     BesidePublished,
     Best,
