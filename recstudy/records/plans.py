@@ -32,9 +32,9 @@ from recstudy.records.study_schema import (
     ImportanceRecord,
     Imported,
     Look,
-    PlannedRun,
     PlanRecord,
     RangeRecord,
+    Run,
     SearchRecord,
     TrialLine,
     TrialRecord,
@@ -206,8 +206,8 @@ def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRe
         first_trials.setdefault(trial.id, trial)
     positions = {run_id: position for position, run_id in enumerate(first_trials)}
     confirmations = [line for line in lines if isinstance(line, ConfirmLine) and line.confirms in trials]
-    runs = [PlannedRun(positions[trial.id], trial.seed, trial.id) for trial in first_trials.values()]
-    runs += [PlannedRun(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
+    runs = [Run(positions[trial.id], trial.seed, trial.id) for trial in first_trials.values()]
+    runs += [Run(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
     runs = list(dict.fromkeys(runs))
     fresh_seeds: dict[int, tuple[int, ...]] = {}  # variant -> seeds of its confirmation
     for run in runs[len(first_trials) :]:
