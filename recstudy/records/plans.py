@@ -79,6 +79,11 @@ def run_keys(results: Results, plan: PlanRecord) -> dict[str, list[str]]:
     return keys
 
 
+def maximum_digest(seeds: int) -> str:
+    """Return the key of a maximum number of seeds among a plan's dates of statements."""
+    return digest(["seeds at most", seeds], 12)
+
+
 def whole_seeds(plan: PlanRecord, ended_ids: Collection[str]) -> int:
     """Return the number of seeds of which every planned run has ended.
 

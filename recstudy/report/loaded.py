@@ -184,7 +184,7 @@ class Loaded:
         )
 
 
-def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
+def _answer_values(label: str, name: str, answer: Answer) -> tuple[Any, ...]:
     # `near` is the published value. The other kinds of questions are contrasts, for which it is 0.
     estimate, published = answer.estimate, answer.question.center
     numbers = []
