@@ -114,10 +114,10 @@ class Loaded:
         Raises:
             ConfigError: The report has no part of this name, or the part has no table.
         """
-        table = self._render(self._part(name)).table
-        if table is None:
+        rendered = self._render(self._part(name))
+        if rendered.is_figure:
             raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
-        return table
+        return rendered
 
     def figure(self, name: str) -> Any:
         """Return a figure of the report, or the figure above a table, as a Plotly figure."""
@@ -151,7 +151,7 @@ class Loaded:
                 )
             part = replace(part, targets=of_program(part.targets))
         rendered = self._render(part)
-        return rendered.figure if rendered.table is None else rendered.table
+        return rendered.figure if rendered.is_figure else rendered
 
     def _part(self, name: str) -> Part:
         if name not in self.parts:

@@ -188,11 +188,11 @@ def safe_names(names: Sequence[str]) -> list[str]:
     return safe
 
 
-def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
+def figure_box(figure: go.Figure, label: str, caption: str = "") -> Html:
     """Return the markup of a figure with its data."""
     from plotly.io.json import to_json_plotly
 
     # A constant `uirevision` keeps a reader's zoom when the board loads new numbers. Plotly's encoder escapes
     # `<` and `/`, so the data cannot end the script element.
     data = to_json_plotly(figure.update_layout(uirevision="kept").to_plotly_json())
-    return markup("figure", data, label, notes, caption)
+    return markup("figure", data, label, caption)

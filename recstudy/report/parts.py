@@ -51,13 +51,13 @@ from recstudy.plugins import Registry
 from recstudy.programs.metric import METRICS
 from recstudy.records.files import Json
 from recstudy.report.names import find_metric, improved_metric
+from recstudy.report.shown import RenderedPart
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
     from recstudy.report.cells import TableData
-    from recstudy.report.shown import RenderedPart
     from recstudy.report.study_records import StudyRecords
 
 PARTS: "Registry[type[Part]]" = Registry("report part")
@@ -114,7 +114,7 @@ class Part(_Declared):
         fields = [field for kind in type(self).__mro__ for field in vars(kind).get(attribute, ())]
         return [name for field in fields for name in names_in(getattr(self, field))]
 
-    def render(self, records: "StudyRecords") -> "RenderedPart":
+    def render(self, records: "StudyRecords") -> RenderedPart:
         """Return the rendered part. A part that is neither figure nor table must define this method."""
         raise ConfigError(
             f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define"
@@ -204,6 +204,21 @@ class FigurePart(Part):
     def html_below(self, records: "StudyRecords", data: "pd.DataFrame") -> str:
         """Return HTML that a page shows under the figure."""
         return ""
+
+    def shown(self, data: "pd.DataFrame", notes: Iterable[str], html_below: str = "") -> RenderedPart:
+        """Return the rendered figure of these data."""
+        empty = RenderedPart(
+            self.name,
+            data=data,
+            draw=self.draw,
+            title=self.heading,
+            html_below=html_below,
+            notes=tuple(notes),
+        )
+        if empty.is_empty:
+            return empty
+        caption, words = self.caption(data), self.describe(data)
+        return replace(empty, finding=self.finding(data), caption=caption, description=words)
 
 
 class TablePart(Part):

@@ -6,7 +6,7 @@ stay numbers until then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -109,6 +109,14 @@ class PrintedTable:
     def small_print(self) -> list[str]:
         """The caption and the notes."""
         return [*([f"{self.whole_caption}."] if self.whole_caption else []), *self.notes]
+
+    def without_notes(self, stated_notes: Collection[str]) -> PrintedTable:
+        """Return the table without the warnings and facts that a page states once for all parts."""
+
+        def left(notes: Sequence[str]) -> list[str]:
+            return [note for note in notes if note not in stated_notes]
+
+        return replace(self, warnings=left(self.warnings), study_notes=left(self.study_notes))
 
     @property
     def rows(self) -> list[Sequence[TableEntry]]:

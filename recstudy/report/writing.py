@@ -96,8 +96,8 @@ def show_report(
             say(f"{line[0].upper()}{line[1:]}.")
         for part in records.parts:
             rendered = no_figure(records, part)
-            if rendered and (table := rendered.without_notes((*warnings(records), *facts)).printed_table):
-                console.print(TerminalTable(table))
+            if rendered and rendered.table:
+                console.print(TerminalTable(rendered.table.without_notes((*warnings(records), *facts))))
         for line in map(str, (*failed_metrics(records), *records.missing_modules, *missing_metrics(records))):
             say(line[0].upper() + line[1:])
     say(f"Report: {shortest(page)}")
@@ -189,9 +189,9 @@ def write_files(
     write_whole(folder / "report.md", render("report.md.jinja", **words, tables=tables, md=md))
     write_whole(folder / "paper.tex", _latex(records, report_files.checksums, files, paper))
     pages = [
-        rendered.table_below
+        rendered.table
         for part in records.parts
-        if paper.hidden_columns and (rendered := no_figure(records, part)) and rendered.table_below
+        if paper.hidden_columns and (rendered := no_figure(records, part)) and rendered.table
     ]
     for column in paper.hidden_columns:
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
@@ -249,8 +249,8 @@ def section(
     try:
         title = str(part.heading)
         rendered = render_part(records, part)
-        content = rendered.without_notes(warnings(records)).linked_html(link)
-        return Section(title, content + write(rendered), rendered.finding)
+        content = rendered.linked_html(link, warnings(records))
+        return Section(title, content + write(rendered), rendered.marked_finding)
     except Exception as error:
         # The part was rendered, so this error is about writing its files and concerns the whole report.
         if content and isinstance(error, StorageError):

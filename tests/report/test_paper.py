@@ -171,9 +171,9 @@ def test_a_terminal_shows_every_number_and_note_whole(records):
     table_content = table_data(records, Table("t", metrics=MANY_METRICS, targets=TABLE1))
     console = Console(width=80, record=True, file=io.StringIO())
 
-    console.print(TerminalTable(table_shown(table_content).printed_table))
+    console.print(TerminalTable(table_shown(table_content).table))
 
-    text, page = console.export_text(), table_shown(table_content).printed_table
+    text, page = console.export_text(), table_shown(table_content).table
     assert max(map(len, text.splitlines())) <= 80
     numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
     assert [number for number in numbers if number not in text] == []

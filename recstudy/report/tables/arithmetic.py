@@ -101,7 +101,7 @@ class Arithmetic(BesidePublished):
         page = PrintedTable(self.name, self.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
         return RenderedPart(
             self.name,
-            printed_table=page,
+            table=page,
             csv=pd.DataFrame([claim.fields for claim in claims], dtype=object).to_csv(index=False),
         )
 

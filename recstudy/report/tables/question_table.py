@@ -5,6 +5,7 @@ The parts `Claims`, `Differences` and `Effects` call `questions_shown`. The find
 """
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -22,7 +23,7 @@ from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, difference_form, formatted, metric, plural, value_text
 from recstudy.report.question_rows import Family, QuestionRow
-from recstudy.report.shown import DrawnFigure, RenderedPart
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.tables.render import cell_entry, seeds_text
@@ -326,8 +327,9 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
     data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
     data.attrs["verdicts"] = finding
-    figure = None if data.empty else DrawnFigure(forest, data, warnings(records))
-    return RenderedPart(part.name, finding, figure, printed(records, part, questions), csv_text(questions))
+    shown = RenderedPart(part.name) if data.empty else forest.shown(data, warnings(records))
+    table = printed(records, part, questions)
+    return replace(shown, finding=finding, table=table, csv=csv_text(questions))
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:

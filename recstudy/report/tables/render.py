@@ -264,7 +264,7 @@ def _deviations(cell: Cell) -> str:
 
 def table_shown(table: TableData) -> RenderedPart:
     """Return the rendered part: the table, its finding and its CSV."""
-    return RenderedPart(table.name, finding(table), printed_table=printed(table), csv=csv_text(table))
+    return RenderedPart(table.name, finding(table), table=printed(table), csv=csv_text(table))
 
 
 def csv_text(table: TableData) -> str:
