@@ -5,10 +5,11 @@ from typing import Any
 
 from flask import url_for
 from jinja2 import Environment
+from markupsafe import Markup
 
 from recstudy.board.folder import BoardStudy
 from recstudy.report.names import page_title
-from recstudy.report.page import FIGURE, ICON, Html, PageContent, page_values, templates
+from recstudy.report.page import FIGURE, ICON, PageContent, markup, page_values, templates
 
 
 @cache
@@ -23,9 +24,10 @@ def fill(template: str, **values: Any) -> str:
     return environment().get_template(f"{template}.html.jinja").render(**values)
 
 
-def piece(macro: str, *values: Any) -> Html:
+def piece(macro: str, *values: Any) -> Markup:
     """Return the HTML of a macro in `pieces.html.jinja`."""
-    return Html(str(getattr(environment().get_template("pieces.html.jinja").module, macro)(*values)))
+    environment()  # the pieces need its functions
+    return markup(macro, *values, template="pieces", package="recstudy.board")
 
 
 def framed(content: PageContent, study: BoardStudy | None = None) -> str:

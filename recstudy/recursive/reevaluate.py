@@ -36,6 +36,7 @@ from recstudy.recursive.metrics.answers import TASKS, Answers
 from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.recursive.metrics.registry import check_computed, measured, of_task
 from recstudy.report.names import metric, number, plural
+from recstudy.report.parts import missing_modules
 from recstudy.report.study_records import load_study
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
@@ -73,7 +74,7 @@ def evaluate(
             " from"
         )
     with records.study_modules():
-        say(*records.missing_modules)
+        say(*missing_modules(records))
         for name in metrics:
             try:
                 if name != FLOOR:

@@ -13,11 +13,11 @@ from recstudy.base.errors import ConfigError, NotYetError, RecstudyError
 from recstudy.base.lazy import pd
 from recstudy.records.schema import escaped
 from recstudy.report.caveats import caption_facts, interim_words, warnings
-from recstudy.report.cells import TableData
 from recstudy.report.claims import QuestionPart
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData
 from recstudy.report.tables.question_table import questions_shown
 from recstudy.report.tables.render import table_shown
 

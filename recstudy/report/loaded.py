@@ -22,7 +22,7 @@ from recstudy.report.family import family, published_values
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, render_part
 from recstudy.report.page import words_table
-from recstudy.report.parts import BesidePublished, Part, Undrawable
+from recstudy.report.parts import BesidePublished, Part, Undrawable, parts_of
 from recstudy.report.shown import RenderedPart
 from recstudy.report.status import studies_at
 from recstudy.report.study_records import StudyRecords, load_study
@@ -90,7 +90,7 @@ class Loaded:
         the p value after Holm's correction.
         """
         with self.records.study_modules():
-            parts = [part for part in self.records.parts if isinstance(part, QuestionPart)]
+            parts = [part for part in parts_of(self.records) if isinstance(part, QuestionPart)]
             pairs = [(part.name, row) for part in parts for row in family(self.records, part).rows]
             rows = [(name, *_answer_values(row.label, row.metric, row.answer)) for name, row in pairs]
             values = published_values(self.records)
@@ -106,7 +106,7 @@ class Loaded:
     @cached_property
     def parts(self) -> dict[str, Part]:
         """The parts of the report by name."""
-        return {part.name: part for part in self.records.parts}
+        return {part.name: part for part in parts_of(self.records)}
 
     def table(self, name: str) -> Any:
         """Return a table of the report, with `frame` in full precision, `markdown` and `latex`.

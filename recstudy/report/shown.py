@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from recstudy.base.errors import ConfigError, StorageError, choices, nearest
 from recstudy.base.lazy import go, pd
@@ -25,7 +25,7 @@ from recstudy.base.opened import ARCHIVE, contents, refuse_link
 from recstudy.records import read_json, write_json, write_whole
 from recstudy.report.look import escape_text, on_paper, on_screen, titled
 from recstudy.report.page import LIBRARY, figure_box, markup, render
-from recstudy.report.table import PrintedTable
+from recstudy.report.table import TableData
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import html, label, latex, markdown, note_lines, sentence, tex
 
@@ -83,7 +83,7 @@ class ReportFiles:
         return ""
 
 
-EMPTY_NOTE = '<p class="note">Nothing to draw yet.</p>'
+EMPTY_NOTE = Markup('<p class="note">Nothing to draw yet.</p>')
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +118,7 @@ class RenderedPart:
     caption: str = ""
     description: str = ""
     html_below: str = ""
-    table: PrintedTable | None = None
+    table: TableData | None = None
     csv: str = ""
     body: str | None = None
     notes: tuple[str, ...] = ()
@@ -153,11 +153,11 @@ class RenderedPart:
     @property
     def html(self) -> str:
         """The part as HTML for a page."""
-        return self.linked_html()
+        return str(self.linked_html())
 
     def linked_html(
         self, link: Callable[[Sequence[str]], str] | None = None, stated_notes: Collection[str] = ()
-    ) -> str:
+    ) -> Markup:
         """Return the part as HTML for a page.
 
         Args:
@@ -166,19 +166,19 @@ class RenderedPart:
         """
         warnings = markup("warnings", [note for note in self.notes if note not in stated_notes])
         if self.body is not None:
-            return warnings + self.body
-        content: str = ""
+            return warnings + Markup(self.body)
+        content = Markup()
         if self.data is not None:
             words = f"{self.title}: {self.finding}" if self.finding else self.title
             words += f". {self.description}" if self.description else ""
             figure = EMPTY_NOTE if self.is_empty else figure_box(self.figure, words, self.caption)
-            content = warnings + figure + self.html_below
+            content = warnings + figure + Markup(self.html_below)
         return content + (
             html(self.table_below.without_notes(stated_notes), link) if self.table_below else ""
         )
 
     @property
-    def table_below(self) -> PrintedTable | None:
+    def table_below(self) -> TableData | None:
         """The table without the warnings that the figure above it already has."""
         return replace(self.table, warnings=()) if self.table and self.data is not None else self.table
 

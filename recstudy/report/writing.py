@@ -26,7 +26,7 @@ from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import page_title
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
-from recstudy.report.parts import FigurePart, OfVariants, Part
+from recstudy.report.parts import FigurePart, OfVariants, Part, missing_modules, parts_of
 from recstudy.report.shown import RenderedPart, ReportFiles, check_export
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.summary import (
@@ -94,11 +94,13 @@ def show_report(
         facts = caption_facts(records, range(len(records.variants)))["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{line[0].upper()}{line[1:]}.")
-        for part in records.parts:
+        for part in parts_of(records):
             rendered = no_figure(records, part)
             if rendered and rendered.table:
                 console.print(TerminalTable(rendered.table.without_notes((*warnings(records), *facts))))
-        for line in map(str, (*failed_metrics(records), *records.missing_modules, *missing_metrics(records))):
+        for line in map(
+            str, (*failed_metrics(records), *missing_modules(records), *missing_metrics(records))
+        ):
             say(line[0].upper() + line[1:])
     say(f"Report: {shortest(page)}")
     if errors := records.drawing_errors.items():
@@ -121,7 +123,7 @@ def check_drawable(plan: PlanRecord) -> list[str]:
     """
     records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
     warning_lines = []
-    for part in records.parts:
+    for part in parts_of(records):
         try:
             if isinstance(part, OfVariants) and not records.chosen(part.where):
                 raise ConfigError(f"no variant matches {part.where}")
@@ -164,10 +166,10 @@ def write_files(
     check_export(export)
     folder = study / "report"
     report_files = ReportFiles(folder)
-    files = safe_names([part.name for part in records.parts])
-    figures = [part for part in records.parts if export and isinstance(part, FigurePart)]
+    files = safe_names([part.name for part in parts_of(records)])
+    figures = [part for part in parts_of(records) if export and isinstance(part, FigurePart)]
     sections = []
-    for part, file in zip(records.parts, files, strict=True):
+    for part, file in zip(parts_of(records), files, strict=True):
         if part in figures:
             tell(
                 f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}:"
@@ -190,7 +192,7 @@ def write_files(
     write_whole(folder / "paper.tex", _latex(records, report_files.checksums, files, paper))
     pages = [
         rendered.table
-        for part in records.parts
+        for part in parts_of(records)
         if paper.hidden_columns and (rendered := no_figure(records, part)) and rendered.table
     ]
     for column in paper.hidden_columns:
@@ -212,7 +214,7 @@ def page_content(
         price: The price of a GPU hour.
     """
     figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
-    figures = [index for index in figure_sections if isinstance(records.parts[index], FigurePart)]
+    figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
     # the first figure, else the first table with a figure above it
     picture = next(iter([*figures, *figure_sections]), None)
     last = {

@@ -11,8 +11,9 @@ from typing import Any
 from recstudy import Search, Study
 from recstudy.records import Results
 from recstudy.report import Table
-from recstudy.report.cells import Cell, TableData
+from recstudy.report.cells import Cell
 from recstudy.report.study_records import load_study
+from recstudy.report.table import TableData
 from recstudy.report.tables.render import verdicts
 from recstudy.report.tables.table import table_data
 from recstudy.study.plan import make_plan

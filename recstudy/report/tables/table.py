@@ -16,7 +16,7 @@ from pydantic import Field
 from recstudy.base.errors import ConfigError, NotYetError
 from recstudy.evidence import mean_of
 from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes, warnings
-from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items
+from recstudy.report.cells import cell, damage_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
@@ -33,7 +33,13 @@ from recstudy.report.names import (
 )
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, mark_best_rows, tied_notes
+from recstudy.report.table import TableData, TableRow
+from recstudy.report.tables.comparisons import (
+    improvement_cell,
+    improvement_notes,
+    mark_best_cells,
+    tied_notes,
+)
 from recstudy.report.targets import Placement, deviation_notes, match_targets, unmatched_notes
 
 BAND = 0.1  # costs up to a tenth above the least of a group count as equal to it
@@ -138,7 +144,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     variants = records.chosen(spec.where)
     metrics, warned = metrics_of(records, spec, variants)
     spec = replace(spec, metrics=metrics)
-    notes = [*improvement_notes(spec)]
+    notes = [*improvement_notes(metrics, spec.improvement)]
     crossed = spec.rows is not None and spec.columns is not None
     if spec.across:
         variants, left_out = select_measured(records, variants, metrics)
@@ -263,7 +269,7 @@ def _list_rows(
     for index in variants:
         cells = [
             (
-                improvement_cell(records, spec, index, name, placement)
+                improvement_cell(records, spec.improvement, spec.targets, index, name, placement)
                 if improved_metric(name)
                 else cell(records, [index], name, placement)
             )
@@ -324,6 +330,38 @@ def _cross_axes(
         cells += [cell(records, row_variants, name, placement) for name in other_metrics]
         table_rows.append(TableRow(value_text(row), tuple(cells)))
     return (*map(value_text, columns), *(metric(name).heading for name in other_metrics)), table_rows
+
+
+# ---------------------------------------------------------------------------------------------- best cells
+
+
+def mark_best_rows(
+    records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]
+) -> list[TableRow]:
+    """Mark the best cells of each column, or of each row with `across` or if only the rows share a data set.
+
+    Scores on different data are not compared, so a table can stay without marks.
+    """
+    if not spec.across and _share_data(records, variants, spec.columns):
+        columns = [mark_best_cells(column) for column in zip(*(row.cells for row in rows), strict=True)]
+        # rows without cells give no columns to transpose back, so that zip cannot be strict
+        cells_by_row = zip(*columns, strict=True)
+        return [replace(row, cells=cells) for row, cells in zip(rows, cells_by_row, strict=bool(columns))]
+    if (spec.across or spec.rows) and _share_data(records, variants, spec.rows):
+        return [replace(row, cells=mark_best_cells(row.cells)) for row in rows]
+    return list(rows)
+
+
+def _share_data(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
+    """Return whether the variants at each level of the axis are in the same block, such as a data set.
+
+    Without an axis, all variants must be.
+    """
+    data = {
+        (records.blocks[index], value_text(records.level(index, axis)) if axis else None)
+        for index in variants
+    }
+    return len(data) == len({level for _, level in data})
 
 
 # ---------------------------------------------------------------------------------------------- groups
