@@ -147,16 +147,12 @@ def cell(
     records: StudyRecords, variants: Sequence[int], name: str, placement: Placement | None = None
 ) -> Cell:
     """Return the cell of one metric over all runs of these variants, with its published values."""
-
-    def make() -> Cell:
-        runs = distinct(run for index in variants for run in records.by_variant[index])
-        return cell_of(records, variants, name, runs)
-
     # Tables, published values and estimates share the cells. Only their published values differ.
-    result = records.compute_once(("cell", *variants, name), make)
-    if placement is None:
-        return result
-    matches = [match for index in variants for match in placement.matches.get((index, name), ())]
+    rows = (run for index in variants for run in records.by_variant[index])
+    key = ("cell", *variants, name)
+    result = records.compute_once(key, lambda: cell_of(records, variants, name, distinct(rows)))
+    published = placement.matches if placement else {}
+    matches = [match for index in variants for match in published.get((index, name), ())]
     return replace(result, matches=nearest_matches(matches)) if matches else result
 
 

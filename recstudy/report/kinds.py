@@ -60,9 +60,7 @@ def _render(records: StudyRecords, part: Part) -> RenderedPart:
     if isinstance(part, FigurePart):
         return draw_figure(records, part)
     if isinstance(part, TablePart):
-        return records.compute_once(
-            (type(part), repr(part), "shown"), lambda: table_shown(make_table(records, part))
-        )
+        return table_shown(make_table(records, part))
     if isinstance(part, QuestionPart):
         return questions_shown(records, part)
     return call_method(records, part, Part, "render", RenderedPart)

@@ -109,10 +109,13 @@ class Part(_Declared):
         """The metrics whose numbers the part shows, its main metric first."""
         return self._words("metrics_in")
 
+    def _fields(self, attribute: str) -> list[str]:
+        """Return the fields that this class and its bases list under the attribute."""
+        return [field for kind in type(self).__mro__ for field in vars(kind).get(attribute, ())]
+
     def _words(self, attribute: str) -> list[str]:
-        """Return the names in the fields that this class and its bases list under `which`."""
-        fields = [field for kind in type(self).__mro__ for field in vars(kind).get(attribute, ())]
-        return [name for field in fields for name in names_in(getattr(self, field))]
+        """Return the names in these fields."""
+        return [name for field in self._fields(attribute) for name in names_in(getattr(self, field))]
 
     def render(self, records: StudyRecords) -> RenderedPart:
         """Return the rendered part. A part that is neither figure nor table must define this method."""
@@ -137,7 +140,7 @@ class Part(_Declared):
         """
         defaults = {field.name: field.default for field in fields(self)}
         changed: dict[str, Any] = {}
-        for name in (name for kind in type(self).__mro__ for name in vars(kind).get("metrics_in", ())):
+        for name in self._fields("metrics_in"):
             value = getattr(self, name)
             if value and value == defaults[name]:
                 if isinstance(value, tuple):

@@ -115,8 +115,7 @@ class TerminalTable:
                     min_width=width,
                 )
             for line in block.lines:
-                styles = ["bold" * entry.bold for entry in line]
-                rich_table.add_row(*map(Text, [entry.text for entry in line], styles))
+                rich_table.add_row(*(Text(entry.text, "bold" * entry.bold) for entry in line))
             yield rich_table
         notes = [*table.warnings, *table.small_print]
         if len(table.rows) < len(self.table.rows):

@@ -22,7 +22,6 @@ from recstudy.report.names import DASH
 from recstudy.report.study_records import load_study
 from recstudy.report.table import Interval, Number, TableData, TableEntry, TableRow
 from recstudy.report.tables.render import table_shown
-from recstudy.report.tables.table import table_data
 from recstudy.report.venues import VENUES, Paper, paper_of
 from recstudy.report.writers import TerminalTable, latex
 
@@ -42,7 +41,7 @@ SMALLEST = 8.0  # points, where 7 are asked for
 
 
 def table(records, *metrics, **options):
-    return table_shown(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **options)))
+    return table_shown(Table("t", metrics=metrics or ("top1_accuracy",), **options).cells(records))
 
 
 def floats(text):
@@ -173,7 +172,7 @@ def test_each_writer_formats_a_number_for_itself():
 
 
 def test_a_terminal_shows_every_number_and_note_whole(records):
-    table_content = table_data(records, Table("t", metrics=MANY_METRICS, targets=TABLE1))
+    table_content = Table("t", metrics=MANY_METRICS, targets=TABLE1).cells(records)
     console = Console(width=80, record=True, file=io.StringIO())
 
     console.print(TerminalTable(table_shown(table_content).table))

@@ -125,32 +125,28 @@ def improvement_cell(
         ConfigError: The study has no such axis.
     """
     source = improved_metric(name)
-    levels = {
-        axis: records.level(index, axis) for axis in records.variants[index].levels if axis not in improvement
-    }
+    levels = {axis: records.level(index, axis) for axis in records.variants[index].levels}
     our_variants = records.chosen(levels | improvement)
-    row = replace(cell(records, [index], source), metric=name)
-    our_cell = cell(records, our_variants, source) if len(our_variants) == 1 else None
-    problem = "" if our_variants == [index] else _ratio_problem(row, our_cell)
-    if our_variants == [index] or problem or our_cell is None or row.value is None:
-        result = replace(row, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
-    else:
-        ours, theirs = (weighted_mean(records, position, source) for position in (our_variants[0], index))
+    row = cell(records, [index], source)
+    ours = cell(records, our_variants, source) if len(our_variants) == 1 else None
+    is_ours = our_variants == [index]
+    problem = "" if is_ours else _ratio_problem(row, ours)
+    result = replace(row, metric=name, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
+    if not (is_ours or problem or row.value is None):
+        means = [weighted_mean(records, position, source) for position in (our_variants[0], index)]
         # a new run scatters by s^2 around the true mean, whose estimate scatters by s^2 / n:
         # together s^2 (n + 1) / n, which is (n + 1) times the variance of the mean
         new_runs = [
-            side and side._replace(variance=side.variance and side.variance * (side.n + 1))
-            for side in (ours, theirs)
+            mean and mean._replace(variance=mean.variance and mean.variance * (mean.n + 1)) for mean in means
         ]
         sign = float(metric(source).sign)
-        prediction = ratio(new_runs[0], new_runs[1], sign)
-        result = replace(row, estimate=ratio(ours, theirs, sign), prediction=prediction, ours=our_cell)
+        estimate, prediction = (ratio(mean, base, sign) for mean, base in (means, new_runs))
+        result = replace(result, estimate=estimate, prediction=prediction, ours=ours)
     matches = nearest_matches(placement.matches.get((index, name), ()))
     doubts = [NO_COUNTERPART]
-    if matches and our_cell:
-        values = nearest_matches(
-            match_targets(records, targets, our_variants, [source]).matches.get((our_variants[0], source), ())
-        )
+    if matches and ours:
+        published = match_targets(records, targets, our_variants, [source])
+        values = cell(records, our_variants, source, published).matches
         our_label = records.variants[our_variants[0]].label
         no_match = f"no published {metric(source).title} has the settings of {our_label}"
         doubts = [reason for value in values for reason in value.reasons] if values else [no_match]

@@ -174,11 +174,6 @@ def _notes(questions: Family) -> list[str]:
     return notes
 
 
-def csv_text(questions: Family) -> str:
-    """Return the CSV with one line per question, in full precision."""
-    return pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
-
-
 def _fields(row: QuestionRow) -> dict[str, Any]:
     answer, estimate = row.answer, row.estimate
     sources = (
@@ -285,11 +280,6 @@ def adjusted_words(row: QuestionRow) -> str:
     return f"adjusted for all questions and looks, the interval is {words}"
 
 
-def interval_words(row: QuestionRow) -> str:
-    """Return `95 % CI [+7.89, +23.20]`; empty if there is no interval."""
-    return f"95 % CI {Interval(*row.interval, difference_form(row.metric))}" if row.interval else ""
-
-
 def size_words(estimate: Estimate, form: str) -> str:
     """Return `+2.10 [+1.00, +3.20]`."""
     value = DASH if estimate.value is None else format(estimate.value, form)
@@ -319,8 +309,8 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
     data.attrs["verdicts"] = finding
     shown = RenderedPart(part.name) if data.empty else forest.shown(data, warnings(records))
-    table = table_of(records, part, questions)
-    return replace(shown, finding=finding, table=table, csv=csv_text(questions))
+    csv = pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
+    return replace(shown, finding=finding, table=table_of(records, part, questions), csv=csv)
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
@@ -342,7 +332,8 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
-        about = f"{row.words or row.contrast or row.label}; {interval_words(row)}"
+        interval = f"95 % CI {Interval(*row.interval, difference_form(row.metric))}" if row.interval else ""
+        about = f"{row.words or row.contrast or row.label}; {interval}"
         for theirs in row.published:
             margin = max(theirs.ours.margin, theirs.theirs.margin)
             region = region or (theirs.value - margin, theirs.value + margin)

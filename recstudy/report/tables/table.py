@@ -15,7 +15,7 @@ from pydantic import Field
 
 from recstudy.base.errors import ConfigError, NotYetError
 from recstudy.evidence import mean_of
-from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes, warnings
+from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes
 from recstudy.report.cells import cell, damage_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
@@ -127,85 +127,72 @@ class Table(TablePart, OfVariants, BesidePublished):
             )
 
     def cells(self, records: StudyRecords) -> TableData:
-        return table_data(records, self)
+        """Return the rows and notes of the table.
 
-
-def table_data(records: StudyRecords, spec: Table) -> TableData:
-    """Return the rows and notes of a table.
-
-    Args:
-        records: The study's records.
-        spec: The table.
-
-    Raises:
-        ConfigError: `rows`, `columns` or `where` names an axis or level that the study lacks.
-        NotYetError: The table has two axes, and no run has any of its metrics yet.
-    """
-    variants = records.chosen(spec.where)
-    metrics, warned = metrics_of(records, spec, variants)
-    spec = replace(spec, metrics=metrics)
-    notes = [*improvement_notes(metrics, spec.improvement)]
-    crossed = spec.rows is not None and spec.columns is not None
-    if spec.across:
-        variants, left_out = select_measured(records, variants, metrics)
-        notes += left_out
-    placement = match_targets(records, spec.targets, variants, metrics)
-    warned = [*warnings(records), *leaky_notes(records, variants, is_shown=not crossed), *warned]
-    if crossed:
-        # a cell averages its variants, and a leaky one must not enter a mean
-        variants = [index for index in variants if not records.leaks(index)]
-        warned += _pooling_warning(records, spec, variants)
-        columns, rows = _cross_axes(records, spec, variants, placement)
-        corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
-    elif spec.across:
-        columns, corner = tuple(records.variants[index].label for index in variants), "metric"
-        rows = []
-        for name in metrics:
-            metric_cells = tuple(cell(records, [index], name, placement) for index in variants)
-            rows.append(TableRow(metric(name).heading, metric_cells))
-    else:
-        columns = tuple(metric(name).heading for name in metrics)
-        corner = corner_of(records, variants, spec.group or "")
-        rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
-    rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
-    rows_with_items = with_items(records, rows)
-    cost = find_metric(spec.group or "")
-    if cost:
-        notes.insert(
-            0,
-            f"grouped by {cost.heading}: at most {100 * BAND:g} % above the least of the group; the best is"
-            " marked in each group",
+        Raises:
+            ConfigError: `rows`, `columns` or `where` names an axis or level that the study lacks.
+            NotYetError: The table has two axes, and no run has any of its metrics yet.
+        """
+        variants = records.chosen(self.where)
+        metrics, warned = metrics_of(records, self, variants)
+        spec = replace(self, metrics=metrics)
+        notes = list(improvement_notes(metrics, spec.improvement))
+        if cost := find_metric(spec.group or ""):
+            limit = f"at most {100 * BAND:g} % above the least of the group"
+            notes.insert(0, f"grouped by {cost.heading}: {limit}; the best is marked in each group")
+        crossed = spec.rows is not None and spec.columns is not None
+        if spec.across:
+            variants, left_out = select_measured(records, variants, metrics)
+            notes += left_out
+        placement = match_targets(records, spec.targets, variants, metrics)
+        warned = [*leaky_notes(records, variants, is_shown=not crossed), *warned]
+        if crossed:
+            # a cell averages its variants, and a leaky one must not enter a mean
+            variants = [index for index in variants if not records.leaks(index)]
+            warned += _pooling_warning(records, spec, variants)
+            columns, rows = _cross_axes(records, spec, variants, placement)
+            corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
+        elif spec.across:
+            columns, corner = tuple(records.variants[index].label for index in variants), "metric"
+            rows = []
+            for name in metrics:
+                metric_cells = tuple(cell(records, [index], name, placement) for index in variants)
+                rows.append(TableRow(metric(name).heading, metric_cells))
+        else:
+            columns = tuple(metric(name).heading for name in metrics)
+            corner = corner_of(records, variants, spec.group or "")
+            rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
+        rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
+        rows_with_items = with_items(records, rows)
+        facts = caption_facts(records, variants)
+        if crossed:
+            title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
+            facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
+        cells = [cell for row in rows_with_items for cell in row.cells]
+        matches = [match for cell in cells for match in cell.matches]
+        spread_texts = [match.target.note for match in matches if match.target.std is not None]
+        notes += [
+            *undefined_notes(records, variants, metrics),
+            *text_notes(records, variants, metrics),
+            *deviation_notes(matches),
+            *tied_notes(cells),
+            *spread_notes(records, variants, metrics),
+            *damage_notes(cells),
+            *dict.fromkeys(f"± of published values: {note}" for note in spread_texts),
+            *unmatched_notes(placement),
+        ]
+        return TableData(
+            spec.name,
+            spec.heading,
+            columns,
+            rows_with_items,
+            corner,
+            beneath=crossed or spec.across,
+            warnings=tuple(warned),
+            notes=tuple(notes),
+            settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+            **facts,
         )
-    facts = caption_facts(records, variants)
-    if crossed:
-        title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
-        facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
-    cells = [cell for row in rows_with_items for cell in row.cells]
-    matches = [value for cell in cells for value in cell.matches]
-    notes += [
-        *undefined_notes(records, variants, metrics),
-        *text_notes(records, variants, metrics),
-        *deviation_notes(matches),
-        *tied_notes(cells),
-        *spread_notes(records, variants, metrics),
-        *damage_notes(cells),
-        *dict.fromkeys(
-            f"± of published values: {value.target.note}" for value in matches if value.target.std is not None
-        ),
-        *unmatched_notes(placement),
-    ]
-    return TableData(
-        spec.name,
-        spec.heading,
-        columns,
-        rows_with_items,
-        corner,
-        beneath=crossed or spec.across,
-        warnings=tuple(warned),
-        notes=tuple(notes),
-        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
-        **facts,
-    )
 
 
 def metrics_of(
@@ -401,12 +388,12 @@ def _cost_groups(records: StudyRecords, variants: Sequence[int], name: str) -> l
         if not cost_groups or costs[index] > (1 + BAND) * costs[cost_groups[-1][0]]:
             cost_groups.append([])
         cost_groups[-1].append(index)
-    title, headed_groups = metric(name).title, []
+    definition, headed_groups = metric(name), []
     for group in cost_groups:
         limits = dict.fromkeys(number(name, costs[index]) for index in (group[0], group[-1]))
-        headed_groups.append((f"{title} {' to '.join(limits)} {metric(name).unit}".strip(), group))
+        headed_groups.append((f"{definition.title} {' to '.join(limits)} {definition.unit}".strip(), group))
     if unfinished := [index for index in variants if index not in costs]:
-        headed_groups.append((f"{title}: no run has finished", unfinished))
+        headed_groups.append((f"{definition.title}: no run has finished", unfinished))
     return headed_groups
 
 
