@@ -3,6 +3,9 @@
 The parts of a report are declared here. Pandas and Plotly are loaded when a part is first drawn.
 """
 
+from typing import Any
+
+from recstudy.base.moved import missing_name
 from recstudy.report.cells import Cell, cell_of_values
 from recstudy.report.claims import Claim, Claims, Differences, Effects, Interaction
 from recstudy.report.figures.curve import Curve
@@ -67,3 +70,7 @@ __all__ = [
     "dump_report",
     "read_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise missing_name("recstudy.report", name)
