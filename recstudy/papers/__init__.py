@@ -18,8 +18,8 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.papers.target import PUBLISHED, Target, by_name, number_of, papers, published_yaml
 from recstudy.plugins import importing
+from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import using_metrics
-from recstudy.programs.settings import RunSettings
 from recstudy.records.study_schema import Deviation
 
 __all__ = [

@@ -27,9 +27,9 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import flatten
 from recstudy.papers.target import Target, number_of
 from recstudy.plugins import caller
-from recstudy.programs.base import load_program
+from recstudy.programs.base import RunSettings, load_program
 from recstudy.programs.metric import METRICS
-from recstudy.programs.settings import PREFIX, RunSettings
+from recstudy.programs.settings import PREFIX
 from recstudy.records.files import Json
 
 REQUIRED_COLUMNS = ("metric", "value")

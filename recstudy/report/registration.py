@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from recstudy.base.values import digest
 from recstudy.papers import Target
 from recstudy.records import Json, PlanRecord, Result, read_record
+from recstudy.records.plans import maximum_digest
 from recstudy.records.reading import dumped
 from recstudy.records.run_folder import ARCHIVE_PREFIX
 from recstudy.records.runs import distinct
@@ -51,10 +52,12 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
             values = ["deviation", statement.field, statement.paper, statement.ours]
             return values, f"the deviation {statement.field!r}"
         case int():
-            return ["seeds at most", statement], f"the maximum of {statement} seeds"
+            return [statement], f"the maximum of {statement} seeds"
 
 
 def digest_of(statement: Statement) -> str:
+    if isinstance(statement, int):
+        return maximum_digest(statement)
     return digest(description_of(statement)[0], 12)
 
 

@@ -64,7 +64,7 @@ def remaining_seconds(finished_jobs: Sequence[Job], todo: Iterable[Job]) -> list
         if not has_mean and job.pflop and counted:
             # Time grows as the square root of FLOPs, because a small network waits for each step more than it
             # computes. On recorded runs of two studies, the error is half of that of proportional time and of
-            # a fitted line (tests/benchmarks/remaining.py).
+            # a fitted line.
             training *= (job.pflop / fmean(counted)) ** 0.5
         if job.is_extrapolable and not (has_mean and finished_jobs):
             training = job.training / job.share
