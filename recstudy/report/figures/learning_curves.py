@@ -215,9 +215,9 @@ class LossTrace(FigurePart, OfVariants):
         the start of training, and `average` is the moving average.
         """
         runs: dict[int, Row] = {}
-        for index in records.chosen(self.where):
-            for states in (("done", "unfinished"), ("diverged",)):
-                if index not in runs and (run := records.first_run(index, LOSSES, states)):
+        for states in (("diverged",), ("done", "unfinished")):
+            for index in records.chosen(self.where):
+                if run := records.first_run(index, LOSSES, states):
                     runs[index] = run
         rows = []
         for index in shown_variants(records, MAX_LINES, runs):
