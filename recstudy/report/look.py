@@ -223,7 +223,7 @@ def panels(
 
 
 def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
-    """Return a heat map of shares with the first row on top, whose height follows from its rows."""
+    """Return a heat map of shares or other values with the first row on top. Its rows set its height."""
     figure = go.Figure(layout={"meta": {"rows": True}})
     hover = "%{y}, %{x}: %{z:.3g} %<extra></extra>"
     figure.add_heatmap(x=x, y=y, z=shares, hovertemplate=hover, coloraxis="coloraxis", xgap=1, ygap=1)
