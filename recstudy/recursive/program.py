@@ -22,9 +22,9 @@ from recstudy.programs.settings import Config, RunSettings, averaged_steps, conf
 from recstudy.records import Json, Result, Results
 from recstudy.recursive.config.parts import DATASETS, FAMILIES, DataConfig
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_decoding
-from recstudy.recursive.metrics.answers import TASKS
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory

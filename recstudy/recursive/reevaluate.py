@@ -30,9 +30,10 @@ from recstudy.records import (
     write_whole,
 )
 from recstudy.records.schema import current_time
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.figures.examples import kept_answers
-from recstudy.recursive.metrics.answers import TASKS, Answers
 from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.recursive.metrics.registry import check_computed, measured, of_task
 from recstudy.report.names import metric, number, plural

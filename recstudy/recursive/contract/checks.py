@@ -17,8 +17,8 @@ from recstudy.records import write_whole
 from recstudy.recursive.config.functions import OneOf
 from recstudy.recursive.config.parts import FAMILIES
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.metrics.answers import TASKS
 from recstudy.recursive.models.captioners import CaptionModel
 from recstudy.recursive.train.loop import Training
 

@@ -14,6 +14,7 @@ from recstudy.plugins import Registry, loaded, module_files
 from recstudy.recursive.config.functions import LOSSES, OPTIMIZERS, SCHEDULES
 from recstudy.recursive.config.parts import FAMILIES
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.config.train import AUGMENTATIONS
 from recstudy.recursive.contract import promises
 from recstudy.recursive.contract.checks import (
@@ -26,7 +27,6 @@ from recstudy.recursive.contract.checks import (
     small_run,
     switches,
 )
-from recstudy.recursive.metrics.answers import TASKS
 from recstudy.recursive.models.captioners import CaptionModel
 
 # Description of a check, and a function that returns a note or raises an error

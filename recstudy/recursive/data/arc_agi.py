@@ -29,15 +29,15 @@ from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
 from recstudy.records.schema import REPEATED
 from recstudy.recursive.config.parts import DATASETS, Shape
+from recstudy.recursive.config.reader import Arrays, Reader, np
 from recstudy.recursive.data.cache import IMAGES
 from recstudy.recursive.data.puzzles import Puzzles, numbers
-from recstudy.recursive.data.reader import Arrays, Reader, np
 from recstudy.recursive.data.splits import utf8
 from recstudy.recursive.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 
 if TYPE_CHECKING:
-    from recstudy.recursive.data.reader import Labels, Mask, Pixels
-    from recstudy.recursive.metrics.answers import Answers, Floats
+    from recstudy.recursive.config.answers import Answers, Floats
+    from recstudy.recursive.config.reader import Labels, Mask, Pixels
 
     Pair = tuple[Pixels, Pixels]  # input grid and output grid, (H, W) colours each
 

@@ -40,10 +40,11 @@ from recstudy.records import locked, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.schema import record
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.data.reader import Labels, Pixels, Reader, Tokens, np
+from recstudy.recursive.config.reader import Labels, Pixels, Reader, Tokens, np
+from recstudy.recursive.config.tasks import TASKS
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.splits import limit_split, split_validation
 from recstudy.recursive.data.text import Tokenizer, restore
-from recstudy.recursive.metrics.answers import TASKS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -177,7 +178,7 @@ def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
 def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
     """Decode a data set and write the files of its entry."""
     try:
-        decoded = reader.read(data_folder)
+        decoded = read_data(reader, data_folder)
     except (RecstudyError, MemoryError):
         raise
     except Exception as error:  # a user's reader may raise anything

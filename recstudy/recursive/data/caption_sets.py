@@ -26,9 +26,10 @@ from pydantic import Field
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS
-from recstudy.recursive.data.captions import Captioned, CaptionFiles, CaptionReader, CaptionRow
+from recstudy.recursive.config.reader import Arrays, DrawingReader, Labels, Pixels, np
+from recstudy.recursive.data.captioned import Captioned
+from recstudy.recursive.data.captions import CaptionFiles, CaptionReader, CaptionRow
 from recstudy.recursive.data.phantom_xray import draw_groups, with_noise
-from recstudy.recursive.data.reader import Arrays, DrawingReader, Labels, Pixels, np
 from recstudy.recursive.data.splits import Rows, caption_text, json_object, utf8
 from recstudy.recursive.data.text import CLEANERS, with_tokens
 

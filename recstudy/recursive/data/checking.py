@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from recstudy.base.errors import DataError
+from recstudy.recursive.config.arrays import Arrays, np
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.data.decoded import Arrays, np
-from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.config.tasks import TASKS
 
 PARTS = ("train", "test")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32")

@@ -22,7 +22,9 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.base.errors import DataError, choices, nearest
+from recstudy.recursive.config.answers import UNKNOWN
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
+from recstudy.recursive.config.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.recursive.data.images import (
     DEPTHS,
     ENDINGS,
@@ -32,7 +34,6 @@ from recstudy.recursive.data.images import (
     images_are,
     images_missing,
 )
-from recstudy.recursive.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.recursive.data.splits import (
     Rows,
     check_filled,
@@ -42,7 +43,6 @@ from recstudy.recursive.data.splits import (
     utf8,
     whole_groups,
 )
-from recstudy.recursive.metrics.answers import UNKNOWN
 
 # torchxrayvision's default_pathologies, in its order. NIH labels only the first 14.
 NIH_FINDINGS = (

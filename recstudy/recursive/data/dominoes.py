@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
-from recstudy.recursive.data.reader import Arrays, DrawingReader, Labels, Mask, Pixels, np
+from recstudy.recursive.config.reader import Arrays, DrawingReader, Labels, Mask, Pixels, np
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
 END_COUNT = len(COLOURS)  # dominoes that end a chain, one per colour

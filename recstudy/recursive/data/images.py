@@ -21,7 +21,7 @@ from pydantic import Field
 from recstudy.base.errors import DataError
 from recstudy.base.files import refuse_stand_in
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
-from recstudy.recursive.data.reader import Arrays, Pixels, Reader, np
+from recstudy.recursive.config.reader import Arrays, Pixels, Reader, np
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -13,14 +13,14 @@ from pydantic import Field, model_validator
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS
+from recstudy.recursive.config.reader import Arrays, DrawingReader, np, torch
 from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.recursive.data.reader import Arrays, DrawingReader, np, torch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from recstudy.recursive.data.reader import Labels, Mask, Pixels
+    from recstudy.recursive.config.reader import Labels, Mask, Pixels
 
 WALL, SPACE, START, GOAL, PATH = range(1, 6)
 TRIES = 1000  # failed attempts in a row before generation stops with an error

@@ -21,8 +21,8 @@ from pydantic import BaseModel, ValidationError
 from recstudy.base.errors import DataError
 from recstudy.base.files import refuse_stand_in
 from recstudy.records.reading import fault
+from recstudy.recursive.config.reader import Arrays, Labels, Pixels, np
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.data.reader import Arrays, Labels, Pixels, np
 from recstudy.recursive.data.splits import utf8
 
 if TYPE_CHECKING:

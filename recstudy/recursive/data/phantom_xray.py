@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.recursive.config.parts import DATASETS, Shape
+from recstudy.recursive.config.reader import Arrays, DrawingReader, np
 from recstudy.recursive.data.chest_xray14 import FINDINGS, ChestFindings
-from recstudy.recursive.data.reader import Arrays, DrawingReader, np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from recstudy.recursive.data.reader import Labels, Mask, Pixels
+    from recstudy.recursive.config.reader import Labels, Mask, Pixels
 
     Array = npt.NDArray[np.float64]
 

@@ -15,10 +15,10 @@ from pydantic import Field
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS, Shape
+from recstudy.recursive.config.reader import Arrays, Pixels, Reader, np
 from recstudy.recursive.data.maze import Mazes
 from recstudy.recursive.data.official_layout import PARTS, PIECE, files, is_layout, read
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.data.reader import Arrays, Pixels, Reader, np
 from recstudy.recursive.data.splits import csv_rows, find_column, line_of
 from recstudy.recursive.data.sudoku import Sudokus
 

@@ -12,14 +12,14 @@ from pydantic import Field
 
 from recstudy.base.errors import ConfigError
 from recstudy.recursive.config.parts import DataConfig, Moments, Shape
-from recstudy.recursive.data.reader import np, torch
+from recstudy.recursive.config.reader import np, torch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from recstudy.recursive.data.reader import Labels
-    from recstudy.recursive.metrics.answers import Answers, Floats
+    from recstudy.recursive.config.answers import Answers, Floats
+    from recstudy.recursive.config.reader import Labels
 
 
 class Puzzles(DataConfig):

@@ -12,9 +12,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from recstudy.records.schema import REPEATED
+from recstudy.recursive.config.arrays import Arrays, np
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.data.decoded import Arrays, np
-from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.config.tasks import TASKS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

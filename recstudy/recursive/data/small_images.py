@@ -15,7 +15,7 @@ from pydantic import Field
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Moments, Shape
-from recstudy.recursive.data.reader import Arrays, DrawingReader, Reader, np
+from recstudy.recursive.config.reader import Arrays, DrawingReader, Reader, np
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
 CIFAR100_NAMES = (  # both in the order of the labels, as in the files `batches.meta` and `meta`

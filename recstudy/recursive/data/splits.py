@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from recstudy.base.errors import DataError, choices, nearest
 from recstudy.base.files import refuse_stand_in
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.data.reader import Labels, Mask, Tokens, np
+from recstudy.recursive.config.reader import Labels, Mask, Tokens, np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

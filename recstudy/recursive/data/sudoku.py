@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.recursive.config.parts import DATASETS
+from recstudy.recursive.config.reader import Arrays, DrawingReader, np, torch
 from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.recursive.data.reader import Arrays, DrawingReader, np, torch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from recstudy.recursive.data.reader import Labels, Pixels
+    from recstudy.recursive.config.reader import Labels, Pixels
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}  # rows and columns of a box, by the side of the grid
 BLANK = 1

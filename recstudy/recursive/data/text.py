@@ -25,17 +25,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.base.errors import DataError
 from recstudy.base.values import digest
-from recstudy.recursive.data.reader import Arrays, Labels, Mask, Pixels, Tokens, np
+from recstudy.recursive.config.reader import Arrays, Labels, Mask, Pixels, Tokens, np
+from recstudy.recursive.data.captioned import BYTES, CLIP_VOCABULARY, SPECIALS, Captioned
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Pairs
 
-    from recstudy.recursive.data.captions import Captioned
-
-SPECIALS = 4  # PAD, BOS, EOS and UNK are the first ids
-BYTES = 256
-CLIP_VOCABULARY = 49_408
-CLIP_BOS, CLIP_EOS = CLIP_VOCABULARY - 2, CLIP_VOCABULARY - 1  # its last ids
 REPOSITORY = "openai/clip-vit-base-patch32"  # on Hugging Face
 FILES = ("vocab.json", "merges.txt")
 # CLIP's own pattern: github.com/openai/CLIP, clip/simple_tokenizer.py.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from recstudy.recursive.metrics.answers import Answers, Floats, Integers
+    from recstudy.recursive.config.answers import Answers, Floats, Integers
 
     Tokens = npt.NDArray[np.uint8]
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from recstudy.programs.metric import METRICS, NotAvailable
-from recstudy.recursive.metrics.answers import UNKNOWN, Answers
+from recstudy.recursive.config.answers import UNKNOWN, Answers
 from recstudy.recursive.metrics.registry import metric
 
 if TYPE_CHECKING:
-    from recstudy.recursive.metrics.answers import Floats
+    from recstudy.recursive.config.answers import Floats
 
 BINS = 15  # bins of the calibration error, as in Guo et al. 2017
 PERCENT = (0.0, 100.0)

@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recstudy.programs.metric import METRICS, NotAvailable
-from recstudy.recursive.metrics.answers import Answers
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.metrics.classification import PERCENT
 from recstudy.recursive.metrics.registry import metric, quantity
 
 if TYPE_CHECKING:
-    from recstudy.recursive.metrics.answers import Floats
+    from recstudy.recursive.config.answers import Floats
 
 of_grids = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from recstudy.base import opened
 from recstudy.base.errors import StorageError
 from recstudy.programs.metric import METRICS
-from recstudy.recursive.metrics.answers import Answers
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.metrics.classification import BINS
 from recstudy.recursive.metrics.registry import measured
 

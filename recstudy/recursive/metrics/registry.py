@@ -17,7 +17,8 @@ from recstudy.base.errors import ConfigError, choices, missing_package
 from recstudy.plugins.files import INSTALLED, check_call
 from recstudy.plugins.registry import PACKAGE
 from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable, NotInstalled
-from recstudy.recursive.metrics.answers import TASKS, Answers
+from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.tasks import TASKS
 
 Value = float | Mapping[str, float]  # one value, or class or level -> its value
 ROUNDING = 1e-9  # relative rounding error by which a sum may exceed its bounds

@@ -12,7 +12,7 @@ from recstudy.base.errors import ConfigError
 from recstudy.plugins import import_object
 from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.config.tasks import TASKS
 
 if TYPE_CHECKING:
     from torch import nn

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.run import RunConfig
-from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.tasks.captioning import CaptionedImages
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ Shapes: B images, K classes, V >= K logits (a token's vocabulary may be larger t
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recstudy.recursive.metrics.answers import TASKS, UNKNOWN, Answers
-from recstudy.recursive.tasks.task import Labels, Task
+from recstudy.recursive.config.answers import UNKNOWN, Answers
+from recstudy.recursive.config.tasks import TASKS, Labels
+from recstudy.recursive.train.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from recstudy.recursive.data.batches import Batch
     from recstudy.recursive.data.cache import Split
     from recstudy.recursive.models.networks.contract import Output
-    from recstudy.recursive.tasks.task import Files
+    from recstudy.recursive.train.task import Files
 
 MISTAKES = 36  # misclassified test images that are saved for the board
 

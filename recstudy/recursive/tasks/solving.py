@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.registry import score, selection_score
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.tasks.at_test import at_test
@@ -38,7 +38,7 @@ from recstudy.recursive.train.parallel import concatenated
 
 if TYPE_CHECKING:
     from recstudy.recursive.tasks.grid import Grid
-    from recstudy.recursive.tasks.task import Judged
+    from recstudy.recursive.train.task import Judged
 
 SHOWN_PUZZLES = 12  # test puzzles whose answers after every segment are saved for the board
 MAX_SEGMENTS = 64  # at most so many segments of these answers are saved

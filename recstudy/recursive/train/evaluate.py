@@ -18,12 +18,12 @@ from torch import Tensor
 from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import METRICS
 from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.reader import Labels
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet
-from recstudy.recursive.data.reader import Labels
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.recursive.metrics.registry import measured, score, selection_score
 from recstudy.recursive.models.networks.contract import Network, Output
@@ -31,7 +31,7 @@ from recstudy.recursive.train.losses import item_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world
 
 if TYPE_CHECKING:
-    from recstudy.recursive.tasks.task import Judged, Task
+    from recstudy.recursive.train.task import Judged, Task
 
 TaskArrays = dict[str, Tensor]  # arrays that a task keeps of its answers, with N rows each
 LOSS = "loss"

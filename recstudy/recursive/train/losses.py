@@ -30,7 +30,7 @@ from recstudy.recursive.models.networks.contract import Output
 from recstudy.recursive.models.networks.layers import in_float64
 
 if TYPE_CHECKING:
-    from recstudy.recursive.tasks.task import Task
+    from recstudy.recursive.train.task import Task
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 

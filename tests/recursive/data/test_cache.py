@@ -14,8 +14,10 @@ from PIL import Image
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Cifar10, Cifar100, Digits, ImageFolder
+from recstudy.recursive.config.reader import Arrays
+from recstudy.recursive.data import cache as cache_module
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.reader import Arrays, Reader
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.small_images import CIFAR10_MOMENTS, OFFICIAL, TorchvisionReader
 
 
@@ -38,18 +40,18 @@ def shades_config(**fields) -> ImageFolder:
 
 
 def count_reads(monkeypatch) -> list[str]:
-    reads, read = [], Reader.read
+    reads = []
 
     def counted(reader, folder):
         reads.append(reader.config.name)
-        return read(reader, folder)
+        return read_data(reader, folder)
 
-    monkeypatch.setattr(Reader, "read", counted)
+    monkeypatch.setattr("recstudy.recursive.data.cache.read_data", counted)
     return reads
 
 
 def test_arrays_are_mapped_and_hold_what_was_decoded(tmp_path):
-    data, decoded = load(Digits(), tmp_path), Digits().reader().read(tmp_path)
+    data, decoded = load(Digits(), tmp_path), read_data(Digits().reader(), tmp_path)
 
     assert isinstance(data.train.images, np.memmap)
     assert np.array_equal(data.train.images, decoded.train_images)
@@ -197,8 +199,8 @@ def test_left_over_of_a_killed_build_is_no_obstacle(tmp_path, cache):
 
 def test_two_concurrent_loads_decode_once(tmp_path, monkeypatch):
     reads = count_reads(monkeypatch)
-    counted = Reader.read
-    monkeypatch.setattr(Reader, "read", lambda *args: (time.sleep(0.2), counted(*args))[1])
+    counted = cache_module.read_data
+    monkeypatch.setattr(cache_module, "read_data", lambda *args: (time.sleep(0.2), counted(*args))[1])
 
     threads = [threading.Thread(target=load, args=(Digits(), tmp_path)) for _ in range(2)]
     for thread in threads:

@@ -8,6 +8,7 @@ from PIL import Image
 from recstudy.base.errors import DataError
 from recstudy.recursive import FINDINGS, ChestXray14
 from recstudy.recursive.data.cache import load
+from recstudy.recursive.data.reading import read_data
 
 NIH = FINDINGS[:14]
 UNKNOWN = ", ".join(FINDINGS[14:])
@@ -83,7 +84,7 @@ def test_findings_are_those_of_torchxrayvision():
 
 def test_table_of_columns_is_read_by_split(nih):
     """The given validation images are held out, whatever the share and the seed."""
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert decoded.train_images[:, 0, 0, 0].tolist() == [0, 10, 20, 30, 40]
     assert decoded.test_images[:, 0, 0, 0].tolist() == [50, 60, 70]
@@ -109,7 +110,7 @@ def test_blank_cells_and_missing_columns_are_unknown(nih):
         .replace("10,1,0,0,0,0,0,0,0,0,0,0,0,0", "10,1.0,0,0,0,0,0,0,0,0,0,0,0,")
     )
     (nih / "labels.csv").write_text(rows)
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert np.all(decoded.train_labels[:, FINDINGS.index("Mass")] == -1)
     assert decoded.train_labels[:, FINDINGS.index("Hernia")].tolist() == [-1, 0, 0, 0, 0]
@@ -118,7 +119,7 @@ def test_blank_cells_and_missing_columns_are_unknown(nih):
 
 
 def test_single_findings_are_classes(nih):
-    decoded = config(findings="single").reader().read(nih.parent)
+    decoded = read_data(config(findings="single").reader(), nih.parent)
 
     assert decoded.train_labels.tolist() == [0, 1, 2, 3, 4]
     assert (decoded.test_labels.tolist(), decoded.test_groups.tolist()) == ([5], [3])
@@ -127,7 +128,7 @@ def test_single_findings_are_classes(nih):
 
 def test_official_layout(tmp_path):
     cells = ["Mass", "No Finding", "Effusion|Pleural_Thickening", "Hernia", "", "Edema"]
-    decoded = config().reader().read(official_layout(tmp_path, cells, (0, 1, 2, 3), (4, 5)).parent)
+    decoded = read_data(config().reader(), official_layout(tmp_path, cells, (0, 1, 2, 3), (4, 5)).parent)
 
     findings = [
         [name for name, value in zip(FINDINGS, row, strict=True) if value == 1]
@@ -144,7 +145,7 @@ def test_official_layout(tmp_path):
 def test_without_splits_patients_are_drawn(tmp_path):
     """The test images do not depend on the seed that draws the validation images."""
     place = official_layout(tmp_path, ["Mass", "No Finding"] * 50)
-    decoded, other_seed = (config(split_seed=seed).reader().read(place.parent) for seed in (0, 1))
+    decoded, other_seed = (read_data(config(split_seed=seed).reader(), place.parent) for seed in (0, 1))
 
     assert len(decoded.test_labels) == 20
     assert np.array_equal(decoded.test_images, other_seed.test_images)
@@ -167,7 +168,7 @@ def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
     ):
         Image.new(mode, (16, 16), colour).save(nih / f"images/{name}.png")
     Image.new("L", (16, 16), 40).convert("P").save(nih / "images/I4.png")  # its palette has grey colours only
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert decoded.train_images[0, 0, 0, :2].tolist() == [255, 100]
     assert decoded.train_images[:, 0, 5, 5].tolist() == [100, 76, 50, 90, 40]
@@ -192,7 +193,7 @@ def test_fewer_bits_than_the_file_has_are_scaled_alike_in_the_whole_set(nih, hig
     deep[0, 0] = highest
     paint(nih / "images/I0.png", deep, np.uint16)
     paint(nih / "images/I1.png", np.full((16, 16), 257), np.uint16)
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert [*decoded.train_images[0, 0, 0, :2].tolist(), decoded.train_images[1, 0, 0, 0]] == pixels
     assert decoded.notes[1:] == (f"2 images are of 16 bits: scaled to 8 by {scale}",)
@@ -206,7 +207,7 @@ def test_values_outside_of_sixteen_bits_are_refused(nih, value):
         DataError,
         match=rf"I2.tif has values from {value:,} to {value:,}, but values of 16 bits are from 0 to 65,535",
     ):
-        config().reader().read(nih.parent)
+        read_data(config().reader(), nih.parent)
 
 
 def test_ids_may_have_the_ending_of_their_image_or_none(nih):
@@ -247,7 +248,7 @@ def test_columns_unlike_a_finding_are_ignored(nih):
     (nih / "labels.csv").write_text(
         LABELS.replace("Hernia", "Support Devices").replace("Fibrosis", "Pleural Other")
     )
-    assert (config().reader().read(nih.parent).train_labels[:, [6, 13]] == -1).all()
+    assert (read_data(config().reader(), nih.parent).train_labels[:, [6, 13]] == -1).all()
 
 
 def test_missing_images_are_counted_and_left_out_on_request(nih):
@@ -258,7 +259,7 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
         match=r"2 of 8 images named in labels.csv are missing. The first one is images/I2.png. Add them",
     ):
         config().reader().check(nih.parent)
-    decoded = config(allow_missing=True).reader().read(nih.parent)
+    decoded = read_data(config(allow_missing=True).reader(), nih.parent)
     assert decoded.train_images[:, 0, 0, 0].tolist() == [0, 10, 30, 40]
     assert decoded.train_groups.tolist() == [0, 0, 1, 1]
     assert decoded.notes[0] == "2 images are named in labels.csv but missing: left out"
@@ -291,14 +292,14 @@ def test_error_in_the_table_of_columns_is_named(nih, file, content, message):
     (nih / "images_001/images").mkdir(parents=True)
     (nih / file).write_text(content)
     with pytest.raises(DataError, match=re.escape(message)):
-        config(findings="single").reader().read(nih.parent)
+        read_data(config(findings="single").reader(), nih.parent)
     (nih / "labels.csv").unlink()
     (nih / "Data_Entry_2017_v2020.csv").unlink(missing_ok=True)
     with pytest.raises(
         DataError,
         match=r"\(nih/labels.csv or Data_Entry_2017\*.csv is missing\). Pass --data DIR, set RECSTUDY_DATA",
     ):
-        config().reader().read(nih.parent)
+        read_data(config().reader(), nih.parent)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from recstudy.recursive import PhantomXray
-from recstudy.recursive import phantom_xray as phantom
+from recstudy.recursive.data import phantom_xray as phantom
 
 
 def read(**fields):

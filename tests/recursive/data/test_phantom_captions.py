@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from recstudy.recursive import PhantomCaptions
-from recstudy.recursive import caption_sets as phantom
+from recstudy.recursive.data import caption_sets as phantom
 from recstudy.recursive.data import text
 
 CASES = phantom.draw_cases(0)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.tasks.captioning import scores
-from recstudy.recursive.tasks.task import Labels, Task
+from recstudy.recursive.train.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from recstudy.recursive.config.answers import Answers
     from recstudy.recursive.config.run import RunConfig
     from recstudy.recursive.data.batches import Batch, Batches
     from recstudy.recursive.data.cache import DataSet
-    from recstudy.recursive.metrics.answers import Answers
     from recstudy.recursive.models.networks.contract import Network, Output
-    from recstudy.recursive.tasks.task import Read
+    from recstudy.recursive.train.task import Read
 
 
 class CaptionedImages(Task):
@@ -97,13 +97,8 @@ class Captioning(CaptionedImages):
         return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
 
     @property
-    def writes_to_select(self) -> bool:
-        """Whether the score that selects epochs compares captions that the model writes."""
-        return METRICS[self.config.score].of is not None
-
-    @property
     def shares_selection(self) -> bool:
-        return not self.writes_to_select
+        return METRICS[self.config.score].of is None  # otherwise it compares captions that the model writes
 
     def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:
         """Write this worker's share of the test set's captions."""

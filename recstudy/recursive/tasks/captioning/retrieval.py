@@ -19,10 +19,10 @@ from torch import Tensor
 
 from recstudy.programs.metric import NotAvailable
 from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import DataSet
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.models.networks.contract import Network, build
 from recstudy.recursive.models.networks.fuselip import AlignerNetwork, siglip_loss
 from recstudy.recursive.models.networks.layers import in_float64
@@ -33,7 +33,7 @@ from recstudy.recursive.train.parallel import concatenated
 from recstudy.recursive.train.process import draw
 
 if TYPE_CHECKING:
-    from recstudy.recursive.tasks.task import Judged, Task
+    from recstudy.recursive.train.task import Judged, Task
 
 PAIRS = 1000  # test pairs whose cosines are saved
 RANKS = (1, 5, 10)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 from recstudy.base.errors import DataError
-from recstudy.recursive.data.checking import checked
-from recstudy.recursive.data.decoded import Arrays, Labels, Mask, Pixels, Tokens, np, torch
-from recstudy.recursive.data.repeats import repeat_notes
+from recstudy.recursive.config.arrays import Arrays, Labels, Mask, Pixels, Tokens, np, torch
 
 __all__ = [
     "PATH_ADVICE",
@@ -43,7 +40,7 @@ class Reader(ABC):
         import numpy as np
 
         from recstudy.recursive.config.parts import DATASETS, DataConfig
-        from recstudy.recursive.data.reader import Arrays, Reader
+        from recstudy.recursive.config.reader import Arrays, Reader
 
         @DATASETS.add("cells")
         class Cells(DataConfig):
@@ -98,9 +95,9 @@ class Reader(ABC):
         """Return name and version of the package that contains the data, or of the generating program."""
         return ()
 
-    def repeats(self, decoded: Arrays) -> tuple[str, ...]:
-        """Return notes on repeated items: by default on exact copies among the decoded items."""
-        return repeat_notes(decoded, self.config)
+    def repeats(self, decoded: Arrays) -> tuple[str, ...] | None:
+        """Return notes on repeated items. By default exact copies are counted among the decoded items."""
+        return None
 
     def fetch(self, folder: Path) -> None:
         """Download missing files into `folder`. The default implementation cannot download.
@@ -142,31 +139,6 @@ class Reader(ABC):
             if (folder / archive).is_file():
                 fix = f"Unpack {archive} in its folder."
         return DataError(f"{self.config.title} not found under {folder} ({missing_file} is missing). {fix}")
-
-    @final
-    def read(self, folder: Path) -> Arrays:
-        """Check the files, decode them, check the arrays, and add notes on repeated items.
-
-        Returns:
-            The set, with contiguous arrays.
-
-        Raises:
-            DataError: If a file is missing, is not the official one, or decodes to wrong arrays.
-        """
-        self.check(folder)
-        for name, md5 in self.official.items():
-            with open(folder / name, "rb") as file:
-                if hashlib.file_digest(file, "md5").hexdigest() != md5:
-                    raise DataError(
-                        f"{folder / name} is damaged: its md5 is not the official one of {self.config.title}."
-                        " Delete it and unpack or download it again."
-                    )
-        decoded = checked(self.decode(folder), self.config)
-        return (
-            decoded._replace(notes=(*decoded.notes, *self.repeats(decoded)))
-            if self.sources(folder)
-            else decoded
-        )
 
 
 class DrawingReader(Reader):
