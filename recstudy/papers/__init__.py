@@ -16,7 +16,7 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
-from recstudy.papers.target import PUBLISHED, Target, by_name, papers
+from recstudy.papers.target import PUBLISHED, Target, by_name, papers, read_published
 from recstudy.plugins import importing
 from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import RunSettings
@@ -198,12 +198,9 @@ def _fields_of_row(id: str, section: str) -> dict[str, Any]:
     return {path: value for path, (kind, value) in statements.items() if kind == section}
 
 
-@cache
 def how_read() -> dict[str, Any]:
     """Return the content of `settings.yaml`: how to read the rows of the published tables."""
-    import yaml
-
-    return yaml.safe_load(PUBLISHED.joinpath("settings.yaml").read_text(encoding="utf-8"))
+    return read_published("settings")
 
 
 def _rules(row: dict[str, str]) -> Iterator[dict[str, Any]]:

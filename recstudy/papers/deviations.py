@@ -3,12 +3,9 @@
 Study files call `deviations` for their field of the same name.
 """
 
-from functools import cache
-from typing import Any
-
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
-from recstudy.papers.target import PUBLISHED
+from recstudy.papers.target import read_published
 from recstudy.records.study_schema import Deviation
 
 
@@ -22,16 +19,9 @@ def deviations(name: str) -> tuple[Deviation, ...]:
     Raises:
         ConfigError: No list has this name.
     """
-    lists = _lists()
+    lists = read_published("deviations")
     if name not in lists:
         raise ConfigError(
             f"no list of deviations {name!r}: the lists are {choices(lists)}.{nearest(name, lists)}"
         )
     return tuple(Deviation(**fields) for fields in lists[name])
-
-
-@cache
-def _lists() -> dict[str, list[dict[str, Any]]]:
-    import yaml
-
-    return yaml.safe_load(PUBLISHED.joinpath("deviations.yaml").read_text(encoding="utf-8"))

@@ -78,11 +78,16 @@ class Target(Config):
 
 
 @cache
+def read_published(name: str) -> Any:
+    """Return the content of a YAML file of `PUBLISHED`."""
+    from recstudy.base.strict_yaml import read_yaml  # it loads PyYAML, without which --help is faster
+
+    return read_yaml(PUBLISHED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+
+
 def papers() -> dict[str, dict[str, str]]:
     """Return the name, title and address of each paper, by its number or short name in files and sources."""
-    import yaml
-
-    return yaml.safe_load(PUBLISHED.joinpath("index.yaml").read_text(encoding="utf-8"))["papers"]
+    return read_published("index")["papers"]
 
 
 def by_name(text: str) -> str:

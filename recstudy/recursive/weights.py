@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import yaml
 from torch import Tensor
 
 from recstudy.base.errors import ConfigError, StorageError, choices
 from recstudy.base.files import atomic_write, refuse_existing
 from recstudy.base.opened import is_regular_file
+from recstudy.base.strict_yaml import write_yaml
 from recstudy.base.terminal import say
 from recstudy.programs.settings import configure
 from recstudy.records import Json, Result, Results, read_json, read_record
@@ -179,7 +179,7 @@ def export_weights(results: Results, run_id: str, target: Path, family: Family) 
             temporary.mkdir()
             if family:
                 torch.save(state, temporary / checkpoint)
-                text = yaml.safe_dump({"arch": arch}, sort_keys=False)
+                text = write_yaml({"arch": arch})
             else:
                 content = {
                     "model_type": f"recstudy_{config.model.family}",
