@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from recstudy.evidence import Answer, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
-from recstudy.report.caveats import interim_words, join_labels
+from recstudy.report.caveats import interim_words
 from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
 from recstudy.report.family import family, published_values
@@ -26,6 +26,7 @@ from recstudy.report.names import (
     difference_form,
     formatted,
     inline,
+    join_labels,
     metric,
     number,
     plural,

@@ -21,9 +21,9 @@ from recstudy.records.runs import Row
 from recstudy.recursive.figures.examples import TRACE, CaptionTrace, describe_damage, first_trace
 from recstudy.recursive.figures.tiles import SIDE, TITLE_LOOK, Tiles, tile_figure
 from recstudy.recursive.records import Routing
-from recstudy.report.caveats import join_labels
 from recstudy.report.figures.chosen import cut_note, run_columns, shown_variants
 from recstudy.report.look import clipped, folded, share_map
+from recstudy.report.names import join_labels
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 

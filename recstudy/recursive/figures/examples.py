@@ -22,8 +22,8 @@ from recstudy.base.opened import arrays
 from recstudy.records import Json, Results
 from recstudy.records.runs import Row
 from recstudy.recursive.metrics.kept import unpack_answers
-from recstudy.report.caveats import join_labels
 from recstudy.report.figures.chosen import cut_note, run_columns, shown_variants
+from recstudy.report.names import join_labels
 from recstudy.report.study_records import StudyRecords
 
 if TYPE_CHECKING:
