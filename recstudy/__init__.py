@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recstudy.base.moved import NAMES, RECURSIVE, MovedModules
+from recstudy.base.moved import MovedModules, missing_name
 from recstudy.base.terminal import tell_uncaught
 
 if TYPE_CHECKING:
@@ -80,10 +80,8 @@ sys.meta_path.append(MovedModules())
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
-    if name in NAMES:
-        raise ImportError(f"{name} has moved (version 0.3): write from {RECURSIVE} import {name}")
     if name not in _PLACES:
-        raise AttributeError(f"module 'recstudy' has no attribute {name!r}")
+        raise missing_name("recstudy", name)
     value = globals()[name] = getattr(import_module(_PLACES[name]), name)
     return value
 

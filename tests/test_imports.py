@@ -61,6 +61,7 @@ def test_a_users_metric_keeps_the_name_that_the_recursive_models_have_too():
         ("from recstudy.data import Cifar10", "from recstudy.recursive import ..."),
         ("from recstudy.train.loop import Training", "from recstudy.recursive.train import ..."),
         ("from recstudy import RunConfig", "from recstudy.recursive import RunConfig"),
+        ("from recstudy.report import Thinking", "from recstudy.recursive import Thinking"),
         ("from recstudy.errors import ConfigError", "from recstudy.base.errors import ..."),
     ],
 )

@@ -18,7 +18,28 @@ MODULES = {  # old module -> what replaces it
     },
     **{name: f"from recstudy.cli.{name} import ..." for name in ("judge", "options", "reproduce")},
 }
-NAMES = ("AtTest", "Augment", "RunConfig", "TrainConfig")  # of `recstudy` -> of `recstudy.recursive`
+NAMES = {  # module -> names that are in `recstudy.recursive` now
+    "recstudy": ("AtTest", "Augment", "RunConfig", "TrainConfig"),
+    "recstudy.report": (
+        "Alignment",
+        "AttentionMaps",
+        "Captions",
+        "ExpertLoad",
+        "ExpertPath",
+        "FeatureMaps",
+        "Mistakes",
+        "Residuals",
+        "Thinking",
+        "answers_of",
+    ),
+}
+
+
+def missing_name(module: str, name: str) -> Exception:
+    """Return the error for a name that a module does not have."""
+    if name in NAMES[module]:
+        return ImportError(f"{name} has moved (version 0.3): write from {RECURSIVE} import {name}")
+    return AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 class MovedModules(MetaPathFinder):

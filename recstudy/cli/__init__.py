@@ -1,4 +1,7 @@
-"""The `recstudy` command. It imports only the subcommand that is used, so `recstudy --help` takes 0.3 s."""
+"""All commands: `recstudy` with a file for each of its commands, and the command line of study files.
+
+Only the command that is used is imported, so `recstudy --help` takes 0.3 s.
+"""
 
 import sys
 from collections.abc import Callable, Sequence

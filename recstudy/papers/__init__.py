@@ -1,4 +1,4 @@
-"""Read published numbers from `recstudy/recursive/papers/` as targets to compare a study's results with.
+"""Published values: their format, and reading them as targets of a study.
 
 Study files call `published`; reports call `settings` and `assumptions`. The file `settings.yaml` tells how to
 read each row and with which settings its number was obtained. Files, ids and settings identify a paper by its

@@ -8,8 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import distribution, entry_points
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
 
@@ -159,10 +159,15 @@ _has_asked = False  # whether the entry points of installed packages were loaded
 _registries: WeakValueDictionary[int, Registry[Any]] = WeakValueDictionary()
 
 
+@cache
 def fill() -> None:
-    """Import the recursive models, which register their parts."""
-    # `import recstudy` does not import them, which saves 0.6 s.
-    import_module("recstudy.recursive")
+    """Import the programs that recstudy itself offers: the recursive models, which register their parts.
+
+    They are entry points of the installed package, as the plug-ins of others are. `import recstudy` does not
+    import them, which saves 0.6 s.
+    """
+    for point in distribution(PACKAGE).entry_points.select(group=GROUP):
+        point.load()
 
 
 def look_further() -> bool:

@@ -1,5 +1,1 @@
-"""Programs, which compute the metrics of a run from its settings and its seed.
-
-The recursive models are one program. A training function, an existing script and a table of finished runs
-are the others.
-"""
+"""What a run executes: a function, a command, a table of finished runs, or a program of another package."""

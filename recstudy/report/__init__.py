@@ -6,6 +6,7 @@ pandas and Plotly.
 
 from typing import TYPE_CHECKING, Any
 
+from recstudy.base.moved import missing_name
 from recstudy.plugins import import_object
 from recstudy.report.claims import Claim, Claims, Differences, Effects, Interaction
 from recstudy.report.figures.curve import Curve
@@ -81,5 +82,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in LAZY:
-        raise AttributeError(f"module 'recstudy.report' has no attribute {name!r}")
+        raise missing_name("recstudy.report", name)
     return import_object(f"{LAZY[name]}:{name}")

@@ -1,3 +1,1 @@
-"""A study or a search as data: its variants, plan, price and trials, and what a finished one is run again
-for.
-"""
+"""A study or a search as data: its variants, seeds, claims, plan and price."""

@@ -20,6 +20,7 @@ from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
 from recstudy.records.schema import Initial
 from recstudy.recursive import RunConfig, Sudoku
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.metrics.kept import unpack_answers
 from recstudy.recursive.testing import tiny_run
 from recstudy.recursive.train.initial import Weights, initial
@@ -126,7 +127,7 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
 
 def solved(network, segments):
     """What the network answers after so many segments, without any of recstudy's training or evaluation."""
-    decoded = DATA.reader().read(Path())
+    decoded = read_data(DATA.reader(), Path())
     images, ids = torch.from_numpy(decoded.test_images), torch.zeros(32, dtype=torch.int64)
     carry = network.start(images, ids)
     with torch.no_grad():

@@ -17,7 +17,7 @@ from recstudy.programs.settings import Config
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from recstudy.recursive.data.reader import Labels, Reader
+    from recstudy.recursive.config.reader import Labels, Reader
 
 Shape = tuple[int, int, int]  # channels, height, width of an image
 # Mean and deviation of each channel: on a scale of 0 to 1 for integer images, in the unit of the values for

@@ -26,8 +26,8 @@ from recstudy.programs.settings import (
 )
 from recstudy.recursive.config.ids import deciding
 from recstudy.recursive.config.parts import DATASETS, FAMILIES, DataConfig, ModelConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.config.train import TrainConfig
-from recstudy.recursive.metrics.answers import TASKS
 
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "resources.compile": "off"}
 

@@ -1,4 +1,4 @@
-"""Data sets by name: the configs and readers that a study's settings refer to.
+"""Data sets: their configs, readers, splits and batches.
 
 Importing this package loads neither torch nor any image.
 """

@@ -21,8 +21,8 @@ from inspect import signature
 from typing import TYPE_CHECKING
 
 from recstudy.base.errors import ConfigError
+from recstudy.recursive.config.reader import np, torch
 from recstudy.recursive.config.train import AUGMENTATIONS, Augment
-from recstudy.recursive.data.reader import np, torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -29,7 +29,7 @@ from recstudy.report.study_records import StudyRecords
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from recstudy.recursive.metrics.answers import Answers
+    from recstudy.recursive.config.answers import Answers
     from recstudy.recursive.metrics.kept import SavedAnswers
 
 MAX_VARIANTS = 6  # variants whose images, captions or puzzles fit on a page

@@ -1,1 +1,1 @@
-"""Settings of the model families. Importing them does not load torch; `config.build(...)` does."""
+"""Model families: their configs, and their networks in networks/."""

@@ -1,4 +1,4 @@
-"""The built-in tasks. Configs, metrics and the training loop find them by name in `TASKS`.
+"""What a network predicts, and how answers are scored: classes, findings, cells, captions, pairs.
 
 Importing this package loads neither numpy nor torch.
 """

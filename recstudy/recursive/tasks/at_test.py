@@ -27,11 +27,11 @@ from torch import Tensor
 
 from recstudy.programs.settings import doubling_counts
 from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.reader import Labels
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import AtTest
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.puzzles import Puzzles, numbers
-from recstudy.recursive.data.reader import Labels
 from recstudy.recursive.models.networks.contract import Carry, Network
 from recstudy.recursive.models.networks.layers import in_float64
 from recstudy.recursive.train.evaluate import autocast, worker_batch_size

@@ -10,11 +10,12 @@ Shapes: B puzzles, S cells, V tokens.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from recstudy.base.lazy import np
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.config.train import Augment
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.metrics.answers import TASKS
-from recstudy.recursive.tasks.task import Labels, Task
+from recstudy.recursive.train.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
+    from recstudy.recursive.config.answers import Answers
+    from recstudy.recursive.config.reader import Labels as Rows
     from recstudy.recursive.data.batches import Batch
     from recstudy.recursive.data.cache import Split
-    from recstudy.recursive.data.reader import Labels as Rows
-    from recstudy.recursive.metrics.answers import Answers
     from recstudy.recursive.models.networks.contract import Output
 
 # Answers that are checked against the rules at a time. The rows of all 423,000 puzzles of Sudoku-Extreme at
@@ -87,8 +88,6 @@ class Grid(Task):
 
     def answers(self, arrays: "Mapping[str, npt.NDArray[Any]]", rows: "Rows", split: "Split") -> "Answers":
         """Return the answers, and whether each breaks no rule of the puzzle, if the data define rules."""
-        import numpy as np
-
         data = self.config.data
         answers = super().answers(arrays, rows, split)
         verdicts = []

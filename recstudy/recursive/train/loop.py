@@ -18,7 +18,7 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ from recstudy.programs.watchdog import heartbeat
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet, Split
-from recstudy.recursive.metrics.answers import TASKS
 from recstudy.recursive.models.networks.contract import Carry, Network, Output, build
 from recstudy.recursive.train.evaluate import DivergenceError, autocast, drop_undefined
 from recstudy.recursive.train.halting import Slots, find_halted, proceed_target, refill_slots
@@ -46,9 +45,7 @@ from recstudy.recursive.train.optim import (
 )
 from recstudy.recursive.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.recursive.train.process import draw
-
-if TYPE_CHECKING:
-    from recstudy.recursive.tasks.task import Task
+from recstudy.recursive.train.task import Task, task_of
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +108,7 @@ class Training:
         initial: Weights | None = None,
     ) -> None:
         self.config, self.data, self.device = config, data, device
-        self.task: Task = TASKS[config.task](config)
+        self.task = task_of(config)
         torch.manual_seed(draw(config.seed, "weights"))
         network = build(config.model, config.data).to(device)
         self._read, self.facts = self.task.reader(data, device)
@@ -424,7 +421,7 @@ class Training:
 
 
 def batches(
-    task: "Task", split: Split, data: DataSet, device: torch.device, rank: int = 0, world: int = 1
+    task: Task, split: Split, data: DataSet, device: torch.device, rank: int = 0, world: int = 1
 ) -> Batches:
     """Return one worker's batches of a split, as the network reads it (`Task.reader`).
 

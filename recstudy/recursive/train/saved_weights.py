@@ -8,11 +8,13 @@ from safetensors.torch import load_file
 from recstudy.base.errors import DataError
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.records import Json, Result
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.metrics.answers import TASKS, Answers
 from recstudy.recursive.models.networks.contract import build
 from recstudy.recursive.train.loop import batches
+from recstudy.recursive.train.task import task_of
 from recstudy.report.names import metric
 
 
@@ -38,7 +40,7 @@ def answers_again(
     torch.set_num_threads(config.resources.cpus)  # sums in another order differ in their last bits
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
     data = load(config.data, folder, hold_out=config.train.selection == "validation")
-    task = TASKS[config.task](config)
+    task = task_of(config)
     read, facts = task.reader(data, device)
     checksums = (
         ("data", result.provenance.data_checksum, data.checksum),

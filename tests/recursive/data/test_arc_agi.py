@@ -16,6 +16,7 @@ from recstudy.recursive import TRM, ArcAgi, RunConfig, TrainConfig
 from recstudy.recursive.data.arc_agi import canvas, read_tasks
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.data.puzzles import Groups
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.metrics.arc import Augmented, augmented, cropped
 from recstudy.recursive.testing import make_trial
 
@@ -95,7 +96,7 @@ def test_grid_is_placed_in_the_corner_with_its_edge(steps, augmentation, expecte
 def test_training_and_test_pairs_under_every_augmentation(folder):
     """8 tasks of 3 + 1 pairs (one 3 + 2) train whole; of 4 others 3 pairs train, and 1 (one 2) test. Pairs
     that train are moved about, but one of each puzzle stays in the corner."""
-    decoded = TINY.reader().read(folder)
+    decoded = read_data(TINY.reader(), folder)
     train, test = grids(folder, "training"), grids(folder, "evaluation")
     expected = {
         "train": [(task, pair) for task, pairs in train.items() for pair in pairs]
@@ -136,7 +137,7 @@ def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
     for name, content in contents.items():
         (folder / f"arc_agi/arc-agi_{name}.json").write_text(json.dumps(content))
 
-    notes = TINY.reader().read(folder).notes
+    notes = read_data(TINY.reader(), folder).notes
 
     assert (
         notes[1] == "Repeated items: 2 of 5 test pairs are also training pairs of other tasks (w = a, y = z)"
@@ -153,7 +154,7 @@ def test_kaggle_s_folder_of_version_2_is_read_and_not_taken_for_version_1(folder
 
     assert (
         "120 of 128 tasks are evaluation tasks"
-        in TINY.model_copy(update={"version": 2}).reader().read(folder).notes[0]
+        in read_data(TINY.model_copy(update={"version": 2}).reader(), folder).notes[0]
     )
     with pytest.raises(
         DataError,
@@ -164,9 +165,10 @@ def test_kaggle_s_folder_of_version_2_is_read_and_not_taken_for_version_1(folder
 
 def test_augmentations_are_the_same_whatever_else_is_read(folder):
     three_identifiers, five_identifiers = (
-        TINY.model_copy(update={"augmentations": count}).reader().read(folder).identifiers for count in (3, 5)
+        read_data(TINY.model_copy(update={"augmentations": count}).reader(), folder).identifiers
+        for count in (3, 5)
     )
-    other_seed = TINY.model_copy(update={"drawing_seed": 1}).reader().read(folder).identifiers
+    other_seed = read_data(TINY.model_copy(update={"drawing_seed": 1}).reader(), folder).identifiers
 
     assert set(three_identifiers) < set(five_identifiers)
     assert len(set(five_identifiers)) == len(five_identifiers) == 1 + 12 * 6
@@ -179,7 +181,7 @@ def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(fo
     Validation asks what the training tasks ask."""
     config = TINY.model_copy(update={"whole_tasks": whole_tasks})
     decoded, counts = (
-        config.reader().read(folder),
+        read_data(config.reader(), folder),
         {**dict.fromkeys("abcdefgh", 4), "b": 5, **dict.fromkeys("wxyz", 3)},
     )
     groups = Groups(decoded.train_groups, decoded.train_puzzles)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from recstudy.recursive import Augment, Digits, batches
+from recstudy.recursive import Augment, Digits
+from recstudy.recursive.data import batches
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import Split, load
 

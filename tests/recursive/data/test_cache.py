@@ -14,8 +14,10 @@ from PIL import Image
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Cifar10, Cifar100, Digits, ImageFolder
+from recstudy.recursive.config.reader import Arrays
+from recstudy.recursive.data import cache as cache_module
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.reader import Arrays, Reader
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.small_images import CIFAR10_MOMENTS, OFFICIAL, TorchvisionReader
 
 
@@ -38,31 +40,23 @@ def shades_config(**fields) -> ImageFolder:
 
 
 def count_reads(monkeypatch) -> list[str]:
-    reads, read = [], Reader.read
+    reads = []
 
     def counted(reader, folder):
         reads.append(reader.config.name)
-        return read(reader, folder)
+        return read_data(reader, folder)
 
-    monkeypatch.setattr(Reader, "read", counted)
+    monkeypatch.setattr("recstudy.recursive.data.cache.read_data", counted)
     return reads
 
 
 def test_arrays_are_mapped_and_hold_what_was_decoded(tmp_path):
-    data, decoded = load(Digits(), tmp_path), Digits().reader().read(tmp_path)
+    data, decoded = load(Digits(), tmp_path), read_data(Digits().reader(), tmp_path)
 
     assert isinstance(data.train.images, np.memmap)
     assert np.array_equal(data.train.images, decoded.train_images)
     assert np.array_equal(data.test.labels, decoded.test_labels)
     assert data.train.images is data.validation.images
-
-
-def test_warm_entry_is_not_decoded_again(tmp_path, monkeypatch):
-    reads = count_reads(monkeypatch)
-    cold, warm = load(Digits(), tmp_path), load(Digits(limit=100, split_seed=3), tmp_path)
-
-    assert reads == ["digits"]
-    assert warm.checksum == cold.checksum
 
 
 def test_warm_entry_loads_no_decoder_and_no_torch(tmp_path):
@@ -77,22 +71,15 @@ def test_warm_entry_loads_no_decoder_and_no_torch(tmp_path):
     assert done.stdout.strip() == "[]"
 
 
-def test_configs_and_readers_load_no_decoder_and_no_numpy():
-    heavy = {"torch", "torchvision", "sklearn", "PIL", "numpy"}
-    script = f"import sys, recstudy.recursive.data; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd()
-    )
-    assert done.stdout.strip() == "[]"
-
-
-def test_statistics_equal_numpy_and_ignore_the_limit(tmp_path):
-    full, limited = load(Digits(), tmp_path), load(Digits(limit=16), tmp_path)
+def test_another_limit_and_seed_read_the_same_entry_and_its_statistics_equal_numpys(tmp_path, monkeypatch):
+    reads = count_reads(monkeypatch)
+    full, limited = load(Digits(), tmp_path), load(Digits(limit=16, split_seed=3), tmp_path)
     values = np.asarray(full.train.images, np.float64) / 255
 
     assert full.mean == pytest.approx((values.mean(),), abs=1e-12)
     assert full.std == pytest.approx((values.std(),), abs=1e-12)
-    assert (limited.mean, limited.std) == (full.mean, full.std)
+    assert (limited.mean, limited.std, limited.checksum) == (full.mean, full.std, full.checksum)
+    assert reads == ["digits"]
 
 
 def test_cifar_can_take_the_published_statistics_of_cifar10(tmp_path, monkeypatch):
@@ -197,8 +184,8 @@ def test_left_over_of_a_killed_build_is_no_obstacle(tmp_path, cache):
 
 def test_two_concurrent_loads_decode_once(tmp_path, monkeypatch):
     reads = count_reads(monkeypatch)
-    counted = Reader.read
-    monkeypatch.setattr(Reader, "read", lambda *args: (time.sleep(0.2), counted(*args))[1])
+    counted = cache_module.read_data
+    monkeypatch.setattr(cache_module, "read_data", lambda *args: (time.sleep(0.2), counted(*args))[1])
 
     threads = [threading.Thread(target=load, args=(Digits(), tmp_path)) for _ in range(2)]
     for thread in threads:

@@ -3,12 +3,13 @@ import re
 
 import numpy as np
 import pytest
-from layouts import paint
+from layouts import check_refusal, paint, refusals
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, Roco, RocoV2
 from recstudy.recursive.data import text
 from recstudy.recursive.data.cache import load
+from recstudy.recursive.data.reading import read_data
 
 SMALL = {"size": 16, "length": 32}
 OWN_TABLE = """\
@@ -147,7 +148,7 @@ WHOLE_SETS = {
 def test_official_splits_are_read(tmp_path, kind):
     """Images 0 and 1 train, 2 validates, 3 tests; the brightness of an image is 10 times its number."""
     lay(tmp_path / kind().path, *SPLIT_SETS[kind])
-    decoded = kind(**SMALL).reader().read(tmp_path)
+    decoded = read_data(kind(**SMALL).reader(), tmp_path)
 
     assert np.allclose(brightness(decoded.train_images), [0, 10, 20], atol=2)  # JPEG
     assert np.allclose(brightness(decoded.test_images), [30], atol=2)
@@ -168,7 +169,7 @@ def test_sets_without_splits_are_split_by_group(tmp_path, kind, counts):
     reference.
     """
     lay(tmp_path / kind().path, *WHOLE_SETS[kind], mode="RGBA" if kind is CovCtr else "RGB")
-    decoded = kind(**SMALL).reader().read(tmp_path)
+    decoded = read_data(kind(**SMALL).reader(), tmp_path)
     held_out_rows, groups = decoded.train_held, decoded.train_groups
     image_numbers = (
         np.round(np.array(brightness(decoded.train_images) + brightness(decoded.test_images)) / 10)
@@ -205,7 +206,7 @@ def test_folder_is_read_by_its_table(own_set):
     may be blank.
     """
     for kind in (CaptionFolder, MedPix):
-        decoded = kind(path="own", **SMALL).reader().read(own_set.parent)
+        decoded = read_data(kind(path="own", **SMALL).reader(), own_set.parent)
         assert decoded.train_images.shape == (5, 3, 16, 16)
         assert (brightness(decoded.train_images), brightness(decoded.test_images)) == (
             [0, 10, 20, 30, 40],
@@ -222,11 +223,11 @@ def test_folder_is_read_by_its_table(own_set):
         .replace("test,d", "test,")
     )
     (own_set / "captions.csv").write_text(rows)
-    assert config().reader().read(own_set.parent).train_groups.tolist() == [0, 1, 2, 3, 3]
+    assert read_data(config().reader(), own_set.parent).train_groups.tolist() == [0, 1, 2, 3, 3]
     (own_set / "captions.csv").write_text(
         "".join(",".join(row.split(",")[:2]) + "\n" for row in rows.splitlines())
     )
-    decoded = config(clean="report").reader().read(own_set.parent)
+    decoded = read_data(config(clean="report").reader(), own_set.parent)
     assert (len(decoded.train_images), decoded.train_held.sum(), decoded.train_groups) == (7, 1, None)
     assert ["image 0 shows two discs ."] in decoded.train_captions + decoded.test_captions
 
@@ -249,7 +250,7 @@ def test_folder_is_read_by_its_table(own_set):
 )
 def test_cut_captions_and_unknown_words_are_counted(own_set, caption, fields, note):
     edit(own_set, "image 7 shows two discs.", caption)
-    decoded = config(**fields).reader().read(own_set.parent)
+    decoded = read_data(config(**fields).reader(), own_set.parent)
 
     assert (decoded.notes, decoded.test_captions[2]) == ((note,), [caption])
 
@@ -260,13 +261,13 @@ def test_words_and_pairs_are_learned_from_the_training_images_alone(own_set):
     )
     (own_set / "captions.csv").write_text(rows)
 
-    assert config(tokenizer="word").reader().read(own_set.parent).tokenizer["contents"] == [
+    assert read_data(config(tokenizer="word").reader(), own_set.parent).tokenizer["contents"] == [
         "discs.",
         "image",
         "shows",
         "two",
     ]
-    pairs = str(config(tokenizer="bpe", vocabulary=400).reader().read(own_set.parent).tokenizer)
+    pairs = str(read_data(config(tokenizer="bpe", vocabulary=400).reader(), own_set.parent).tokenizer)
     assert "Ġshows" in pairs
     assert "held" not in pairs
     assert "secret" not in pairs
@@ -274,7 +275,7 @@ def test_words_and_pairs_are_learned_from_the_training_images_alone(own_set):
 
 def test_cache_gives_labels_captions_and_tokenizer(own_set):
     data = load(config(tokenizer="word"), own_set.parent)
-    decoded = config(tokenizer="word").reader().read(own_set.parent)
+    decoded = read_data(config(tokenizer="word").reader(), own_set.parent)
 
     assert (data.train.rows.tolist(), data.validation.rows.tolist(), data.classes) == (
         [0, 1, 2],
@@ -307,27 +308,16 @@ def test_cache_gives_labels_captions_and_tokenizer(own_set):
 def test_row_without_image_or_caption_is_refused_or_left_out(own_set, change, clean, message, left, note):
     change(own_set)
     with pytest.raises(DataError, match=re.escape(message)):
-        config(clean=clean).reader().read(own_set.parent)
-    decoded = config(allow_missing=True, clean=clean).reader().read(own_set.parent)
+        read_data(config(clean=clean).reader(), own_set.parent)
+    decoded = read_data(config(allow_missing=True, clean=clean).reader(), own_set.parent)
     assert (brightness(decoded.train_images), decoded.notes) == (left, (note,))
     assert len(decoded.train_captions) == len(decoded.train_groups) == len(decoded.train_held) == len(left)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda own_set: edit(own_set, "i1.png", "i0"), "line 3: names 'i0' again, after line 2. Keep one of the two."),
-        (lambda own_set: edit(own_set, "i6.png", "i5.png"), "captions.csv, line 8: 'i5.png' has a different split or group than in line 7."),
-        (lambda own_set: edit(own_set, "group", "Patient ID"), "has a column 'Patient ID'. Did you mean 'patient_id'?"),
-        (lambda own_set: edit(own_set, "test,d", "test,a"), "own: group a is in train and test; 1 group is in more than one split."),
-        (lambda own_set: (own_set / "captions.csv").write_text("image,caption,group\ni0.png,a,a\ni1.png,b,b\n"),
-         "own/captions.csv has fewer than 3 groups, too few for three splits. Add groups, or a column `split`."),
-    ],
-)  # fmt: skip
-def test_a_bad_table_is_refused(own_set, change, message):
-    change(own_set)
-    with pytest.raises(DataError, match=re.escape(message)):
-        config(allow_missing=True).reader().read(own_set.parent)
+@pytest.mark.parametrize(("edit", "message"), refusals("bad table of captions"))
+def test_a_bad_table_is_refused(own_set, edit, message):
+    reader = config(allow_missing=True).reader()
+    check_refusal(own_set, edit, message, lambda: read_data(reader, own_set.parent))
 
 
 def test_several_captions_of_an_image_are_its_references(tmp_path):
@@ -380,7 +370,7 @@ def test_the_reports_of_r2gen_are_read(tmp_path):
     }
     images = "images/train0/0.png images/train0/1.png images/train1/0.png images/train1/1.png images/c.png"
     lay(tmp_path / "own", {"annotation.json": json.dumps(annotation)}, images)
-    decoded = config().reader().read(tmp_path)
+    decoded = read_data(config().reader(), tmp_path)
 
     assert (brightness(decoded.train_images), brightness(decoded.test_images)) == ([0, 10, 20, 30], [40])
     assert decoded.train_captions == [["Report 0."], ["Report 0."], ["Report 1."], ["Report 1."]]
@@ -400,27 +390,14 @@ def test_the_reports_of_r2gen_are_read(tmp_path):
             config().reader().check(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("kind", "file", "content", "message"),
-    [
-        (PeirGross, "peir_gross_captions.json", '{"0.jpg": "a", "3.jpg": "half \\ud83d"}',
-         r"key '3.jpg': '.ud83d' is half of a surrogate pair, not a character"),
-        (PeirGross, "peir_gross_captions.json", r'{"\udc00.jpg": "a"}', r"key '.udc00.jpg': '.udc00' is half of"),
-        (Roco, "data/validation/radiology/captions.txt", "ROCO_9 no tab\n", "line 1 must have 2 cells separated by tabs, but has 1"),
-        (MedPix, "splitted_dataset/descriptions_dev.jsonl", "{\n", r"line 1 is not valid JSON \(Expecting property name"),
-        (MedPix, "splitted_dataset/descriptions_dev.jsonl", "[1]\n", "line 1 must be a JSON object"),
-        (MedPix, "splitted_dataset/descriptions_dev.jsonl", '{"image": "a", "U_id": "b"}\n', "line 1: 'Description' is missing"),
-        (PeirGross, "peir_gross_captions.json", '{"00001.jpg": 3}', "00001.jpg: a caption must be a text, but is '3'"),
-        (PeirGross, "peir_gross_captions.json", '{"00001.jpg": "a", "00001.jpg": "b"}',
-         "key '00001.jpg': names 'images/00001.jpg' again, after key"),
-        (PeirGross, "peir_gross_captions.json", "{}", "has no rows"),
-    ],
-)  # fmt: skip
-def test_a_broken_file_of_an_official_layout_is_named_with_its_line(tmp_path, kind, file, content, message):
-    files, _ = (SPLIT_SETS | WHOLE_SETS)[kind]
-    lay(tmp_path / kind().path, files | {file: content}, "")
-    with pytest.raises(DataError, match=f"{file},? {message}"):
-        kind(**SMALL).reader().check(tmp_path)
+@pytest.mark.parametrize(("edit", "message"), refusals("broken file of an official layout"))
+def test_a_broken_file_of_an_official_layout_is_named_with_its_line(tmp_path, edit, message):
+    name, _, file_edit = edit.partition("/")
+    kind, (files, _) = next(
+        (kind, parts) for kind, parts in (SPLIT_SETS | WHOLE_SETS).items() if kind.__name__ == name
+    )
+    place = lay(tmp_path / kind().path, files, "")
+    check_refusal(place, file_edit, message, lambda: kind(**SMALL).reader().check(tmp_path))
 
 
 def test_real_medpix(real_data):

@@ -2,12 +2,13 @@ import re
 
 import numpy as np
 import pytest
-from layouts import paint
+from layouts import check_refusal, paint, refusals
 from PIL import Image
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import FINDINGS, ChestXray14
 from recstudy.recursive.data.cache import load
+from recstudy.recursive.data.reading import read_data
 
 NIH = FINDINGS[:14]
 UNKNOWN = ", ".join(FINDINGS[14:])
@@ -83,7 +84,7 @@ def test_findings_are_those_of_torchxrayvision():
 
 def test_table_of_columns_is_read_by_split(nih):
     """The given validation images are held out, whatever the share and the seed."""
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert decoded.train_images[:, 0, 0, 0].tolist() == [0, 10, 20, 30, 40]
     assert decoded.test_images[:, 0, 0, 0].tolist() == [50, 60, 70]
@@ -109,7 +110,7 @@ def test_blank_cells_and_missing_columns_are_unknown(nih):
         .replace("10,1,0,0,0,0,0,0,0,0,0,0,0,0", "10,1.0,0,0,0,0,0,0,0,0,0,0,0,")
     )
     (nih / "labels.csv").write_text(rows)
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert np.all(decoded.train_labels[:, FINDINGS.index("Mass")] == -1)
     assert decoded.train_labels[:, FINDINGS.index("Hernia")].tolist() == [-1, 0, 0, 0, 0]
@@ -118,7 +119,7 @@ def test_blank_cells_and_missing_columns_are_unknown(nih):
 
 
 def test_single_findings_are_classes(nih):
-    decoded = config(findings="single").reader().read(nih.parent)
+    decoded = read_data(config(findings="single").reader(), nih.parent)
 
     assert decoded.train_labels.tolist() == [0, 1, 2, 3, 4]
     assert (decoded.test_labels.tolist(), decoded.test_groups.tolist()) == ([5], [3])
@@ -127,7 +128,7 @@ def test_single_findings_are_classes(nih):
 
 def test_official_layout(tmp_path):
     cells = ["Mass", "No Finding", "Effusion|Pleural_Thickening", "Hernia", "", "Edema"]
-    decoded = config().reader().read(official_layout(tmp_path, cells, (0, 1, 2, 3), (4, 5)).parent)
+    decoded = read_data(config().reader(), official_layout(tmp_path, cells, (0, 1, 2, 3), (4, 5)).parent)
 
     findings = [
         [name for name, value in zip(FINDINGS, row, strict=True) if value == 1]
@@ -144,7 +145,7 @@ def test_official_layout(tmp_path):
 def test_without_splits_patients_are_drawn(tmp_path):
     """The test images do not depend on the seed that draws the validation images."""
     place = official_layout(tmp_path, ["Mass", "No Finding"] * 50)
-    decoded, other_seed = (config(split_seed=seed).reader().read(place.parent) for seed in (0, 1))
+    decoded, other_seed = (read_data(config(split_seed=seed).reader(), place.parent) for seed in (0, 1))
 
     assert len(decoded.test_labels) == 20
     assert np.array_equal(decoded.test_images, other_seed.test_images)
@@ -167,7 +168,7 @@ def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
     ):
         Image.new(mode, (16, 16), colour).save(nih / f"images/{name}.png")
     Image.new("L", (16, 16), 40).convert("P").save(nih / "images/I4.png")  # its palette has grey colours only
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert decoded.train_images[0, 0, 0, :2].tolist() == [255, 100]
     assert decoded.train_images[:, 0, 5, 5].tolist() == [100, 76, 50, 90, 40]
@@ -192,7 +193,7 @@ def test_fewer_bits_than_the_file_has_are_scaled_alike_in_the_whole_set(nih, hig
     deep[0, 0] = highest
     paint(nih / "images/I0.png", deep, np.uint16)
     paint(nih / "images/I1.png", np.full((16, 16), 257), np.uint16)
-    decoded = config().reader().read(nih.parent)
+    decoded = read_data(config().reader(), nih.parent)
 
     assert [*decoded.train_images[0, 0, 0, :2].tolist(), decoded.train_images[1, 0, 0, 0]] == pixels
     assert decoded.notes[1:] == (f"2 images are of 16 bits: scaled to 8 by {scale}",)
@@ -206,7 +207,7 @@ def test_values_outside_of_sixteen_bits_are_refused(nih, value):
         DataError,
         match=rf"I2.tif has values from {value:,} to {value:,}, but values of 16 bits are from 0 to 65,535",
     ):
-        config().reader().read(nih.parent)
+        read_data(config().reader(), nih.parent)
 
 
 def test_ids_may_have_the_ending_of_their_image_or_none(nih):
@@ -247,7 +248,7 @@ def test_columns_unlike_a_finding_are_ignored(nih):
     (nih / "labels.csv").write_text(
         LABELS.replace("Hernia", "Support Devices").replace("Fibrosis", "Pleural Other")
     )
-    assert (config().reader().read(nih.parent).train_labels[:, [6, 13]] == -1).all()
+    assert (read_data(config().reader(), nih.parent).train_labels[:, [6, 13]] == -1).all()
 
 
 def test_missing_images_are_counted_and_left_out_on_request(nih):
@@ -258,7 +259,7 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
         match=r"2 of 8 images named in labels.csv are missing. The first one is images/I2.png. Add them",
     ):
         config().reader().check(nih.parent)
-    decoded = config(allow_missing=True).reader().read(nih.parent)
+    decoded = read_data(config(allow_missing=True).reader(), nih.parent)
     assert decoded.train_images[:, 0, 0, 0].tolist() == [0, 10, 30, 40]
     assert decoded.train_groups.tolist() == [0, 0, 1, 1]
     assert decoded.notes[0] == "2 images are named in labels.csv but missing: left out"
@@ -273,32 +274,19 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
     ]
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("labels.csv", LABELS.replace("12,0,0,0,1,0", "12,0,0,0,1,2"),
-         "line 5, column 'Edema' must be 0, 1 or blank (unknown), but got '2'."),
-        # both spellings are one file, which could come to train and to test
-        ("labels.csv", LABELS.replace("I4", "I1.png"), "line 6, column 'id' names 'I1.png' again, after line 3. Keep"),
-        ("labels.csv", "id,patient_id\nI0,10\n", "labels.csv has no column of a finding. Findings are "),
-        ("labels.csv", LABELS.replace("I1,train", "I1,val"), "by labels.csv, patient 10 is in train and val"),
-        ("Data_Entry_2017_v2020.csv", "Image Index\n",
-         "has labels.csv and Data_Entry_2017_v2020.csv. Keep one of them."),
-        ("images_001/images/I3.png", "", "has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two."),
-    ],
-)  # fmt: skip
-def test_error_in_the_table_of_columns_is_named(nih, file, content, message):
-    (nih / "images_001/images").mkdir(parents=True)
-    (nih / file).write_text(content)
-    with pytest.raises(DataError, match=re.escape(message)):
-        config(findings="single").reader().read(nih.parent)
+@pytest.mark.parametrize(("edit", "message"), refusals("error in the table of columns"))
+def test_error_in_the_table_of_columns_is_named(nih, edit, message):
+    reader = config(findings="single").reader()
+    check_refusal(nih, edit, message, lambda: read_data(reader, nih.parent))
+
+
+def test_a_folder_without_a_table_is_named(nih):
     (nih / "labels.csv").unlink()
-    (nih / "Data_Entry_2017_v2020.csv").unlink(missing_ok=True)
     with pytest.raises(
         DataError,
         match=r"\(nih/labels.csv or Data_Entry_2017\*.csv is missing\). Pass --data DIR, set RECSTUDY_DATA",
     ):
-        config().reader().read(nih.parent)
+        read_data(config().reader(), nih.parent)
 
 
 @pytest.mark.parametrize(

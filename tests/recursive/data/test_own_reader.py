@@ -29,7 +29,7 @@ from recstudy.recursive import (
 )
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.checking import checked
+from recstudy.recursive.data.reading import checked, read_data
 from recstudy.recursive.models.networks.contract import Network, Output
 from recstudy.recursive.program import RECURSIVE_MODELS
 
@@ -327,7 +327,7 @@ def test_captions_are_checked(tmp_path, changes, message):
     with pytest.raises(
         DataError, match=f"^the reader of Phantom .* returned wrong data: {re.escape(message)}.$"
     ):
-        checked(config.reader().read(tmp_path)._replace(**changes), config)
+        checked(read_data(config.reader(), tmp_path)._replace(**changes), config)
 
 
 @pytest.mark.parametrize(

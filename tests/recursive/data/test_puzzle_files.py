@@ -9,11 +9,13 @@ import re
 import numpy as np
 import pytest
 import torch
+from layouts import check_refusal, refusals
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Augment, Grid, MazeHard, PuzzleFolder, Sudoku, SudokuExtreme
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import load
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.sudoku import make_set
 
 FOLDER = PuzzleFolder(path="puzzles", vocabulary=5, rows=2, columns=2)
@@ -65,7 +67,7 @@ def folder(tmp_path):
 
 
 def test_the_official_layout_is_read_as_it_is(folder):
-    decoded, split = FOLDER.reader().read(folder), load(FOLDER, folder, hold_out=False)
+    decoded, split = read_data(FOLDER.reader(), folder), load(FOLDER, folder, hold_out=False)
 
     assert decoded.train_images.tolist() == arrays()["inputs"].reshape(5, 1, 2, 2).tolist()
     assert decoded.train_labels.tolist() == arrays()["labels"].tolist()
@@ -90,7 +92,7 @@ def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folde
         sets={"all": arrays(), "more": example},
     )
 
-    decoded = FOLDER.reader().read(folder)
+    decoded = read_data(FOLDER.reader(), folder)
 
     assert (decoded.train_labels.dtype, decoded.train_labels[-1].tolist()) == (np.uint8, [0, 1, 2, 0])
     assert (decoded.train_puzzles[-1], decoded.train_groups[-1], decoded.train_ids[-1]) == (3, 2, 2)
@@ -160,7 +162,7 @@ def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(tmp_path):
     question, answer = spelled(SUDOKU_SET.train_images[2].flatten()), spelled(SUDOKU_SET.train_labels[2])
     tables(tmp_path, changed=(question.replace(".", "0"), answer))
 
-    decoded = SudokuExtreme().reader().read(tmp_path)
+    decoded = read_data(SudokuExtreme().reader(), tmp_path)
 
     assert all(map(np.array_equal, decoded[:4], SUDOKU_SET[:4]))
     assert (decoded.train_groups, decoded.train_puzzles, decoded.test_ids.tolist()) == (None, None, [0] * 16)
@@ -184,7 +186,7 @@ def test_csv_files_of_other_publishers_are_read(tmp_path, header, separator):
         text = file.read_text().replace("source,question,answer,rating", header).replace(",", separator)
         file.write_text(text + "\n", encoding="utf-8-sig")
 
-    decoded = SudokuExtreme().reader().read(tmp_path)
+    decoded = read_data(SudokuExtreme().reader(), tmp_path)
 
     assert all(map(np.array_equal, decoded[:4], SUDOKU_SET[:4]))
 
@@ -244,7 +246,9 @@ def test_puzzles_that_ask_for_nothing_are_left_out_and_counted(folder):
 def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(tmp_path):
     tables(tmp_path)
     configs = [SudokuExtreme(train_puzzles=16, drawing_seed=seed) for seed in (0, 0, 1)]
-    first, repeated, other_seed = (config.reader().read(tmp_path).train_labels.tolist() for config in configs)
+    first, repeated, other_seed = (
+        read_data(config.reader(), tmp_path).train_labels.tolist() for config in configs
+    )
 
     assert first == repeated != other_seed
     assert len(first) == configs[0].train_size == 16
@@ -296,28 +300,11 @@ def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message, blank_line
         load(SudokuExtreme(), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (
-            "given,solution\n",
-            r"train.csv has no column 'question' \(or questions, .*puzzle.*\). Its columns are given, solution.",
-        ),
-        (
-            "puzzle,quizzes,solution\n",
-            r"train.csv has several columns 'question': puzzle, quizzes, solution. Remove all but one.",
-        ),
-        ("", r"train.csv is empty.$"),
-        ("source,question,answer,rating\n", r"train.csv has no puzzles. Download it again.$"),
-        (None, r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to at most 24.$"),
-    ],
-)
-def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, content, message):
+@pytest.mark.parametrize(("edit", "message"), refusals("puzzles without columns"))
+def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, edit, message):
     tables(tmp_path)
-    if content is not None:
-        (tmp_path / "sudoku-extreme/train.csv").write_text(content)
-    with pytest.raises(DataError, match=message):
-        load(SudokuExtreme(train_puzzles=1000), tmp_path)
+    config = SudokuExtreme(train_puzzles=1000)
+    check_refusal(tmp_path / "sudoku-extreme", edit, message, lambda: load(config, tmp_path))
 
 
 def test_mazes_of_csv_files_are_read_and_checked_by_their_rules(tmp_path):
@@ -327,7 +314,7 @@ def test_mazes_of_csv_files_are_read_and_checked_by_their_rules(tmp_path):
         for way in (" " * 28 + "G" + " " * 30, "o" * 28 + "G" + " " * 30, " " * 28 + "G" + "o" * 30)
     )
     tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16)
-    decoded = MazeHard().reader().read(tmp_path)
+    decoded = read_data(MazeHard().reader(), tmp_path)
 
     assert decoded.train_images.shape == (16, 1, 30, 30)
     assert decoded.train_images[0, 0, 0, [0, 1, 29]].tolist() == [3, 2, 4]

@@ -19,6 +19,7 @@ from recstudy.base.errors import DataError
 from recstudy.recursive import Cifar10, Cifar100, Digits, ImageFolder, Mnist
 from recstudy.recursive.data.cache import known_checksum, load
 from recstudy.recursive.data.images import decode_image
+from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.small_images import OFFICIAL
 
 
@@ -46,12 +47,12 @@ def pets(**fields):
 
 def test_digits_are_split_once_with_classes_in_proportion(tmp_path):
     """Values are sixteenths of 255; no folder is needed."""
-    digits = Digits().reader().read(tmp_path)
+    digits = read_data(Digits().reader(), tmp_path)
 
     assert (digits.train_images.shape, digits.test_images.shape) == ((1437, 1, 8, 8), (360, 1, 8, 8))
     assert np.array_equal(np.unique(digits.train_images), np.round(np.arange(17) * 255 / 16))
     assert set(np.bincount(digits.test_labels)) <= {35, 36, 37}
-    repeated = Digits(validation=0.2, split_seed=7).reader().read(tmp_path / "nowhere")
+    repeated = read_data(Digits(validation=0.2, split_seed=7).reader(), tmp_path / "nowhere")
     assert np.array_equal(repeated.test_images, digits.test_images)
 
 
@@ -59,7 +60,7 @@ def test_digits_are_split_once_with_classes_in_proportion(tmp_path):
 def test_image_folder_labels_follow_the_sorted_class_names(cats_and_dogs, channels):
     """Whatever the files hold; hidden ones are no images."""
     (cats_and_dogs / "pets/train/cat/.DS_Store").write_text("")
-    decoded = pets(channels=channels).reader().read(cats_and_dogs)
+    decoded = read_data(pets(channels=channels).reader(), cats_and_dogs)
 
     assert decoded.train_images.shape == (6, channels, 8, 8)
     assert (decoded.train_labels.tolist(), decoded.test_labels.tolist()) == ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1])
@@ -112,7 +113,7 @@ def test_a_transparent_ground_is_white_and_counted(cats_and_dogs):
     palette = strokes("RGBA", 90).convert("RGB").quantize(4)
     palette.save(cats_and_dogs / "pets/test/cat/0.png", transparency=palette.getpixel((8, 8)))
     Image.new("RGBA", (16, 16), (7, 7, 7, 255)).save(cats_and_dogs / "pets/test/dog/0.png")
-    decoded = pets(size=16).reader().read(cats_and_dogs)
+    decoded = read_data(pets(size=16).reader(), cats_and_dogs)
 
     assert decoded.train_images[[0, 3], 0, 0, 0].tolist() == [255, 255]
     assert decoded.train_images[[0, 3], 0, 4, 4].tolist() == [90, 0]
@@ -139,7 +140,7 @@ def test_further_frames_are_counted(cats_and_dogs):
     for ending in ("gif", "tif"):
         file = cats_and_dogs / f"pets/train/cat/two.{ending}"
         Image.new("L", (16, 16), 40).save(file, save_all=True, append_images=[Image.new("L", (16, 16), 90)])
-    decoded = pets(channels=1).reader().read(cats_and_dogs)
+    decoded = read_data(pets(channels=1).reader(), cats_and_dogs)
 
     assert 40 in decoded.train_images
     assert 90 not in decoded.train_images
@@ -207,7 +208,7 @@ def test_a_missing_official_set_says_what_where_and_how(tmp_path, config, missin
     with pytest.raises(
         DataError, match=rf"^{config.title} not found under {tmp_path} \({missing_path} is missing\). {fix}"
     ):
-        config.reader().read(tmp_path)
+        read_data(config.reader(), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_cifar100_labels_are_the_fine_ones_and_one_flipped_bit_names_the_file(tm
     monkeypatch.setattr(kind, "train_list", [["train", md5s["train"]]])
     monkeypatch.setattr(kind, "test_list", [["test", md5s["test"]]])
     monkeypatch.setattr(kind, "meta", {**kind.meta, "md5": md5s["meta"]})
-    decoded = Cifar100().reader().read(tmp_path)
+    decoded = read_data(Cifar100().reader(), tmp_path)
 
     assert (decoded.train_labels.tolist(), decoded.test_labels.tolist()) == ([41, 7], [99])
     assert np.array_equal(decoded.train_images, pixels[:2].reshape(2, 3, 32, 32))
@@ -268,11 +269,11 @@ def test_cifar100_labels_are_the_fine_ones_and_one_flipped_bit_names_the_file(tm
     with pytest.raises(
         DataError, match=r"test is damaged: its md5 .*CIFAR-100. Delete it and unpack or download it again"
     ):
-        Cifar100().reader().read(tmp_path)
+        read_data(Cifar100().reader(), tmp_path)
 
 
 def test_real_mnist():
-    decoded = Mnist().reader().read(real("MNIST"))
+    decoded = read_data(Mnist().reader(), real("MNIST"))
 
     assert (decoded.train_images.shape, decoded.test_images.shape) == (
         (60_000, 1, 28, 28),

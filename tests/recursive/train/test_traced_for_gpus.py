@@ -20,11 +20,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from recstudy.recursive import FAMILIES, AtTest, PhantomCaptions, PhantomXray, RunConfig, Sudoku, solving
+from recstudy.recursive import FAMILIES, AtTest, PhantomCaptions, PhantomXray, RunConfig, Sudoku
 from recstudy.recursive.contract.checks import example
 from recstudy.recursive.data.batches import Batch
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.models.networks.contract import build
+from recstudy.recursive.tasks import solving
 from recstudy.recursive.tasks.at_test import score_votes
 from recstudy.recursive.tasks.solving import Sums, solve
 from recstudy.recursive.testing import tiny_model, tiny_run

@@ -22,7 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import check_call
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
-from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.config.tasks import TASKS
 
 Carry = tuple[Tensor, ...]
 

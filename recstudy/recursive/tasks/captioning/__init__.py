@@ -1,4 +1,7 @@
-"""The task of captioning: a network predicts tokens in training and writes captions at the end.
+"""The tasks on captioned images: to write the captions, and to align images with captions.
+
+A captioner predicts tokens in training and writes captions at the end. The features of a pair shall be close
+in an aligner, whose network has its own loss.
 
     L = mean over a caption's tokens of CE(p, token), each by the tokens before it           (1)
     with caption_mean `batch`: (1) times its tokens, over the mean number of tokens          (2)
@@ -17,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.metrics.answers import TASKS
+from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.tasks.captioning import scores
-from recstudy.recursive.tasks.task import Labels, Task
+from recstudy.recursive.train.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,12 +31,11 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from recstudy.recursive.config.run import RunConfig
+    from recstudy.recursive.config.answers import Answers
     from recstudy.recursive.data.batches import Batch, Batches
     from recstudy.recursive.data.cache import DataSet
-    from recstudy.recursive.metrics.answers import Answers
     from recstudy.recursive.models.networks.contract import Network, Output
-    from recstudy.recursive.tasks.task import Read
+    from recstudy.recursive.train.task import Read
 
 
 class CaptionedImages(Task):
@@ -97,16 +100,41 @@ class Captioning(CaptionedImages):
         return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
 
     @property
-    def writes_to_select(self) -> bool:
-        """Whether the score that selects epochs compares captions that the model writes."""
-        return METRICS[self.config.score].of is not None
-
-    @property
     def shares_selection(self) -> bool:
-        return not self.writes_to_select
+        return METRICS[self.config.score].of is None  # otherwise it compares captions that the model writes
 
     def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:
         """Write this worker's share of the test set's captions."""
         from recstudy.recursive.tasks.captioning import writing
 
         writing.captions(network, test, self.config, data.tokenizer)
+
+
+@TASKS.add("alignment")
+class ImageCaptionPairs(CaptionedImages):
+    """Find the caption of each image, and the image of each caption."""
+
+    name: ClassVar[str] = "alignment"
+    output: ClassVar[str] = "pair"
+    score: ClassVar[str] = "recall_1"
+    evaluation: ClassVar[str] = "recstudy.recursive.tasks.captioning.retrieval"
+
+    @classmethod
+    def check_score(cls, config: RunConfig) -> None:
+        if config.train.score not in (None, cls.score):
+            raise ValueError(
+                f"train.score must be left out for {config.model.title}, which is judged by"
+                f" {METRICS[cls.score].title} alone"
+            )
+
+    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Return the network's own loss, which it computes in training."""
+        assert output.loss is not None
+        return output.loss
+
+    def right(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Return whether each image of the batch is nearer to its own caption than to the others, (B,)."""
+        import torch
+
+        image_BW, caption_BW = output.logits.chunk(2, dim=1)
+        return (image_BW @ caption_BW.T).argmax(1) == torch.arange(len(image_BW), device=image_BW.device)

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from recstudy.programs.metric import METRICS
-from recstudy.recursive.metrics.answers import Answers
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.metrics.registry import metric
 
 if TYPE_CHECKING:

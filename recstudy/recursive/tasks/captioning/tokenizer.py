@@ -35,9 +35,9 @@ from recstudy.base.values import digest
 from recstudy.programs.watchdog import heartbeat
 from recstudy.records import Json
 from recstudy.records.files import write_whole
+from recstudy.recursive.config.reader import Tokens
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.cache import DataSet, Split, build_lock, ensure_cached
-from recstudy.recursive.data.reader import Tokens
 from recstudy.recursive.models.fuselip import VQ
 from recstudy.recursive.models.networks.layers import in_float64
 from recstudy.recursive.models.networks.vq import (

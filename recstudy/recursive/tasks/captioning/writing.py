@@ -9,20 +9,21 @@ Shapes: N images, T tokens.
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from recstudy.programs.metric import METRICS
 from recstudy.programs.watchdog import heartbeat
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import DataSet, Split
 from recstudy.recursive.data.text import Tokenizer
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.registry import selection_score
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.networks.caption import Captioner
 from recstudy.recursive.models.networks.contract import Network
 from recstudy.recursive.models.networks.layers import in_float64
@@ -39,24 +40,20 @@ from recstudy.recursive.train.evaluate import (
 )
 from recstudy.recursive.train.losses import loss_of, token_hits, token_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world, total
-
-if TYPE_CHECKING:
-    from recstudy.recursive.tasks.captioning import Captioning
-    from recstudy.recursive.tasks.task import Judged
+from recstudy.recursive.train.task import Judged, Task
 
 EXAMPLES = 36  # test images whose captions are saved for the board
 
 
-def selection_scores(
-    task: "Captioning", network: Network, batches: Batches, data: DataSet
-) -> tuple[float, float]:
+def selection_scores(task: Task, network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Return the loss in nats a token and the score that selects epochs, over all workers.
 
-    If the score compares written captions, `batches` is the whole split instead of a worker's share.
+    If the score compares captions that the model writes, `batches` is the whole split instead of a worker's
+    share.
     """
     config = task.config
     loss, accuracy = teacher_forced_scores(network, batches, config)
-    if not task.writes_to_select:
+    if METRICS[config.score].of is None:
         return loss, accuracy
     split = data.selection(config.train.selection)
     ids = captions(network, batches, config, data.tokenizer)
@@ -97,7 +94,7 @@ def sum_token_scores(
     return sums
 
 
-def findings(task: "Captioning", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Evaluate the test set at the end of a run, in the first worker of a group.
 
     Returns:
@@ -138,7 +135,7 @@ def findings(task: "Captioning", network: Network, test: Batches, train: Batches
     ) | files
 
 
-def answered(task: "Captioning", network: Network, test: Batches, data: DataSet) -> Answers:
+def answered(task: Task, network: Network, test: Batches, data: DataSet) -> Answers:
     """Return the captions that the model writes for the test set, from which metrics are computed."""
     return _caption_answers(captions(network, test, task.config, data.tokenizer), data.test, data)
 

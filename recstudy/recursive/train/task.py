@@ -7,17 +7,17 @@ module next to it. docs/how-to/task.md has three examples.
 Shapes: B items of a batch, N items of a split.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from recstudy.plugins import import_object
 from recstudy.programs.metric import METRICS
-from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS, TaskKind
 from recstudy.recursive.config.train import Augment
-from recstudy.recursive.metrics.answers import Answers
 from recstudy.recursive.metrics.registry import is_for
 
 if TYPE_CHECKING:
@@ -25,78 +25,22 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from recstudy.recursive.config.reader import Labels as Rows
     from recstudy.recursive.data.batches import Batch, Batches
     from recstudy.recursive.data.cache import DataSet, Split
-    from recstudy.recursive.data.reader import Labels as Rows
     from recstudy.recursive.models.networks.contract import Network, Output
 
     Read = Callable[[Split], Split]
-    Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
-    Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
+
+Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
+Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
 
 
-@dataclass(frozen=True)
-class Labels:
-    """The labels of a split: an array of N rows.
-
-    A word as a side or a bound is a property of the data set: `classes`, `tokens` (of a caption) or `cells`
-    (rows x columns of an image).
-
-    Attributes:
-        dtype: type of the array.
-        shape: shape of one label, without the first dimension of the array.
-        least: the lowest allowed label.
-        below: every label is less than this.
-    """
-
-    dtype: str
-    shape: tuple[int | str, ...] = ()
-    least: float | None = None
-    below: float | str | None = None
-
-    def sides(self, data: DataConfig) -> tuple[int, ...]:
-        """Return the shape of one label of this data set."""
-        return tuple(getattr(data, side) if isinstance(side, str) else side for side in self.shape)
-
-    def bound(self, data: DataConfig) -> float | None:
-        """Return the upper bound of the labels of this data set, which is not a label itself."""
-        return getattr(data, self.below) if isinstance(self.below, str) else self.below
-
-
-class Task(ABC):
+class Task(TaskKind):
     """What a network predicts for the items of a data set, and how predictions are scored.
 
     Each run has its own instance with the run's `config`.
-
-    Attributes:
-        labels: the labels; data with other labels are refused before training.
-        output: the kind of output that a network must have (`ModelConfig.outputs`): `image` has logits
-            (B, K), `cells` (B, S, V), `caption` (B, T, V). A task and a model family of your own may define
-            another.
-        score: the metric that selects epochs, unless `train.score` names another. It must be computed from
-            answers.
-        metrics: further metrics of the answers, which do not name the task themselves.
-        takes: parts of the data in addition to images, labels and groups: `captions` (required), `puzzles`,
-            `ids`.
-        mixes: whether Mixup and CutMix can mix its labels.
-        augments: why its images cannot be augmented; empty if they can.
-        registered_loss: whether its loss is the registered one that `train.loss` names.
-        evaluation: the module of recstudy whose `selection_scores`, `answered` and `findings` evaluate a
-            network.
-        example: the parts of a small run with which `recstudy check` checks the task.
     """
-
-    name: ClassVar[str] = ""
-    labels: ClassVar[Labels]
-    output: ClassVar[str] = "image"
-    score: ClassVar[str]
-    metrics: ClassVar[tuple[str, ...]] = ()
-    takes: ClassVar[tuple[str, ...]] = ()
-    mixes: ClassVar[bool] = False
-    augments: ClassVar[str] = ""
-    registered_loss: ClassVar[bool] = False
-    evaluation: ClassVar[str] = "recstudy.recursive.train.evaluate"
-    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
@@ -117,19 +61,9 @@ class Task(ABC):
     def kept(self, output: "Output", batch: "Batch") -> dict[str, "Tensor"]:
         """Return the arrays of the answers that are saved, by name, with B rows each.
 
-        `logits` and `cells` are fields of `Answers`. Arrays with other names are in `Answers.kept`.
+        `logits` and `cells` are fields of `Answers`. Arrays with other names are in `Answers.task_arrays`.
         """
         return {"logits": output.logits.float()}
-
-    @staticmethod
-    def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
-        """Return what a network reads in addition to the image: by default its group (patient), if any."""
-        return groups
-
-    @staticmethod
-    def cut_by(name: str, answers: Answers) -> str:
-        """Return the name of the tokenizer of a metric that compares texts; empty for other metrics."""
-        return ""
 
     # ------------------------------------------------------------------------------------------ checks
 
@@ -188,7 +122,7 @@ class Task(ABC):
         """
         return lambda split: split, {}
 
-    def equip(  # noqa: B027  most tasks need nothing
+    def equip(
         self,
         network: "Network",
         data: "DataSet",
@@ -222,7 +156,7 @@ class Task(ABC):
             groups=None if split.groups is None else split.groups[rows],
             rows=rows,
             levels=data.levels(rows),
-            kept={name: array for name, array in arrays.items() if name not in field_names},
+            task_arrays={name: array for name, array in arrays.items() if name not in field_names},
             **known_arrays,
         )
 
@@ -250,9 +184,16 @@ class Task(ABC):
         """
         return import_object(f"{self.evaluation}:findings")(self, network, test, train, data)
 
-    def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:  # noqa: B027
+    def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:
         """Help the first worker, which calls `findings`: by default the other workers do nothing."""
 
     def shown(self, answers: Answers, split: "Split") -> "Files":
         """Return the files with examples of the answers that pages show in addition to the metrics."""
         return {}
+
+
+def task_of(config: RunConfig) -> Task:
+    """Return the task of a run."""
+    kind = TASKS[config.task]
+    assert issubclass(kind, Task)
+    return kind(config)

@@ -1,7 +1,8 @@
 """The answers of a run on a split with the correct answers, from which metrics are computed.
 
-`recstudy.recursive.tasks` makes `Answers`, and the functions in `METRICS` read them. The module also has
-`TASKS`, the registry of tasks. Shapes: N images, K classes, S cells.
+`recstudy.recursive.tasks` makes `Answers`, and the functions in `METRICS` read them.
+
+Shapes: N images, K classes, S cells.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,20 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from recstudy.plugins import Registry
-
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from recstudy.recursive.tasks.task import Task
-
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
-# Name -> task (`recstudy.recursive.tasks.Task`). The registry is here because configs, metrics and data need
-# it, and must not import the tasks themselves.
-TASKS: "Registry[type[Task]]" = Registry("task")
 UNKNOWN = -1  # missing label, in data with several labels per image
 
 
@@ -50,7 +44,7 @@ class Answers:
         levels: Array (N,) with the difficulty of each image. None for data sets without levels.
         cells: Array (N, S) of uint8 with the model's token in each cell of a grid.
         lawful: Array (N,), 1 if an answer breaks no rule of its puzzle. None for puzzles without rules.
-        kept: Other arrays with N rows each, by the names of the task.
+        task_arrays: Other arrays with N rows each, by the names of the task.
     """
 
     task: str
@@ -64,7 +58,7 @@ class Answers:
     levels: "Integers | None" = None
     cells: "npt.NDArray[Any]" = field(default_factory=_empty_array)
     lawful: "Integers | None" = None
-    kept: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)
+    task_arrays: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.written) or len(self.labels)
