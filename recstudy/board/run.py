@@ -130,7 +130,7 @@ def last_epochs(records: StudyRecords) -> str:
     ]
     return table(
         "Last epochs",
-        ["step" if records.is_own else "epoch", *(metric(name).heading for name in names)],
+        [records.program.step_name, *(metric(name).heading for name in names)],
         rows,
     )
 

@@ -6,6 +6,7 @@
 import re
 from functools import cache
 from importlib.resources import files
+from math import isfinite
 from typing import Any
 
 from pydantic import Field
@@ -77,9 +78,18 @@ class Target(Config):
         return by_name(self.source)
 
 
+def number_of(text: str) -> float | None:
+    """Return the number in a cell of a table; None if it has none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
 @cache
-def read_published(name: str) -> Any:
-    """Return the content of a YAML file of `PUBLISHED`."""
+def published_yaml(name: str) -> Any:
+    """Return the content of a YAML file beside the published tables, such as `settings`."""
     from recstudy.base.strict_yaml import read_yaml  # it loads PyYAML, without which --help is faster
 
     return read_yaml(PUBLISHED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
@@ -87,7 +97,7 @@ def read_published(name: str) -> Any:
 
 def papers() -> dict[str, dict[str, str]]:
     """Return the name, title and address of each paper, by its number or short name in files and sources."""
-    return read_published("index")["papers"]
+    return published_yaml("index")["papers"]
 
 
 def by_name(text: str) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from recstudy.base.errors import StorageError
 from recstudy.papers import by_name
-from recstudy.papers.target import papers, read_published
+from recstudy.papers.target import papers, published_yaml
 from recstudy.records import Results
 from recstudy.report.names import join_labels, plural
 from recstudy.report.page import markup
@@ -55,7 +55,7 @@ class Contradiction:
 
 def contradictions() -> list[Contradiction]:
     """Read `recstudy/recursive/papers/contradictions.yaml`."""
-    return [Contradiction(**entry) for entry in read_published("contradictions")]
+    return [Contradiction(**entry) for entry in published_yaml("contradictions")]
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ def methods_of(variants: Sequence[VariantRecord], blocks: Sequence[Block]) -> li
     varied = [axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) > 1]
     methods = []
     for variant, block in zip(variants, blocks, strict=True):
-        own = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
-        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in own)
+        axes_of_method = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
+        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in axes_of_method)
         methods.append(words if block and words else variant.label)
     return methods
 
@@ -62,7 +62,9 @@ def block_words(block: Block) -> str:
 def scope(blocks: Sequence[Block]) -> str:
     """Return `these 4 data sets`, the words that limit an average over blocks."""
     names = [name for name, _ in blocks[0]]
-    noun = "data set" if {*names} <= {*DATA_SETS} else axis_title(names[0]) if len(names) == 1 else "block"
+    noun = axis_title(names[0]) if len(names) == 1 else "block"
+    if {*names} <= {*DATA_SETS}:
+        noun = "data set"
     return f"these {plural(len(blocks), noun)}"
 
 

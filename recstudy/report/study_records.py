@@ -26,14 +26,13 @@ from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import PREFIX
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
+from recstudy.records.plans import maximum_digest, read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.blocks import Block, blocks_of, methods_of
 from recstudy.report.changes import change_lines, find_changes
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
-from recstudy.report.registration import digest_of
 from recstudy.report.status import studies
 
 Value = TypeVar("Value")
@@ -287,9 +286,9 @@ class StudyRecords:
         readings = (self._looks[first[0]].date for first in self._first_readings if first)
         first_reading, dates = min(readings, default=""), self.plan.stated
         maximum = self.plan.max_seeds
-        if not first_reading or (maximum and dates.get(digest_of(maximum), "") <= first_reading):
+        if not first_reading or (maximum and dates.get(maximum_digest(maximum), "") <= first_reading):
             return maximum
-        dates_by_maximum = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, MAX_SEEDS)}
+        dates_by_maximum = {seeds: dates.get(maximum_digest(seeds), "") for seeds in range(1, MAX_SEEDS)}
         in_time = [seeds for seeds, date in dates_by_maximum.items() if date and date <= first_reading]
         return max(in_time, default=0)
 
