@@ -20,6 +20,7 @@ from recstudy.report import Claims
 from recstudy.report.explain import find_number
 from recstudy.report.family import family
 from recstudy.report.names import metric, plural
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ("label", "weight", "run", "value")
@@ -42,7 +43,9 @@ def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
     Raises:
         ConfigError: There is no such cell or claim, or it has no finished run.
     """
-    claims = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
+    claims = [
+        row for part in parts_of(records) if isinstance(part, Claims) for row in family(records, part).rows
+    ]
     matches = [row for row in claims if name and row.label.lower().startswith(name.lower())]
     rows = [row for row in distinct(records.rows) if row.done]
     title, runs = "", list[tuple[str, float, str, float]]()

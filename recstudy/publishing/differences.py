@@ -16,7 +16,7 @@ from recstudy.publishing.bundle import README, REPORT, Bundle, drawing_code
 from recstudy.publishing.checks import CLOSE, OWN_CODE, Verified
 from recstudy.records.locks import temporary
 from recstudy.report.names import plural
-from recstudy.report.parts import Undrawable
+from recstudy.report.parts import Undrawable, parts_of
 
 MAX_CELLS = 3  # at most so many differences of a CSV file are printed
 WIDTH = 80  # characters of each text in a difference
@@ -34,7 +34,7 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
     # Another version may format texts differently, so only numbers can be compared.
     if bundle.about.drawn_by != drawing_code():
         reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
-    has_own_parts = any(isinstance(part, Undrawable) for part in bundle.records.parts)
+    has_own_parts = any(isinstance(part, Undrawable) for part in parts_of(bundle.records))
     if has_own_parts or (bundle.modules and not bundle.records.is_own):
         reasons.append(f"{OWN_CODE} ({', '.join(bundle.modules)})")
     published = {

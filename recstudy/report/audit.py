@@ -16,7 +16,7 @@ from recstudy.papers.target import papers, published_yaml
 from recstudy.records import Results
 from recstudy.report.names import join_labels, plural
 from recstudy.report.page import markup
-from recstudy.report.parts import BesidePublished
+from recstudy.report.parts import BesidePublished, missing_modules, parts_of
 from recstudy.report.reasons import REASONS
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.report.targets import PAPER
@@ -96,7 +96,7 @@ def audit(records: StudyRecords) -> AuditReport:
             is_everywhere = len(labels) == len(records.variants)
             where = [] if is_everywhere else labels
             findings.append(Finding(reason.id, fact, reason.question, reason.fix, where))
-    parts = [part for part in records.parts if isinstance(part, BesidePublished)]
+    parts = [part for part in parts_of(records) if isinstance(part, BesidePublished)]
     paper_ids = {target.source.partition(" ")[0] for part in parts for target in part.targets}
     by_title: dict[str, list[Contradiction]] = {}
     for entry in contradictions():
@@ -139,12 +139,12 @@ def show_audits(
         with records.study_modules():
             report = audit(records)
         entries.append(
-            {"study": name, "preset": preset, **asdict(report), "not_here": records.missing_modules}
+            {"study": name, "preset": preset, **asdict(report), "not_here": missing_modules(records)}
         )
         if not as_json:
             title = f"{name} ({preset}): {plural(len(report.findings), 'question')}"
             heading = Text(title, style="bold underline")
-            for line in (heading, *map(Text, records.missing_modules), *audit_lines(report)):
+            for line in (heading, *map(Text, missing_modules(records)), *audit_lines(report)):
                 console.print(line, soft_wrap=True)
     if as_json:
         print(json.dumps(entries, indent=1))

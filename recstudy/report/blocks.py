@@ -14,7 +14,7 @@ from dataclasses import replace
 from recstudy.evidence import ALPHA, Estimate, Fit, at_level, interaction_p
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.names import axis_title, level_of, level_words, plural, value_text
+from recstudy.report.names import axis_title, level_of, level_words, plural, value_text, varied_axes
 
 Block = tuple[tuple[str, str], ...]  # setting that is a block -> its level
 DATA_SETS = ("data", "dataset", "data_set")
@@ -43,9 +43,7 @@ def blocks_of(
 
 def methods_of(variants: Sequence[VariantRecord], blocks: Sequence[Block]) -> list[str]:
     """Return each variant in words without its block. A method has the same words in each block."""
-    axes = dict.fromkeys(axis for variant in variants for axis in variant.levels)
-    varied = [axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) > 1]
-    methods = []
+    varied, methods = varied_axes(variants), []
     for variant, block in zip(variants, blocks, strict=True):
         axes_of_method = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
         words = ", ".join(level_words(axis, variant.levels[axis]) for axis in axes_of_method)

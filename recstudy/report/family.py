@@ -19,7 +19,7 @@ from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import fits_of
 from recstudy.report.names import improved_metric, metric
-from recstudy.report.parts import BesidePublished, OfVariants
+from recstudy.report.parts import BesidePublished, OfVariants, parts_of
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.questions import ask
 from recstudy.report.study_records import StudyRecords
@@ -122,7 +122,7 @@ def study_family(records: StudyRecords) -> StudyFamily:
 
 def _study_family(records: StudyRecords) -> StudyFamily:
     parts: dict[str, Family] = {}
-    for part in (part for part in records.parts if isinstance(part, QuestionPart)):
+    for part in (part for part in parts_of(records) if isinstance(part, QuestionPart)):
         try:
             parts[repr(part)] = ask(records, part)
         except Exception:  # the part's own section states the problem
@@ -144,7 +144,7 @@ def _study_family(records: StudyRecords) -> StudyFamily:
 
 
 def _published(records: StudyRecords) -> Iterator[PublishedValue]:
-    for part in records.parts:
+    for part in parts_of(records):
         if not isinstance(part, BesidePublished) or not part.targets:
             continue
         variants = records.chosen(part.where) if isinstance(part, OfVariants) else []

@@ -17,7 +17,6 @@ from recstudy.evidence import Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words
-from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims
 from recstudy.report.family import PublishedValue, family, published_values, study_family
 from recstudy.report.kinds import make_table
@@ -33,9 +32,10 @@ from recstudy.report.names import (
     points,
     quantity,
 )
-from recstudy.report.parts import TablePart
+from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData
 from recstudy.report.tables.question_table import adjusted_words, needed_words, verdict_words
 from recstudy.report.tables.render import cell_text, leaders, outcome_words
 from recstudy.report.trials import Best, trial_words
@@ -250,7 +250,7 @@ def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
 
 def _best_variant(records: StudyRecords) -> list[Sentence]:
     """Name the best variant of the first table that ranks variants, for a study without questions."""
-    for part in (part for part in records.parts if isinstance(part, TablePart)):
+    for part in (part for part in parts_of(records) if isinstance(part, TablePart)):
         find = _best_trial if isinstance(part, Best) else _leaders
         try:
             sentence = find(make_table(records, part))
@@ -391,7 +391,7 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
             variants.
     """
     questions = []
-    for part in (part for part in records.parts if isinstance(part, Claims)):
+    for part in (part for part in parts_of(records) if isinstance(part, Claims)):
         for row in family(records, part).rows:
             seeds = min((len(term.values) for term in row.terms), default=0)
             lost_runs = "; ".join(row.loss_reasons)

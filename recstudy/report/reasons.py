@@ -18,6 +18,7 @@ from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.records.schema import REPEATED, Provenance
 from recstudy.report.names import join_labels, metric, value_text
+from recstudy.report.parts import parts_of
 from recstudy.report.registration import late_changes
 from recstudy.report.study_records import StudyRecords
 
@@ -131,7 +132,7 @@ def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
 
 def find_unequal_flops(records: StudyRecords) -> Iterator[Fact]:
     """Compare variants on the same data, unless the report shows the cost of each row."""
-    shows_costs = any(name in COSTS for part in records.parts for name in part.shown_metrics)
+    shows_costs = any(name in COSTS for part in parts_of(records) for name in part.shown_metrics)
     if records.plan.search is not None or shows_costs:
         return
     costs: dict[str, dict[int, float]] = {}
@@ -178,7 +179,7 @@ def find_origins(records: StudyRecords) -> Iterator[Fact]:
 
     Machines count only if the report shows times.
     """
-    has_times = any(metric(name).timed for part in records.parts for name in part.shown_metrics)
+    has_times = any(metric(name).timed for part in parts_of(records) for name in part.shown_metrics)
     for noun, read in ORIGINS.items():
         # The machine changes only times, which this report does not show.
         if noun == MACHINES and not has_times:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.base.terminal import duration, flops
 from recstudy.base.values import flatten
@@ -30,6 +32,7 @@ from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import unseen_split_notes
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import markup, words_table
+from recstudy.report.parts import missing_modules, parts_of
 from recstudy.report.registration import late_changes, statements
 from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
@@ -55,7 +58,7 @@ class Price:
         return cls(float(match[1]), match[2])
 
 
-def published_html(records: StudyRecords) -> str:
+def published_html(records: StudyRecords) -> Markup:
     """Return a table of published values, with the reasons why values are not comparable below it."""
     values = published_values(records)
     labels: dict[tuple[str, ...], dict[str, None]] = {}
@@ -115,7 +118,7 @@ def answer(records: StudyRecords) -> str:
 def overview(records: StudyRecords) -> str:
     """Return the other findings, warnings, what was run, and the description by the study's author."""
     about = flowing(by_name(records.plan.description.strip()))
-    notes = [*failed_metrics(records), *records.missing_modules, *missing_metrics(records)]
+    notes = [*failed_metrics(records), *missing_modules(records), *missing_metrics(records)]
     notes += records.changed("data")
     more_findings = findings(records)[ANSWER:]
     return markup("overview", more_findings, notes, facts(records), about, template="study")
@@ -126,9 +129,10 @@ def missing_metrics(records: StudyRecords) -> tuple[str, ...]:
 
     A metric that was defined after the runs is an example. The note has the command that computes them.
     """
-    field_values = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
+    parts = parts_of(records)
+    field_values = (getattr(part, field, None) for part in parts for field in ("metric", "x", "y"))
     shown_metrics = [
-        *(name for part in records.parts for name in part.shown_metrics),
+        *(name for part in parts for name in part.shown_metrics),
         *(name for name in field_values if isinstance(name, str)),
     ]
     names = dict.fromkeys(name.partition(".")[0] for name in shown_metrics)
@@ -325,7 +329,7 @@ def reading_notes(records: StudyRecords) -> str:
         "notes",
         [
             INTERVALS,
-            *[ON_P] * any(isinstance(part, QuestionPart) for part in records.parts),
+            *[ON_P] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
             METHOD,
             *unseen_split_notes(records),
         ],

@@ -37,6 +37,7 @@ from recstudy.report import Differences, Effects
 from recstudy.report.cells import cell
 from recstudy.report.claims import weights_each
 from recstudy.report.family import family
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 from recstudy.report.targets import Placement
 from recstudy.study.plan import make_plan
@@ -162,7 +163,7 @@ def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp
         }
         finish(results, 2, seed, record)
     records = read(results)
-    (row,) = family(records, records.parts[0]).rows
+    (row,) = family(records, parts_of(records)[0]).rows
 
     assert [term.label for term in row.terms] == ["1 step", "16 steps"]  # 90.0 selected, before 40.0
 
@@ -204,7 +205,7 @@ def test_depths_at_test_are_compared_run_by_run(tmp_path):
         }
         finish(results, 0, seed, record)
     records = read(results)
-    (row,) = family(records, records.parts[0]).rows
+    (row,) = family(records, parts_of(records)[0]).rows
 
     assert (row.verdict, row.terms[0].values, [side.value for side in row.sides]) == (
         "supported",
