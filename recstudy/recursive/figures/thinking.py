@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,7 +30,7 @@ from recstudy.report.figures.chosen import run_columns
 from recstudy.report.figures.curve import Curve
 from recstudy.report.page import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
-from recstudy.report.shown import DrawnFigure, RenderedPart
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Thinking(OfVariants):
             for numbers in thought.numbers
         ]
         data, notes = pd.DataFrame(rows, columns=COLUMNS), [*warnings(records), *notes]
-        figure = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
+        figure = ThinkingStrip(self.name, title=self.heading).shown(data, notes)
         runs = {f"{run.label}, seed {run.seed}": thoughts for run, thoughts in contents}
         body = render(
             "thinking.html.jinja",
@@ -278,8 +278,8 @@ class Thinking(OfVariants):
             runs=runs,
         )
         files = {"gif": partial(animation, runs, notes)} if runs else {}
-        return RenderedPart(
-            self.name, drawn_figure=figure if runs else None, body=body, notes=tuple(notes), files=files
+        return replace(
+            figure if runs else RenderedPart(self.name), body=body, notes=tuple(notes), files=files
         )
 
 

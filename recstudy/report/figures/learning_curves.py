@@ -86,8 +86,7 @@ class LearningCurves(FigurePart):
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
         data["label"] = [records.variants[index].label for index in data["variant"]]
         data["synthetic"] = data["variant"].isin(records.synthetic)
-        data = data[COLUMNS]
-        return data.rename(columns={"epoch": "step"}) if records.is_own else data
+        return data[COLUMNS].rename(columns={"epoch": records.program.step_name})
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Return notes on damaged logs, on variants that are not shown, and on metrics that no run has."""
