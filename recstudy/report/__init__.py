@@ -1,4 +1,4 @@
-"""The reading half: folders of records in, tables, figures and pages out. Loads neither torch nor Ray.
+"""Claims and report parts, and what turns records into tables, figures, verdicts and pages.
 
 The parts of a report are declared here. Pandas and Plotly are loaded when a part is first drawn.
 """

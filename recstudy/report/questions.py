@@ -27,6 +27,7 @@ from recstudy.evidence import (
     estimable,
     holm,
     mcnemar,
+    mean_of,
     over_items,
 )
 from recstudy.papers import by_name
@@ -51,7 +52,6 @@ from recstudy.report.question_rows import Direction, Family, PublishedDifference
 from recstudy.report.reasons import LEAK
 from recstudy.report.registration import marks_of, post_hoc
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.table import best_by
 from recstudy.report.targets import match_targets, nearest_matches, unmatched_notes
 
 # the fields of a `Question` on a difference and on an effect
@@ -443,3 +443,22 @@ def _valued_runs(records: StudyRecords, index: int, direction: Direction) -> lis
 
 def _value(row: Row, direction: Direction) -> float:
     return sum(weight * row.number(name) for name, weight in direction)
+
+
+def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
+    """Return the index of the variant with the best mean score on the selection split.
+
+    Args:
+        records: The study's records.
+        by: The metric that is the score.
+        variants: The indices to choose from.
+
+    Returns:
+        The first of equally good variants, or None if no variant has a score.
+    """
+    scores = {}
+    for index in variants:
+        objectives = [run.objective(by) for run in records.by_variant[index] if run.done]
+        if values := [value for value in objectives if value is not None]:
+            scores[index] = mean_of(values)
+    return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)

@@ -39,7 +39,7 @@ Fact = tuple[str, Collection[int]]  # a fact in words, and the variants that it 
 
 
 @dataclass(frozen=True)
-class Reason:
+class Caveat:
     """A reason for doubt.
 
     Args:
@@ -201,12 +201,12 @@ def count_words(values: Counter[str]) -> str:
 
 
 REASONS = (  # in the order of the page
-    Reason("smoke run", find_smoke_run),
-    Reason("imported results", find_imported_results),
-    Reason("generated data", find_generated_data),
-    Reason("imported weights", find_imported_weights),
-    Reason("changed code", find_changed_code),
-    Reason(
+    Caveat("smoke run", find_smoke_run),
+    Caveat("imported results", find_imported_results),
+    Caveat("generated data", find_generated_data),
+    Caveat("imported weights", find_imported_weights),
+    Caveat("changed code", find_changed_code),
+    Caveat(
         "selection on the test set",
         find_selection_on_test,
         "These scores are optimistic: the best of many epochs or settings on the test set is partly luck.",
@@ -214,20 +214,20 @@ REASONS = (  # in the order of the page
         " test set once.",
         is_general=False,
     ),
-    Reason(
+    Caveat(
         "the number of seeds",
         find_single_seeds,
         "A difference from a single run may be luck, because the variance between seeds is unknown.",
         "Run three seeds or more: the study's command with --seeds 3.",
     ),
-    Reason(
+    Caveat(
         "missing runs",
         find_missing_runs,
         "The runs that have a result may be the lucky ones, so that means are too good.",
         "Repeat the study's command, which runs failed and unfinished runs again. State how many runs of each"
         " variant diverged.",
     ),
-    Reason(
+    Caveat(
         "equal training FLOPs",
         find_unequal_flops,
         "A better score of the more expensive variant may come from its compute and not from its idea.",
@@ -235,14 +235,14 @@ REASONS = (  # in the order of the page
         " costs.",
         is_general=False,
     ),
-    Reason(
+    Caveat(
         "data checksums",
         find_data_checksums,
         "These runs cannot be compared, because they were not trained and scored on the same data.",
         "Find out which copy is correct, and rerun the other runs in another results folder (--results).",
         is_general=False,
     ),
-    Reason(
+    Caveat(
         "noted repeats of data",
         find_repeated_items,
         "A network may have memorized a test item that is also a training item. An item with several labels"
@@ -250,7 +250,7 @@ REASONS = (  # in the order of the page
         "Remove the copies from one split, and rerun in another results folder (--results).",
         is_general=False,
     ),
-    Reason(
+    Caveat(
         "commits, versions and machines",
         find_origins,
         "A difference between rows may come from another version of the code or packages. A difference in"
@@ -258,7 +258,7 @@ REASONS = (  # in the order of the page
         "Check that the change does not affect the runs (git diff), or rerun everything in another results"
         " folder (--results).",
     ),
-    Reason(
+    Caveat(
         "descriptions before the runs",
         find_late_changes,
         "Was the metric described, and were the seeds chosen, before the runs? A later choice may have been"

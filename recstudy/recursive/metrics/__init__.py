@@ -1,4 +1,4 @@
-"""The metrics of runs, in one registry for recstudy's and users' metrics.
+"""The metrics of classification, grids and captions, computed from saved answers.
 
 Importing this package does not load numpy, torch, pandas or scikit-learn. Each metric imports them when it is
 computed, so that commands start quickly.

@@ -45,25 +45,6 @@ from recstudy.report.targets import Placement, deviation_notes, match_targets, u
 BAND = 0.1  # costs up to a tenth above the least of a group count as equal to it
 
 
-def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
-    """Return the index of the variant with the best mean score on the selection split.
-
-    Args:
-        records: The study's records.
-        by: The metric that is the score.
-        variants: The indices to choose from.
-
-    Returns:
-        The first of equally good variants, or None if no variant has a score.
-    """
-    scores = {}
-    for index in variants:
-        objectives = [run.objective(by) for run in records.by_variant[index] if run.done]
-        if values := [value for value in objectives if value is not None]:
-            scores[index] = mean_of(values)
-    return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)
-
-
 @PARTS.add("table")
 class Table(TablePart, OfVariants, BesidePublished):
     """A table with the mean, 95 % interval and n of each metric, and the published value with a verdict.
