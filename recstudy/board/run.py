@@ -127,7 +127,7 @@ def last_epochs(records: StudyRecords) -> str:
         [line["epoch"], *("" if line[name] != line[name] else number(name, line[name]) for name in names)]
         for line in frame.to_dict("records")
     ]
-    heads = ["step" if records.is_own else "epoch", *(metric(name).heading for name in names)]
+    heads = [records.program.step_name, *(metric(name).heading for name in names)]
     return words_table("Last epochs", heads, rows, kind="")
 
 

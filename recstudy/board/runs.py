@@ -15,7 +15,7 @@ from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import fill, framed
 from recstudy.records.runs import varied_fields
 from recstudy.records.schema import Values
-from recstudy.records.study_schema import PlannedRun
+from recstudy.records.study_schema import Run
 from recstudy.report import LearningCurves
 from recstudy.report.figures.learning_curves import NO_METRICS
 from recstudy.report.names import (
@@ -165,7 +165,7 @@ def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
         records.plan,
         variants=tuple(variants),
         seeds=tuple(dict.fromkeys(row.seed for row in rows)),
-        runs=tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows),
+        runs=tuple(Run(row.variant, row.seed, row.id) for row in rows),
     )
     return StudyRecords(records.results, plan, rows, trust=records.trust)
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.terminal import console, duration, say
-from recstudy.evidence import Fit, contrast
+from recstudy.evidence import Fit, at_level, contrast
 from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
@@ -152,7 +152,7 @@ def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> bool:
             values = [side.get_group(label)["value"].tolist() for side in sides]
             fit, weight = Fit(dict(enumerate(values))), sides[0].get_group(label)["weight"].iloc[0]
             terms += [(weight, fit.weighted(1)), (-weight, fit.weighted(0))]
-        estimate = contrast(terms, 1 - ALPHA / len(numbers))
+        estimate = at_level(contrast(terms), 1 - ALPHA / len(numbers))
         verdict, words = "Undecided", "; there are too few seeds for an interval. Add some with --fresh-seeds"
         if estimate.interval is not None:
             low, high = estimate.interval

@@ -45,8 +45,8 @@ def methods_of(variants: Sequence[VariantRecord], blocks: Sequence[Block]) -> li
     """Return each variant in words without its block. A method has the same words in each block."""
     varied, methods = varied_axes(variants), []
     for variant, block in zip(variants, blocks, strict=True):
-        own = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
-        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in own)
+        axes_of_method = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
+        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in axes_of_method)
         methods.append(words if block and words else variant.label)
     return methods
 
@@ -60,7 +60,9 @@ def block_words(block: Block) -> str:
 def scope(blocks: Sequence[Block]) -> str:
     """Return `these 4 data sets`, the words that limit an average over blocks."""
     names = [name for name, _ in blocks[0]]
-    noun = "data set" if {*names} <= {*DATA_SETS} else axis_title(names[0]) if len(names) == 1 else "block"
+    noun = axis_title(names[0]) if len(names) == 1 else "block"
+    if {*names} <= {*DATA_SETS}:
+        noun = "data set"
     return f"these {plural(len(blocks), noun)}"
 
 

@@ -63,7 +63,7 @@ class Loaded:
         labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
         frame.insert(0, "label", labels)
         frame = frame.drop(columns="variant")
-        return frame.rename(columns={"epoch": "step"}) if self.records.is_own else frame
+        return frame.rename(columns={"epoch": self.records.program.step_name})
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
@@ -186,7 +186,7 @@ class Loaded:
         )
 
 
-def _answer_values(part: str, label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
+def _answer_values(part: str, label: str, name: str, answer: Answer) -> tuple[Any, ...]:
     # `near` is the published value. The other kinds of questions are contrasts, for which it is 0.
     estimate, published = answer.estimate, answer.question.center
     numbers = []

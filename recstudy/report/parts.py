@@ -54,7 +54,7 @@ from recstudy.papers import Target, by_name
 from recstudy.plugins import Registry, missing_reasons
 from recstudy.programs.metric import METRICS
 from recstudy.records.files import Json
-from recstudy.report.names import find_metric, improved_metric
+from recstudy.report.names import find_metric, improved_metric, metric
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableData
@@ -156,6 +156,18 @@ class OfVariants(Part):
 
     where: dict[str, Any] = Field(default_factory=dict, kw_only=True)
     axes_in: ClassVar[tuple[str, ...]] = ("where",)
+
+
+class OfMetric(Part):
+    """A part about one metric, which its title names."""
+
+    metric: str = "top1_accuracy"
+    metrics_in = ("metric",)
+    subject: ClassVar[str] = ""
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}: {self.subject}"
 
 
 class BesidePublished(Part):

@@ -19,14 +19,14 @@ from recstudy.base.errors import ConfigError, StorageError, choices, nearest
 from recstudy.base.lazy import pd
 from recstudy.base.opened import is_regular_file, refuse_link
 from recstudy.base.terminal import shortest
-from recstudy.base.values import digest, flatten
+from recstudy.base.values import flatten
 from recstudy.evidence.seeds import MAX_SEEDS, Looks
 from recstudy.plugins import reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import PREFIX
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
+from recstudy.records.plans import maximum_digest, read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.blocks import Block, blocks_of, methods_of
@@ -254,9 +254,9 @@ class StudyRecords:
         readings = (self._looks[first[0]].date for first in self._first_readings if first)
         first_reading, dates = min(readings, default=""), self.plan.stated
         maximum = self.plan.max_seeds
-        if not first_reading or (maximum and dates.get(_maximum_digest(maximum), "") <= first_reading):
+        if not first_reading or (maximum and dates.get(maximum_digest(maximum), "") <= first_reading):
             return maximum
-        dates_by_maximum = {seeds: dates.get(_maximum_digest(seeds), "") for seeds in range(1, MAX_SEEDS)}
+        dates_by_maximum = {seeds: dates.get(maximum_digest(seeds), "") for seeds in range(1, MAX_SEEDS)}
         in_time = [seeds for seeds, date in dates_by_maximum.items() if date and date <= first_reading]
         return max(in_time, default=0)
 
@@ -376,11 +376,6 @@ class StudyRecords:
                     | {"epoch": epoch + (not self.is_own)}
                 )
         return pd.DataFrame(lines)
-
-
-def _maximum_digest(seeds: int) -> str:
-    """Return the digest of a maximum number of seeds in a plan, as `registration.digest_of` returns it."""
-    return digest(["seeds at most", seeds], 12)
 
 
 def load_study(results: Results, name: str, preset: str, trust: bool = False) -> StudyRecords:

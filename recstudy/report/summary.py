@@ -26,7 +26,7 @@ from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, missing_metric_notes, seed_words, warnings
 from recstudy.report.changes import change_lines, study_changes
-from recstudy.report.claims import Claim, QuestionPart, weights
+from recstudy.report.claims import Claim, QuestionPart, variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import unseen_split_notes
@@ -270,7 +270,7 @@ def shared_questions(records: StudyRecords) -> str:
             keys, configs = run_keys(results, plan), StudyRecords(results, plan, []).configs
             shared = {run.variant for run in plan.runs if not own_keys.isdisjoint(keys[run.id])}
             claims = [claim for claim in statements(plan) if isinstance(claim, Claim)] if shared else []
-            judged = [weights(claim, plan.variants, configs) for claim in claims]
+            judged = [variants_of(claim, plan.variants, configs) for claim in claims]
             asking += [(name, preset)] * sum(not shared.isdisjoint(variants) for variants in judged)
     ask = "y asks" if len({*asking}) == 1 else "ies ask"
     return f"{len({*asking})} other stud{ask} {plural(len(asking), 'question')} of these runs" * bool(asking)

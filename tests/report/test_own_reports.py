@@ -157,6 +157,7 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
             "line 2, column 'metric': unknown metric 'acuracy'. Did you mean 'accuracy'",
         ),
         ("metric,value,depth\naccuracy,83,many", "line 2, column 'depth': a setting of train: .*depth"),
+        ("metric,value,depth,rate\naccuracy,83,1,depth", "line 2, column 'rate': a setting of train: .*rate"),
         (
             "metric,value,unit,depth\nlatency,83,percent,1",
             "line 2, column 'unit': must be one of ms, but got 'percent'",

@@ -202,7 +202,7 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
     return TableEntry(values + verdict, hint="; ".join(filter(None, hints)))
 
 
-def outcome_words(match: MatchedTarget, answer: Answer[str]) -> str:
+def outcome_words(match: MatchedTarget, answer: Answer) -> str:
     """Return the verdict on a published value in words, with its margin and what it assumes."""
     name, margin = match.target.metric, answer.question.half_width or 0.0
     words: str = answer.verdict
