@@ -204,7 +204,7 @@ def metrics_of(
     Raises:
         NotYetError: The table has two axes, and no metric is left to show.
     """
-    runs = [run for index in variants for run in records.by_variant[index]]
+    runs = list(records.rows_of(variants))
     measured = [*records.measured(variants), *dict.fromkeys(name for run in runs for name in run.unavailable)]
     matches = {name: fnmatch.filter(measured, name) if "*" in name else [name] for name in spec.metrics}
     names = dict.fromkeys(chain(*matches.values()))
