@@ -63,11 +63,11 @@ def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
     elif ":" in name:
         cell = find_number(records, name)
         title = f"{cell.table}, row {cell.row!r}, column {cell.column!r}"
-        values = [
-            (row, value) for row in rows if row.id in cell.run_ids and (value := cell.value(row)) is not None
-        ]
-        counts = Counter(row.label for row, _ in values)
-        runs = [(row.label, counts[row.label] / len(values), row.id, float(value)) for row, value in values]
+        measured = [row for row in rows if row.id in cell.run_ids and row.value(cell.metric) is not None]
+        counts = Counter(row.label for row in measured)
+        for row in measured:
+            share = counts[row.label] / len(measured)
+            runs.append((row.label, share, row.id, row.number(cell.metric)))
     elif name:
         labels = choices(repr(row.label) for row in claims) or "none"
         raise ConfigError(f"No claim begins with {name!r}. Claims: {labels}. Name a cell as TABLE:ROW:COLUMN")

@@ -148,8 +148,7 @@ def cell(
 ) -> Cell:
     """Return the cell of one metric over all runs of these variants, with its published values."""
     # Tables, published values and estimates share the cells. Only their published values differ.
-    rows = (run for index in variants for run in records.by_variant[index])
-    key = ("cell", *variants, name)
+    key, rows = ("cell", *variants, name), records.rows_of(variants)
     result = records.compute_once(key, lambda: cell_of(records, variants, name, distinct(rows)))
     published = placement.matches if placement else {}
     matches = [match for index in variants for match in published.get((index, name), ())]
@@ -176,8 +175,7 @@ def cell_of_values(
     runs = [
         # `added` values take precedence over the values in the run's record.
         replace(run, added={name: values.get(run.id)})
-        for index in variants
-        for run in records.by_variant[index]
+        for run in records.rows_of(variants)
     ]
     return cell_of(records, variants, name, runs)
 

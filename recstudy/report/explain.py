@@ -20,7 +20,7 @@ from recstudy.base.lazy import pd
 from recstudy.base.terminal import shortest
 from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
-from recstudy.records.runs import Row, distinct
+from recstudy.records.runs import distinct
 from recstudy.report.cells import commit_words, missing_reason
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import improved_metric
@@ -48,9 +48,6 @@ class NamedNumber:
         """The metric, or the metric that it improves on."""
         name = str(self.fields.get("metric", ""))
         return improved_metric(name) or name
-
-    def value(self, row: Row) -> float | None:
-        return row.value(self.metric)
 
 
 def show_cell(
@@ -96,7 +93,7 @@ def show_cell(
         variants = {row.variant for row in records.rows if row.id in number.run_ids}
         for row in distinct(records.rows):
             if row.id in number.run_ids:
-                value = f"{number.value(row) or 0:.10g}"
+                value = f"{row.value(number.metric) or 0:.10g}"
                 fields = (row.id, str(row.seed), row.label, value, commit_words(row))
                 table.add_row(*map(Text, fields))
             elif row.variant in variants:

@@ -42,7 +42,7 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
     def make() -> TableData:
         table = call_method(records, part, TablePart, "cells", TableData)
         notes = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
-        study_notes = table.study_notes or caption_facts(records, range(len(records.variants)))["study_notes"]
+        study_notes = table.study_notes or caption_facts(records, records.indices)["study_notes"]
         return replace(table, warnings=notes, study_notes=study_notes)
 
     # Page, terminal, LaTeX and findings ask for the same cells.

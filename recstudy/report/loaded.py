@@ -57,7 +57,7 @@ class Loaded:
 
         In studies of a user's own program, `step` takes the place of `epoch`.
         """
-        frame = self.records.epochs(range(len(self.records.variants)))
+        frame = self.records.epochs(self.records.indices)
         if frame.empty:
             return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
         labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)

@@ -92,7 +92,7 @@ def show_report(
         tables = write_files(records, folder, export, paper, say, price)
         for finding in findings(records):
             console.print(Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}."), soft_wrap=True)
-        facts = caption_facts(records, range(len(records.variants)))["study_notes"]
+        facts = caption_facts(records, records.indices)["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{line[0].upper()}{line[1:]}.")
         stated_notes = (*warnings(records), *facts)

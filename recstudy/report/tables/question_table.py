@@ -78,7 +78,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
         table_rows += [_row(records, row, len(metrics) > 1) for row in group]
     size = "size" if isinstance(part, Effects) else "difference"
     variants = sorted({index for row in questions.rows for index in row.variants})
-    variants = variants or list(range(len(records.variants)))
+    variants = variants or list(records.indices)
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)

@@ -1,4 +1,4 @@
-"""Turn the cells of a table into text: entries and lines for every writer, and the CSV.
+"""Turn the cells of a table into entries for every writer, and into the CSV.
 
 Tables call `table_shown`. `cell_text` and `outcome_words` also serve the findings, the section of published
 values and heat maps, so that a number reads the same everywhere.

@@ -5,7 +5,6 @@ settings. It returns `TableData`, which `tables/render.py` formats.
 """
 
 import fnmatch
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -186,7 +185,7 @@ def metrics_of(
     Raises:
         NotYetError: The table has two axes, and no metric is left to show.
     """
-    runs = [run for index in variants for run in records.by_variant[index]]
+    runs = list(records.rows_of(variants))
     measured = [*records.measured(variants), *dict.fromkeys(name for run in runs for name in run.unavailable)]
     matches = {name: fnmatch.filter(measured, name) if "*" in name else [name] for name in spec.metrics}
     names = dict.fromkeys(chain(*matches.values()))
@@ -204,25 +203,24 @@ def select_measured(
 
     A variant without finished runs is included.
     """
-    labels, included = list[str](), list[int]()
+    included = []
     for index in variants:
         runs = [run for run in records.by_variant[index] if run.done]
-        has_any = any(
-            run.value(name) is not None or name in run.unavailable for run in runs for name in metrics
-        )
-        if has_any or not runs:
+        names = {
+            name for run in runs for name in metrics if run.value(name) is not None or name in run.unavailable
+        }
+        if names or not runs:
             included.append(index)
-        else:
-            labels.append(records.variants[index].label)
+    labels = [records.variants[index].label for index in variants if index not in included]
     return included, [f"left out, because they lack these metrics: {', '.join(labels)}"] * bool(labels)
 
 
 def _pooling_warning(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list[str]:
     """Return a warning if a cell averages over variants that differ in more than the table's two axes."""
     axes = (spec.rows or "", spec.columns or "")
-    places = Counter(tuple(records.level(index, axis) for axis in axes) for index in variants)
+    places = {tuple(records.level(index, axis) for axis in axes) for index in variants}
     pooled_axes = [axis for axis in records.plan.axes if axis not in (*axes, *spec.where)]
-    pools = max(places.values(), default=1) > 1
+    pools = len(places) < len(variants)
     return [f"each cell pools the levels of {', '.join(pooled_axes) or 'several variants'}"] * pools
 
 
