@@ -9,12 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recstudy.records import Results, append_record, read_log
+from recstudy.records import EpochLine, Results, Run, append_record, read_log
 from recstudy.records.reading import read_trials
-from recstudy.records.schema import EpochLine
 from recstudy.records.study_schema import ConfirmLine, TrialLine
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run, variant_record
+from recstudy.study.plan import Plan, variant_record
 from recstudy.study.search import Params
 
 State = Literal["done", "stopped", "failed"]
@@ -165,7 +164,7 @@ class TrialLog:
         return all(self.results.state(run.id) == "done" for run in self.best())
 
 
-def runs_of(plan: Plan, results: Results) -> list[Run]:
+def runs_of(plan: Plan, results: Results) -> Sequence[Run]:
     """Return the runs of a study, or the runs of a search so far."""
     if not plan.is_search:
         return plan.runs

@@ -44,7 +44,7 @@ class Answers:
         levels: Array (N,) with the difficulty of each image. None for data sets without levels.
         cells: Array (N, S) of uint8 with the model's token in each cell of a grid.
         lawful: Array (N,), 1 if an answer breaks no rule of its puzzle. None for puzzles without rules.
-        kept: Other arrays with N rows each, by the names of the task.
+        task_arrays: Other arrays with N rows each, by the names of the task.
     """
 
     task: str
@@ -58,7 +58,7 @@ class Answers:
     levels: "Integers | None" = None
     cells: "npt.NDArray[Any]" = field(default_factory=_empty_array)
     lawful: "Integers | None" = None
-    kept: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)
+    task_arrays: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.written) or len(self.labels)

@@ -1,30 +1,120 @@
-"""The base class of readers. A reader knows which files a data set needs and decodes them into arrays."""
+"""Readers: each knows which files a data set needs and decodes them into arrays.
+
+`import recstudy` must load neither NumPy nor torch. `np` and `torch` of this module are imported on first
+use, so one module can have the config of a data set and the code that computes its arrays. Such a module
+needs `from __future__ import annotations`, because annotations of arrays must not be evaluated either.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from recstudy.base.errors import DataError
-from recstudy.recursive.config.arrays import Arrays, Labels, Mask, Pixels, Tokens, np, torch
+from recstudy.base.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    Pixels: TypeAlias = npt.NDArray[np.uint8]
+    Labels: TypeAlias = npt.NDArray[np.int64]
+    Tokens: TypeAlias = npt.NDArray[np.int32]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+    Array: TypeAlias = npt.NDArray[Any]
+    Tensor: TypeAlias = torch.Tensor
+else:
+    np, torch = LazyModule("numpy"), LazyModule("torch")
+    Pixels = Labels = Tokens = Mask = Array = Tensor = Any  # never evaluated
 
 __all__ = [
     "PATH_ADVICE",
+    "Array",
     "Arrays",
     "DrawingReader",
     "Labels",
     "Mask",
     "Pixels",
     "Reader",
+    "TableReader",
+    "Tensor",
     "Tokens",
+    "generator",
     "np",
     "torch",
 ]
 
 PATH_ADVICE = "Pass --data DIR, set RECSTUDY_DATA or data.path."
 PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
+
+
+class Arrays(NamedTuple):
+    """A data set in memory: images (N, C, H, W) and labels of both official splits, and optional fields.
+
+    Images are uint8. For classes and findings they may also be uint16 or float32 in any unit. Both splits
+    have the same type. Images are standardized by mean and deviation of the training images unless the config
+    has `moments`. Mean and deviation of integers refer to values from 0 to 1, those of float32 to its unit.
+
+    Labels depend on the task:
+
+    - one class per image: (N,) int64
+    - findings: (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown)
+    - captions: (N, T) int32, the tokens of each image's first caption
+    - puzzles: (N, S) uint8, the token of each cell of the answer, 0 for cells that are not scored. The image
+      of a puzzle is (1, rows, columns) of tokens.
+    """
+
+    train_images: Pixels
+    train_labels: Labels | Tokens | Pixels
+    test_images: Pixels
+    test_labels: Labels | Tokens | Pixels
+    train_groups: Labels | None = None  # (N,) int64, patient of each image, numbered from 0 over both splits
+    test_groups: Labels | None = None
+    train_held: Mask | None = None  # (N,) bool, the set's own validation split
+    notes: tuple[str, ...] = ()  # facts about the decoding that belong with the results
+    train_captions: list[list[str]] | None = None  # reference texts of each of the N images
+    test_captions: list[list[str]] | None = None
+    tokenizer: dict[str, Any] | None = None  # `Tokenizer.stored` of the tokenizer of the captions
+    # (N,) int64, the puzzle of each example, for puzzles with several examples. An epoch shows one puzzle per
+    # group.
+    train_puzzles: Labels | None = None
+    test_puzzles: Labels | None = None
+    # (N,) int64, the puzzle's row in the network's table of embeddings
+    train_ids: Labels | None = None
+    test_ids: Labels | None = None
+    identifiers: list[str] | None = None  # name of each id, from 0; None if ids have no names
+
+    def taking(self, part: str, rows: Labels) -> Arrays:
+        """Return a copy that keeps only the given rows of one split.
+
+        Args:
+            part: "train" or "test". The other split is unchanged.
+            rows: Rows to keep.
+        """
+        chosen: dict[str, Any] = {}
+        for name, column in self._asdict().items():
+            if name.startswith(f"{part}_") and column is not None:
+                is_array = isinstance(column, np.ndarray)
+                chosen[name] = column[rows] if is_array else [column[row] for row in rows]
+        return self._replace(**chosen)
+
+    @classmethod
+    def cut(cls, train: int, **columns: Any) -> Arrays:
+        """Split columns at row `train` into the training and the test split.
+
+        Args:
+            train: Number of training rows, which come first.
+            **columns: `images`, `labels` and other fields that both splits have. None is left out.
+        """
+        fields: dict[str, Any] = {}
+        for name, column in columns.items():
+            if column is not None:
+                fields |= {f"train_{name}": column[:train], f"test_{name}": column[train:]}
+        return cls(**fields)
 
 
 class Reader(ABC):
@@ -72,6 +162,7 @@ class Reader(ABC):
     archives: Sequence[str] = ()  # paths of archives whose names differ from those of the unpacked files
     ignores: frozenset[str] = frozenset()  # fields of the config that do not affect the decoded arrays
     advice = "Pass --data DIR or set RECSTUDY_DATA."  # shown if files are missing
+    counts_repeats = True  # whether notes count exact copies among the decoded items
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -94,10 +185,6 @@ class Reader(ABC):
     def program(self) -> Sequence[str | int]:
         """Return name and version of the package that contains the data, or of the generating program."""
         return ()
-
-    def repeats(self, decoded: Arrays) -> tuple[str, ...] | None:
-        """Return notes on repeated items. By default exact copies are counted among the decoded items."""
-        return None
 
     def fetch(self, folder: Path) -> None:
         """Download missing files into `folder`. The default implementation cannot download.
@@ -141,6 +228,29 @@ class Reader(ABC):
         return DataError(f"{self.config.title} not found under {folder} ({missing_file} is missing). {fix}")
 
 
+class TableReader(Reader):
+    """Reader of images that a table names. `choose` checks everything but the pixels before a run starts."""
+
+    advice = PATH_ADVICE
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.chosen = lru_cache(maxsize=1)(self.choose)
+
+    @abstractmethod
+    def choose(self, folder: Path) -> Any:
+        """Return the chosen images, notes, and last the source files, without opening an image.
+
+        `chosen` keeps the result.
+        """
+
+    def sources(self, folder: Path) -> Sequence[str]:
+        return list(self.chosen(folder)[-1])
+
+    def check(self, folder: Path) -> None:
+        self.chosen(folder)
+
+
 class DrawingReader(Reader):
     """Reader of a set that a program contains or generates, without source files.
 
@@ -170,3 +280,9 @@ class DrawingReader(Reader):
 
     def decode(self, folder: Path) -> Arrays:
         return self.draw(folder)
+
+
+def generator(drawing_seed: int, *numbers: int) -> np.random.Generator:
+    """Return the source of a generated set's random numbers."""
+    # Seed 0 adds no number, so it gives the same images as before the setting existed.
+    return np.random.default_rng([*numbers, drawing_seed] if drawing_seed else numbers)

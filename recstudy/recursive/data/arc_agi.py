@@ -20,7 +20,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from zlib import crc32
 
 from pydantic import Field
@@ -28,19 +28,15 @@ from pydantic import Field
 from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
 from recstudy.records.schema import REPEATED
+from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.parts import DATASETS, Shape
-from recstudy.recursive.config.reader import Arrays, Reader, np
+from recstudy.recursive.config.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
 from recstudy.recursive.data.cache import IMAGES
 from recstudy.recursive.data.puzzles import Puzzles, numbers
 from recstudy.recursive.data.splits import utf8
 from recstudy.recursive.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 
-if TYPE_CHECKING:
-    from recstudy.recursive.config.answers import Answers, Floats
-    from recstudy.recursive.config.reader import Labels, Mask, Pixels
-
-    Pair = tuple[Pixels, Pixels]  # input grid and output grid, (H, W) colours each
-
+Pair = tuple[Pixels, Pixels]  # input grid and output grid, (H, W) colours each
 LARGEST, COLOURS = 30, 10
 PAD, EOS = range(2)
 CHUNK = 2048  # canvases that are written at a time
@@ -72,10 +68,10 @@ class ArcAgi(Puzzles):
     the decoded set takes 6.3 GB on disk, and 12 GB while it is built.
     """
 
-    classes: ClassVar[int] = 12
-    class_names: ClassVar[tuple[str, ...]] = ("PAD", "EOS", *"0123456789")
-    symbols: ClassVar[tuple[str, ...]] = (" ", "|", *"0123456789")
-    colours: ClassVar[tuple[str, ...]] = (
+    classes: ClassVar = 12
+    class_names: ClassVar = ("PAD", "EOS", *"0123456789")
+    symbols: ClassVar = (" ", "|", *"0123456789")
+    colours: ClassVar = (
         "#FFFFFF", "#E6EAEE", "#000000", "#0074D9", "#FF4136", "#2ECC40", "#FFDC00", "#AAAAAA", "#F012BE",
         "#FF851B", "#7FDBFF", "#870C25",
     )  # fmt: skip
@@ -133,7 +129,7 @@ class ArcAgi(Puzzles):
         return (*names, *(["concept"] if self.concept else []))
 
     def verdict(
-        self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
+        self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Return pass@1 and pass@2, and the attempts in Kaggle's format. See `Puzzles.verdict`."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
@@ -150,6 +146,7 @@ class ArcAgiReader(Reader):
 
     config: ArcAgi
     ignores = frozenset({"name", "rounds"})
+    counts_repeats = False  # `make_set` compares the pairs before augmentation
 
     def sources(self, folder: Path) -> Sequence[str]:
         kinds, names = ("challenges", "solutions"), self.config.set_names(folder / self.config.path)
@@ -157,10 +154,6 @@ class ArcAgiReader(Reader):
 
     def decode(self, folder: Path) -> Arrays:
         return make_set(folder / self.config.path, self.config)
-
-    def repeats(self, decoded: Arrays) -> tuple[str, ...]:
-        """Return no notes, because `make_set` already compares the pairs before augmentation."""
-        return ()
 
 
 class Pairs(NamedTuple):
@@ -206,11 +199,9 @@ def make_set(folder: Path, config: ArcAgi) -> Arrays:
     columns: dict[str, Any] = {}
     for part, chosen in (("train", ~tested), ("test", tested)):
         rows, ids = augmented_rows(pairs, chosen, [len(task_puzzles) for task_puzzles in puzzles_by_task])
-        steps = (
-            draw_shifts(pairs, rows, ids, puzzles, config)
-            if part == "train"
-            else np.zeros((len(ids), 2), np.int64)
-        )
+        steps = np.zeros((len(ids), 2), np.int64)
+        if part == "train":
+            steps = draw_shifts(pairs, rows, ids, puzzles, config)
         row_puzzles = [puzzles[puzzle_id - 1] for puzzle_id in ids.tolist()]
         columns[f"{part}_images"], columns[f"{part}_labels"] = write_canvases(pairs, rows, row_puzzles, steps)
         is_test = pairs.is_test[rows]
@@ -241,18 +232,21 @@ def make_set(folder: Path, config: ArcAgi) -> Arrays:
 
 def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
     """Return a note on the test pairs of evaluation tasks whose grids equal a training pair of any task."""
-    contents = [
-        (size.tobytes(), grids.tobytes()) for size, grids in zip(pairs.sizes, pairs.grids, strict=True)
-    ]  # all grids are in the same corner, so equal grids have equal bytes
-    names = [tasks[index].name for index in pairs.tasks.tolist()]  # task name of each pair
-    trained = {contents[row]: names[row] for row in np.flatnonzero(~tested).tolist()}
-    test_rows = np.flatnonzero(tested).tolist()
-    repeats = [f"{names[row]} = {trained[contents[row]]}" for row in test_rows if contents[row] in trained]
+    trained_tasks: dict[tuple[bytes, bytes], str] = {}
+    repeats = []
+    for row in np.argsort(tested, kind="stable").tolist():  # training pairs first
+        name = tasks[pairs.tasks[row]].name
+        # All grids are in the same corner, so equal grids have equal bytes.
+        content = pairs.sizes[row].tobytes(), pairs.grids[row].tobytes()
+        if not tested[row]:
+            trained_tasks[content] = name
+        elif content in trained_tasks:
+            repeats.append(f"{name} = {trained_tasks[content]}")
     if not repeats:
         return "No test pair of an evaluation task is an exact copy of a training pair."
-    count = f"{len(repeats):,} of {len(test_rows):,}"
     return (
-        f"{REPEATED}{count} test pairs are also training pairs of other tasks ({choices(repeats, limit=5)})"
+        f"{REPEATED}{len(repeats):,} of {tested.sum():,} test pairs are also training pairs of other tasks"
+        f" ({choices(repeats, limit=5)})"
     )
 
 
@@ -264,37 +258,27 @@ def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
     # The task's name is part of the seed, so the draws do not depend on the other tasks.
     random = np.random.default_rng([config.drawing_seed, crc32(task.name.encode())])
     task_colours = sorted({colour for grid in task.grids for colour in np.unique(grid).tolist()})
-    puzzles_by_key: dict[Any, Augmented] = {}
-    for _ in range(TRIES * config.augmentations + 1):
-        turn = int(random.integers(len(TURNS))) if puzzles_by_key else 0
-        colours = (
-            (0, *(1 + random.permutation(COLOURS - 1)).tolist()) if puzzles_by_key else tuple(range(COLOURS))
-        )
-        puzzles_by_key.setdefault(
-            (turn, *(colours[colour] for colour in task_colours)), Augmented(task.name, turn, colours)
-        )
-        if len(puzzles_by_key) > config.augmentations:
+    puzzles = {(0, *task_colours): Augmented(task.name)}
+    for _ in range(TRIES * config.augmentations):
+        if len(puzzles) > config.augmentations:
             break
-    return list(puzzles_by_key.values())
+        turn = int(random.integers(len(TURNS)))
+        colours = (0, *(1 + random.permutation(COLOURS - 1)).tolist())
+        key = (turn, *(colours[colour] for colour in task_colours))
+        puzzles.setdefault(key, Augmented(task.name, turn, colours))
+    return list(puzzles.values())
 
 
 def collect_pairs(tasks: Sequence[ArcTask], side: int) -> Pairs:
     """Return all pairs, task by task, with the demonstration pairs of a task before its test pairs."""
-    members = [
-        (task_number, pair_number, pair)
-        for task_number, task in enumerate(tasks)
-        for pair_number, pair in enumerate((*task.demonstrations, *task.test_pairs))
-    ]
-    grids = np.zeros((len(members), 2, side, side), np.uint8)
-    sizes = np.zeros((len(members), 2, 2), np.int64)
-    for row, (_, _, pair) in enumerate(members):
-        for side_of_pair, grid in enumerate(pair):
-            grids[row, side_of_pair, : grid.shape[0], : grid.shape[1]] = grid
-            sizes[row, side_of_pair] = grid.shape
-    task_numbers, pair_numbers = np.array([member[:2] for member in members]).T
-    demonstration_counts = np.array([len(task.demonstrations) for task in tasks])
-    is_test = pair_numbers >= demonstration_counts[task_numbers]
-    return Pairs(grids, sizes, task_numbers, pair_numbers, is_test)
+    grids, sizes, members = [], [], []
+    for number, task in enumerate(tasks):
+        for place, pair in enumerate(task.pairs):
+            members.append((number, place, place >= len(task.demonstrations)))
+            sizes.append([grid.shape for grid in pair])
+            grids.append([np.pad(grid, [(0, side - length) for length in grid.shape]) for grid in pair])
+    task_numbers, places, is_test = np.array(members).T
+    return Pairs(np.array(grids), np.array(sizes), task_numbers, places, is_test.astype(bool))
 
 
 def augmented_rows(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, Labels]:
@@ -359,12 +343,12 @@ def write_canvases(
         with TemporaryFile(dir=folder) as input_file, TemporaryFile(dir=folder) as answer_file:
             for start in range(0, count, CHUNK):
                 chunk = slice(start, start + CHUNK)
+                grids, sizes = pairs.grids[rows[chunk]], pairs.sizes[rows[chunk]]
                 for side_of_pair, file in enumerate((input_file, answer_file)):
-                    grids, sizes = (
-                        pairs.grids[rows[chunk], side_of_pair],
-                        pairs.sizes[rows[chunk], side_of_pair],
+                    canvases = canvas(
+                        grids[:, side_of_pair], sizes[:, side_of_pair], puzzles[chunk], steps[chunk]
                     )
-                    file.write(canvas(grids, sizes, puzzles[chunk], steps[chunk]).tobytes())
+                    file.write(canvases.tobytes())
             input_file.flush()
             answer_file.flush()
             images = np.memmap(input_file, np.uint8, "r", shape=(count, 1, side, side))
@@ -383,9 +367,8 @@ def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: La
     Returns:
         (B, Y, X) tokens.
     """
-    is_transposed, is_upside_down, is_mirrored = np.array([TURNS[puzzle.turn] for puzzle in puzzles], bool).T[
-        :, :, None
-    ]
+    turns = np.array([TURNS[puzzle.turn] for puzzle in puzzles], bool)
+    is_transposed, is_upside_down, is_mirrored = turns.T[:, :, None]
     tokens = COLOUR + np.array([puzzle.colours for puzzle in puzzles], np.uint8)
     height, width = np.where(is_transposed, sizes[:, ::-1], sizes).T[:, :, None]
     # (B, Y) and (B, X): coordinates relative to the upper left corner of the grid
@@ -395,15 +378,11 @@ def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: La
     # EOS marks the row below the grid and the column to its right, as far as they are on the canvas.
     edge = (y == height)[:, :, None] & within_x[:, None] | within_y[:, :, None] & (x == width)[:, None]
     # From a cell of the canvas to the cell of the stored grid whose colour it shows.
-    y, x = (
-        np.where(is_upside_down, height - 1 - y, y)[:, :, None],
-        np.where(is_mirrored, width - 1 - x, x)[:, None],
-    )
-    rows, columns = np.where(is_transposed[..., None], x, y), np.where(is_transposed[..., None], y, x)
+    y = np.where(is_upside_down, height - 1 - y, y)[:, :, None]
+    x = np.where(is_mirrored, width - 1 - x, x)[:, None]
+    rows, columns = (np.where(is_transposed[..., None], *pair) * inside for pair in ((x, y), (y, x)))
     puzzle_rows = np.arange(len(grids))[:, None, None]
-    grid_tokens = tokens[
-        puzzle_rows, grids[puzzle_rows, np.where(inside, rows, 0), np.where(inside, columns, 0)]
-    ]
+    grid_tokens = tokens[puzzle_rows, grids[puzzle_rows, rows, columns]]
     return np.where(inside, grid_tokens, np.where(edge, np.uint8(EOS), np.uint8(PAD)))
 
 
@@ -415,8 +394,12 @@ class ArcTask(NamedTuple):
     test_pairs: list[Pair]
 
     @property
+    def pairs(self) -> list[Pair]:
+        return [*self.demonstrations, *self.test_pairs]
+
+    @property
     def grids(self) -> list[Pixels]:
-        return [grid for pair in (*self.demonstrations, *self.test_pairs) for grid in pair]
+        return [grid for pair in self.pairs for grid in pair]
 
     @property
     def side(self) -> int:
@@ -446,10 +429,8 @@ def read_tasks(folder: Path, name: str) -> list[ArcTask]:
 def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) -> ArcTask:
     place = f"{challenges}, task {name}"
     try:
-        pairs, inputs = (
-            [(pair["input"], pair["output"]) for pair in task["train"]],
-            [pair["input"] for pair in task["test"]],
-        )
+        pairs = [(pair["input"], pair["output"]) for pair in task["train"]]
+        inputs = [pair["input"] for pair in task["test"]]
     except (KeyError, TypeError):
         raise DataError(f"{place} must have pairs in `train` and inputs in `test`. Correct it.") from None
     count = len(solutions) if isinstance(solutions, list) else "none"
@@ -459,18 +440,16 @@ def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) 
         )
     if not pairs or not inputs:
         raise DataError(f"{place} has no {'test inputs' if pairs else 'pairs'}. Correct it.")
-    demonstrations = [
-        (_grid(grid, f"{place}, pair {number}, input"), _grid(answer, f"{place}, pair {number}, output"))
-        for number, (grid, answer) in enumerate(pairs)
-    ]
-    test_pairs = [
-        (
-            _grid(grid, f"{place}, test input {number}"),
-            _grid(answer, f"{solved}, task {name}, solution {number}"),
-        )
-        for number, (grid, answer) in enumerate(zip(inputs, solutions, strict=True))
-    ]
-    return ArcTask(name, demonstrations, test_pairs)
+    parsed_task = ArcTask(name, [], [])
+    for number, (grid, answer) in enumerate(pairs):
+        position = f"{place}, pair {number}"
+        pair = _grid(grid, f"{position}, input"), _grid(answer, f"{position}, output")
+        parsed_task.demonstrations.append(pair)
+    for number, (grid, answer) in enumerate(zip(inputs, solutions, strict=True)):
+        answer_position = f"{solved}, task {name}, solution {number}"
+        pair = _grid(grid, f"{place}, test input {number}"), _grid(answer, answer_position)
+        parsed_task.test_pairs.append(pair)
+    return parsed_task
 
 
 def _grid(rows: Any, place: str) -> Pixels:

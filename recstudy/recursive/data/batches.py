@@ -18,6 +18,7 @@ import torch
 from torch import Generator, Tensor
 
 from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.tasks import TaskKind
 from recstudy.recursive.config.train import Augment
 from recstudy.recursive.data.augment import augment, mix, send
 from recstudy.recursive.data.cache import Split
@@ -46,11 +47,6 @@ class Batch(NamedTuple):
     # token; None if there is none.
     context: Tensor | None = None
     smoothing: float = 0.0  # label smoothing in training
-
-
-def by_group(labels: Tensor, groups: Tensor | None, ids: Tensor | None) -> Tensor | None:
-    """Return the groups of the images as their context."""
-    return groups
 
 
 class Batches:
@@ -91,7 +87,7 @@ class Batches:
         rank: int = 0,
         world: int = 1,
         data: DataConfig | None = None,
-        context: Context = by_group,
+        context: Context = TaskKind.context,
     ) -> None:
         self.split, self.data, self.context = split, data, context
         self.showings = 1 if data is None else data.showings
@@ -116,11 +112,9 @@ class Batches:
     def _groups(self) -> Groups | None:
         """Return the groups of puzzles with several examples; None if every image is its own group."""
         split, rows = self.split, self.split.rows
-        return (
-            None
-            if split.puzzles is None or split.groups is None
-            else Groups(split.groups[rows], split.puzzles[rows])
-        )
+        if split.puzzles is None or split.groups is None:
+            return None
+        return Groups(split.groups[rows], split.puzzles[rows])
 
     def __len__(self) -> int:
         """Return the number of batches per epoch."""
@@ -138,16 +132,11 @@ class Batches:
                 images, labels = self.data.transform(self.seed, images, labels, rows.numpy(), turns)
             images = self._standardise(augment(images, self.augment, generator, labels))
             for start in range(0, len(rows), self.batch_size):
-                part_images, part_labels = (
-                    images[start : start + self.batch_size],
-                    labels[start : start + self.batch_size],
-                )
-                mixed, targets = mix(part_images, part_labels, self.classes, self.augment, generator)
-                part_context = None if context is None else context[start : start + self.batch_size]
-                batch, share = (
-                    Batch(mixed, part_labels, targets, len(part_labels), part_context),
-                    self._share(len(part_labels)),
-                )
+                part = slice(start, start + self.batch_size)
+                mixed, targets = mix(images[part], labels[part], self.classes, self.augment, generator)
+                count = len(mixed)
+                batch = Batch(mixed, labels[part], targets, count, None if context is None else context[part])
+                share = self._share(count)
                 yield Batch._make(value[share] if isinstance(value, Tensor) else value for value in batch)
 
     def evaluation_batches(self, batch_size: int | None = None) -> Iterator[Batch]:
@@ -223,11 +212,10 @@ def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     if key not in _ON_GPU:
         # The source is CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING.
         reading = split.source.split("/", 2)[::2]
-        for cached_key in [
-            cached_key for cached_key in _ON_GPU if cached_key[0].split("/", 2)[::2] != reading
-        ]:
+        for cached_key in list(_ON_GPU):
             # Other data, or other features of the same data, would only take memory from this run.
-            del _ON_GPU[cached_key]
+            if cached_key[0].split("/", 2)[::2] != reading:
+                del _ON_GPU[cached_key]
         free_bytes = sys.maxsize  # no limit on other devices than CUDA's
         if device.type == "cuda":
             # Memory that torch has reserved but does not use counts as free.

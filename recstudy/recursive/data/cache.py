@@ -30,7 +30,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recstudy.base.errors import ConfigError, DataError, RecstudyError, raised_at
 from recstudy.base.files import atomic_write, cache_folder, caching, sweep
@@ -40,14 +40,11 @@ from recstudy.records import locked, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.schema import record
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.config.reader import Labels, Pixels, Reader, Tokens, np
+from recstudy.recursive.config.reader import Array, Labels, Pixels, Reader, Tokens, np
 from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.reading import read_data
 from recstudy.recursive.data.splits import limit_split, split_validation
 from recstudy.recursive.data.text import Tokenizer, restore
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 FORMAT = 2  # version of the entries; raise it if the same sources decode to other bytes
 IMAGES = "decoded images"
@@ -139,12 +136,11 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
     entry = _entry(config, folder, download)
     meta = read_meta(entry)
     train, test = (_split(entry, part, meta.checksum) for part in ("train", "test"))
-    validation_rows, train_rows = split_validation(
-        train.labels, train.groups, _optional(entry, "train_held"), config, hold_out
-    )
+    held_mask = _array(entry / "train_held.npy")
+    validation_rows, train_rows = split_validation(train.labels, train.groups, held_mask, config, hold_out)
     numbered = [split.ids if "ids" in TASKS[config.task].takes else split.groups for split in (train, test)]
     mean, std = config.moments or (meta.mean, meta.std)
-    tokenizer, names = entry / "tokenizer.json", entry / "identifiers.json"
+    tokenizer = entry / "tokenizer.json"
     return DataSet(
         train=replace(train, rows=train_rows),
         validation=replace(train, rows=validation_rows),
@@ -156,7 +152,7 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         notes=meta.notes,
         group_count=1 + max((int(numbers.max()) for numbers in numbered if numbers is not None), default=-1),
         tokenizer=restore(json.loads(tokenizer.read_bytes())) if tokenizer.exists() else None,
-        identifiers=Texts(names) if names.exists() else None,
+        identifiers=_texts(entry / "identifiers.json"),
     )
 
 
@@ -183,24 +179,20 @@ def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
         raise
     except Exception as error:  # a user's reader may raise anything
         raise DataError(f"the reader of {reader.config.title} failed: {raised_at(error)}") from error
-    parts = decoded._asdict()
-    arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
-    texts = {
-        name: canonical(parts[name]) + "\n"
-        for name in ("train_captions", "test_captions", "tokenizer", "identifiers")
-        if parts[name] is not None
-    }
     with write_entry(entry) as folder:
         folder.mkdir()
         # The checksum covers all arrays, then all texts, each with its name.
         hashed = hashlib.sha256()
-        for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", array)
-            hashed.update(f"{name} {array.dtype} {array.shape}".encode())
-            hashed.update(array.data)
-        for name, text in texts.items():
-            (folder / f"{name}.json").write_text(text, encoding="utf-8")
-            hashed.update(f"{name} {text}".encode())
+        for name, array in decoded._asdict().items():
+            if isinstance(array, np.ndarray):
+                np.save(folder / f"{name}.npy", array)
+                hashed.update(f"{name} {array.dtype} {array.shape}".encode())
+                hashed.update(array.data)
+        for name in ("train_captions", "test_captions", "tokenizer", "identifiers"):
+            if (content := getattr(decoded, name)) is not None:
+                text = canonical(content) + "\n"
+                (folder / f"{name}.json").write_text(text, encoding="utf-8")
+                hashed.update(f"{name} {text}".encode())
         mean, std = _moments(decoded.train_images)
         counts = {"train": len(decoded.train_labels), "test": len(decoded.test_labels)}
         meta = Meta(checksum=hashed.hexdigest(), counts=counts, mean=mean, std=std, notes=decoded.notes)
@@ -231,24 +223,22 @@ def _split(entry: Path, part: str, checksum: str) -> Split:
     """Return all images of an official split, `part`."""
     # Copy-on-write maps share their pages between processes, and torch does not warn about read-only memory.
     images, labels = (np.load(entry / f"{part}_{name}.npy", mmap_mode="c") for name in ("images", "labels"))
-    groups, puzzles, ids = (_optional(entry, f"{part}_{name}") for name in ("groups", "puzzles", "ids"))
-    file = entry / f"{part}_captions.json"
-    captions = Texts(file) if file.exists() else None
     return Split(
-        images,
-        np.asarray(labels),
-        np.arange(len(labels)),
-        f"{checksum}/{part}",
-        groups,
-        captions,
-        puzzles,
-        ids,
+        images=images,
+        labels=np.asarray(labels),
+        rows=np.arange(len(labels)),
+        source=f"{checksum}/{part}",
+        captions=_texts(entry / f"{part}_captions.json"),
+        **{name: _array(entry / f"{part}_{name}.npy") for name in ("groups", "puzzles", "ids")},
     )
 
 
-def _optional(entry: Path, name: str) -> npt.NDArray[Any] | None:
-    file = entry / f"{name}.npy"
+def _array(file: Path) -> Array | None:
     return np.load(file) if file.exists() else None
+
+
+def _texts(file: Path) -> Texts | None:
+    return Texts(file) if file.exists() else None
 
 
 @record
@@ -298,16 +288,9 @@ def entry_folder(reader: Reader, folder: Path) -> Path:
     # Size and time of a file are cheaper than its content, which may be many gigabytes.
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
     place = [str(folder.resolve()), stats] if files else []
-    decides = [
-        FORMAT,
-        config.name,
-        config.revised,
-        fields,
-        place,
-        program,
-        code_key(type(config), type(reader)),
-    ]
-    return cache_folder() / f"{config.name}-{digest(decides, 16)}"
+    code = code_key(type(config), type(reader))
+    key = digest([FORMAT, config.name, config.revised, fields, place, program, code], 16)
+    return cache_folder() / f"{config.name}-{key}"
 
 
 def read_meta(entry: Path) -> Meta:

@@ -20,33 +20,28 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS
-from recstudy.recursive.config.reader import Arrays, DrawingReader, Labels, Pixels, np
+from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, generator, np
 from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.captions import CaptionFiles, CaptionReader, CaptionRow
-from recstudy.recursive.data.phantom_xray import draw_groups, with_noise
-from recstudy.recursive.data.splits import Rows, caption_text, json_object, utf8
+from recstudy.recursive.data.phantom_xray import draw_groups, render
+from recstudy.recursive.data.splits import SPLITS, Rows, caption_text, json_object, utf8
 from recstudy.recursive.data.text import CLEANERS, with_tokens
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float64]
-
-MEDPIX_SPLITS = {"train": "train", "val": "dev", "test": "test"}  # our split -> its name in the files
-ROCO_SPLITS = {"train": "train", "val": "validation", "test": "test"}
-ROCO_V2_SPLITS = {"train": "train", "val": "valid", "test": "test"}
+# The names of `SPLITS` in the files of a set.
+MEDPIX_SPLITS = ("train", "dev", "test")
+ROCO_SPLITS = ("train", "validation", "test")
+ROCO_V2_SPLITS = ("train", "valid", "test")
 MODALITIES = ("CFP", "FFA", "OCT")  # of MM-Retinal
 FIGURE_PART = re.compile(r"(?<=\d)[A-Za-z]$")  # the A of 01-01A
 
 SEED = 500
 TRAIN_IMAGES, TEST_IMAGES = 1000, 200
-PIECE = 256  # images drawn at a time
 GRID = 8  # points per side of the mottling
 NOISE = 0.1  # width of the uniform noise of each pixel
 SHAPES = ("disc", "ring", "square")
@@ -73,8 +68,8 @@ class OfficialCaptions(CaptionFiles):
     """Config of a captioned set in its authors' layout."""
 
     tables: ClassVar[tuple[str, ...]]
-    several: ClassVar[bool] = False
-    shares: ClassVar[tuple[float, float]] = (0.1, 0.1)
+    several: ClassVar = False
+    shares: ClassVar = (0.1, 0.1)
 
     @abstractmethod
     def rows(self, place: Path) -> Iterator[CaptionRow]:
@@ -114,9 +109,9 @@ class CovCtr(OfficialCaptions):
     figure, whose names are equal up to a `%`, form a group. The MicarVLMoE paper splits by image.
     """
 
-    title: ClassVar[str] = "COV-CTR"
+    title: ClassVar = "COV-CTR"
     # Of 728 images (MicarVLMoE, IV.A), split 8:1:1.
-    counts: ClassVar[tuple[int, int] | None] = (582, 73)
+    counts: ClassVar = (582, 73)
 
     name: Literal["cov_ctr"] = "cov_ctr"
     path: str = "COV-CTR"
@@ -125,11 +120,10 @@ class CovCtr(OfficialCaptions):
     several: ClassVar = True
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        file = place / "reports_ZH_EN.csv"
+        file = place / self.tables[0]
         for position, image, caption in Rows(file).pairs("image_id", "reports_En"):
-            yield CaptionRow(
-                file, position, (image, f"images/{image}"), caption, group=image.partition("%")[0]
-            )
+            figure = image.partition("%")[0]
+            yield CaptionRow(file, position, (image, f"images/{image}"), caption, group=figure)
 
 
 @DATASETS.add("medpix")
@@ -143,18 +137,18 @@ class MedPix(OfficialCaptions):
     PATH/images/IMAGE.png
     """
 
-    title: ClassVar[str] = "MedPix 2.0"
+    title: ClassVar = "MedPix 2.0"
     # Lines of its descriptions_train.jsonl and descriptions_dev.jsonl.
-    counts: ClassVar[tuple[int, int] | None] = (1653, 197)
+    counts: ClassVar = (1653, 197)
 
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
 
-    tables: ClassVar = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS.values())
+    tables: ClassVar = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in MEDPIX_SPLITS.items():
-            file = place / f"splitted_dataset/descriptions_{name}.jsonl"
+        for split, table in zip(SPLITS, self.tables, strict=True):
+            file = place / table
             for line, text in enumerate(utf8(file).split("\n"), 1):
                 if text.strip():
                     position, values = f"line {line}", dict(json_object(file, text, line))
@@ -179,9 +173,9 @@ class MmRetinal(OfficialCaptions):
     image and modality.
     """
 
-    title: ClassVar[str] = "MM-Retinal"
+    title: ClassVar = "MM-Retinal"
     # Of 2,169 + 1,947 + 233 images (MicarVLMoE, IV.A), split 8:1:1.
-    counts: ClassVar[tuple[int, int] | None] = (3479, 435)
+    counts: ClassVar = (3479, 435)
 
     name: Literal["mm_retinal"] = "mm_retinal"
     path: str = "MM_Retinal_dataset_v1"
@@ -189,8 +183,8 @@ class MmRetinal(OfficialCaptions):
     tables: ClassVar = tuple(f"{name}_translated_v1.csv" for name in MODALITIES)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for modality in MODALITIES:
-            file = place / f"{modality}_translated_v1.csv"
+        for modality, table in zip(MODALITIES, self.tables, strict=True):
+            file = place / table
             for position, key, caption in Rows(file).pairs("Image_ID", "en_caption"):
                 image = f"{modality}/{key}"
                 yield CaptionRow(file, position, (image,), caption, group=FIGURE_PART.sub("", image))
@@ -206,9 +200,9 @@ class PeirGross(OfficialCaptions):
     PATH/peir_gross_images/IMAGE           or PATH/images/IMAGE
     """
 
-    title: ClassVar[str] = "PEIR Gross"
+    title: ClassVar = "PEIR Gross"
     # Of 7,442 images (MicarVLMoE, IV.A), split 7:1:2.
-    counts: ClassVar[tuple[int, int] | None] = (5209, 744)
+    counts: ClassVar = (5209, 744)
 
     name: Literal["peir_gross"] = "peir_gross"
     path: str = "peir_gross"
@@ -217,7 +211,7 @@ class PeirGross(OfficialCaptions):
     shares: ClassVar = (0.1, 0.2)  # MicarVLMoE, section IV.C
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        file = place / "peir_gross_captions.json"
+        file = place / self.tables[0]
         for image, caption in json_object(file, utf8(file)):
             images = (f"peir_gross_images/{image}", f"images/{image}")
             yield CaptionRow(file, f"key {image!r}", images, caption_text(file, image, caption))
@@ -235,21 +229,19 @@ class Roco(OfficialCaptions):
         images/PMC*_NAME      as its scripts/fetch.py names them; or ID.jpg
     """
 
-    title: ClassVar[str] = "ROCO"
+    title: ClassVar = "ROCO"
     # About 80 and 10 % of "over 81,000" images (MicarVLMoE, IV.A).
-    counts: ClassVar[tuple[int, int] | None] = (64_800, 8_100)
+    counts: ClassVar = (64_800, 8_100)
 
     name: Literal["roco"] = "roco"
     path: str = "roco-dataset"
 
     tables: ClassVar = tuple(
-        f"data/{name}/radiology/{file}.txt"
-        for name in ROCO_SPLITS.values()
-        for file in ("captions", "dlinks")
+        f"data/{name}/radiology/{file}.txt" for name in ROCO_SPLITS for file in ("captions", "dlinks")
     )
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in ROCO_SPLITS.items():
+        for split, name in zip(SPLITS, ROCO_SPLITS, strict=True):
             folder, file_names = f"data/{name}/radiology", {}
             for _, key, (_, command, file_name) in _tabbed(place / folder / "dlinks.txt", 3):
                 # scripts/fetch.py names the file a.jpg of PMC1.tar.gz `PMC1_a.jpg`.
@@ -283,22 +275,20 @@ class RocoV2(OfficialCaptions):
     PATH/{train,valid,test}/ID.jpg                      or in {train,valid,test}_images/, or both
     """
 
-    title: ClassVar[str] = "ROCOv2"
+    title: ClassVar = "ROCOv2"
     # Of 79,789 images (ImageHRM, V).
-    counts: ClassVar[tuple[int, int] | None] = (59_958, 9_904)
+    counts: ClassVar = (59_958, 9_904)
 
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"
 
-    tables: ClassVar = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS.values())
+    tables: ClassVar = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in ROCO_V2_SPLITS.items():
+        for split, name in zip(SPLITS, ROCO_V2_SPLITS, strict=True):
             file = place / f"{name}_captions.csv"
             for position, key, caption in Rows(file).pairs("ID", "Caption"):
-                images = tuple(
-                    f"{folder}/{key}" for folder in (name, f"{name}_images", f"{name}_images/{name}")
-                )
+                images = f"{name}/{key}", f"{name}_images/{key}", f"{name}_images/{name}/{key}"
                 yield CaptionRow(file, position, images, caption, split)
 
 
@@ -311,9 +301,9 @@ class PhantomCaptions(Captioned):
     split.
     """
 
-    synthetic: ClassVar[bool] = True
-    title: ClassVar[str] = "Phantom captions (synthetic)"
-    train_size: ClassVar[int | None] = 1000
+    synthetic: ClassVar = True
+    title: ClassVar = "Phantom captions (synthetic)"
+    train_size: ClassVar = 1000
 
     name: Literal["phantom_captions"] = "phantom_captions"
     tokenizer: Literal["byte", "word", "bpe", "clip"] = "word"
@@ -345,14 +335,13 @@ def draw_set(config: PhantomCaptions, folder: Path) -> Arrays:
     cases = draw_cases(config.drawing_seed)
     clean = CLEANERS[config.clean]
     captions = [list(map(clean, describe(cases, row))) for row in range(len(cases.groups))]
-    images = draw_images(cases, config.size, config.drawing_seed)
+    images = render(cases, draw, NOISE, SEED, config)
     return with_tokens(config, folder, images, captions, TRAIN_IMAGES, cases.groups)
 
 
 def draw_cases(seed: int) -> DrawnShapes:
     """Draw the random numbers of all images. A case has one to three images; one image in ten is empty."""
-    # Seed 0 gives the numbers of SEED alone, as before the setting existed.
-    random = np.random.default_rng([SEED, *filter(None, [seed])])
+    random = generator(seed, SEED)
     count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     kinds = random.integers(0, (len(SHAPES), 2, 2, 2), (count, 4))
     return DrawnShapes(
@@ -387,42 +376,24 @@ def describe(cases: DrawnShapes, row: int) -> list[str]:
     return [f"{findings[way // 3]} {IMPRESSIONS[way % 3]}".format(**words) for way in ways]
 
 
-def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
-    """Render all images (N, 3, S, S), piece by piece."""
-    random = np.random.default_rng([SEED, size, *filter(None, [seed])])
-    pixels = []
-    for row in range(0, len(cases.groups), PIECE):
-        part = DrawnShapes._make(numbers[row : row + PIECE] for numbers in cases)
-        tinted = draw(part, size)[:, None] * part.tint[:, :, None, None]
-        pixels.append(with_noise(tinted, NOISE, random))
-    return np.concatenate(pixels)
-
-
 def draw(cases: DrawnShapes, size: int) -> Array:
-    """Render the brightness (N, S, S) of images without tint and noise."""
+    """Render the brightness (N, 3, S, S) of images without noise."""
     # Lengths are in half image sides, coordinates from -1 (left, top) to 1.
     points = (2 * np.arange(size) + 1) / size - 1
     grid_cells = np.arange(size) * GRID // size
     bright = 0.1 + 0.15 * cases.mottling[:, grid_cells[:, None], grid_cells]
     shape, big, level, side = cases.case.T
-    radius, extra = np.array(RADIUS)[big], np.array(BRIGHTNESS)[level]
+    radius, extra = np.array(RADIUS)[big, None, None], np.array(BRIGHTNESS)[level]
     for number in range(3):
         x = (2 * side - 1) * 0.5 + 0.15 * cases.shift[:, number, 0]
         y = 0.6 * (cases.slots[:, number] - 1) + 0.08 * cases.shift[:, number, 1]
-        offset_x, offset_y = points - x[:, None], points - y[:, None]
-        mask = _shape(offset_x[:, None, :], offset_y[:, :, None], shape, radius)
+        offset_x, offset_y = (points - x[:, None])[:, None, :], (points - y[:, None])[:, :, None]
+        # 1 inside the shape, 0 outside, with an edge a tenth of its radius wide.
+        squared_distance = (offset_x**2 + offset_y**2) / radius**2
+        disc, hole = (((limit - squared_distance) / 0.2).clip(0, 1) for limit in (1, 0.4))
+        square = np.maximum(abs(offset_x), abs(offset_y)) / (0.9 * radius)
+        masks = [disc, disc - hole, ((1 - square) / 0.1).clip(0, 1)]
+        mask = np.choose(shape[:, None, None], masks)
         bright = bright + np.where(number < cases.number, extra, 0)[:, None, None] * mask
-    return bright
-
-
-def _shape(offset_x: Array, offset_y: Array, shape: Labels, radius: Array) -> Array:
-    """Return masks (N, S, S): 1 inside the shape, 0 outside, with an edge a tenth of its radius wide."""
-    radius = radius[:, None, None]
-    round_ = (offset_x**2 + offset_y**2) / radius**2
-    square = np.maximum(abs(offset_x), abs(offset_y)) / (0.9 * radius)
-    disc, hole = ((limit - round_) / 0.2 for limit in (1, 0.4))
-    mask = np.choose(
-        shape[:, None, None],
-        [disc.clip(0, 1), disc.clip(0, 1) - hole.clip(0, 1), ((1 - square) / 0.1).clip(0, 1)],
-    )
-    return np.asarray(mask)
+    tinted: Array = bright[:, None] * cases.tint[:, :, None, None]
+    return tinted

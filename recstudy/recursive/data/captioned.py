@@ -18,7 +18,7 @@ class Captioned(DataConfig):
     A row of labels is BOS, the words, EOS and PAD.
     """
 
-    task: ClassVar[str] = "caption"
+    task: ClassVar = "caption"
 
     tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
         "byte",

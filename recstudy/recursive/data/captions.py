@@ -1,9 +1,9 @@
 """Captioned images: their settings, the reader of any folder with a table of captions, and the choice of
 images.
 
-The public sets are in `caption_sets.py`, and tokenizers are in `text.py`. `choose` finds every error of the
-tables, the splits and the folder before an image is opened and before a run starts. On a set as large as
-ROCOv2 (79,789 images) it takes about a second.
+The public sets are in `caption_sets.py`, and tokenizers are in `text.py`. `CaptionReader.choose` finds every
+error of the tables, the splits and the folder before an image is opened and before a run starts. On a set as
+large as ROCOv2 (79,789 images) it takes about a second.
 
 Shapes: N images, S pixels per side.
 """
@@ -12,27 +12,25 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.base.errors import DataError, choices
 from recstudy.recursive.config.parts import DATASETS
-from recstudy.recursive.config.reader import PATH_ADVICE, Arrays, Labels, Reader, np
+from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.captioned import Captioned
-from recstudy.recursive.data.checking import check_encodable
 from recstudy.recursive.data.images import (
-    ENDINGS,
     DecodedImage,
     decode_all,
     decode_image,
     image_notes,
     images_are,
     images_missing,
+    is_image,
 )
 from recstudy.recursive.data.splits import (
     SPLITS,
@@ -41,9 +39,12 @@ from recstudy.recursive.data.splits import (
     check_filled,
     check_whole,
     draw_splits,
+    is_object,
     json_object,
     number_groups,
+    surrogate_half,
     utf8,
+    validation_mask,
 )
 from recstudy.recursive.data.text import (
     CLEANERS,
@@ -88,18 +89,22 @@ class CaptionRow(NamedTuple):
     group: str | None = None  # patient or case; None if unknown
 
 
-class CaptionReader(Reader):
+class CaptionedImage(NamedTuple):
+    """An image with all its captions."""
+
+    row: CaptionRow  # the first row that names the image
+    file: str  # path in PATH
+    captions: list[str]  # "" for a missing caption
+    split: str  # train, val or test
+
+
+class CaptionReader(TableReader):
     """Reader of captioned images in files. A subclass defines a layout: its tables and how rows are read."""
 
     config: CaptionFiles
-    advice = PATH_ADVICE
     tables: tuple[str, ...]  # names of all tables in PATH
     several: bool = False  # whether an image may have several rows, one per caption
     shares: tuple[float, float] = (0.1, 0.1)  # shares of validation and test if splits are not given
-
-    def __init__(self, config: CaptionFiles) -> None:
-        super().__init__(config)
-        self._choose = lru_cache(maxsize=1)(partial(choose, self))
 
     @abstractmethod
     def rows(self, place: Path) -> Iterator[CaptionRow]:
@@ -109,11 +114,71 @@ class CaptionReader(Reader):
             DataError: If a row is wrong. The message names file and line.
         """
 
-    def sources(self, folder: Path) -> Sequence[str]:
-        return self._choose(folder)[2]
+    def choose(self, folder: Path) -> tuple[list[CaptionedImage], list[str], list[str]]:
+        """Choose the images of each split. This reads the tables and lists the folder, but opens no image.
 
-    def check(self, folder: Path) -> None:
-        self._choose(folder)
+        Returns:
+            The images, with the test images last and otherwise in the order of the tables; notes; and all
+            source files relative to the data folder: CLIP's files, the tables and the images.
+
+        Raises:
+            DataError: If a table is missing or damaged, a caption or image is missing, an image is named
+                twice, a group is in two splits, a split is empty, or CLIP's files are missing.
+        """
+        config, place, layout = self.config, folder / self.config.path, _layout(self, folder)
+        clip = clip_files(config, folder) if config.tokenizer == "clip" else ()
+        paths = _files(place)
+        rows_by_file = _by_file(layout, place, paths)
+        firsts = [rows[0] for rows in rows_by_file.values()]
+        splits = [row.split for row in firsts if row.split is not None]
+        are_drawn = len(splits) < len(firsts)
+        if are_drawn:
+            groups = _numbers(firsts)
+            if groups.max() < len(SPLITS) - 1:
+                raise DataError(
+                    f"{firsts[0].file} has fewer than 3 groups, too few for three splits. Add groups, or a"
+                    " column `split`."
+                )
+            splits = draw_splits(groups, *layout.shares).tolist()
+        check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
+        missing_rows = [row for file, row in zip(rows_by_file, firsts, strict=True) if file not in paths]
+        if missing_rows and not config.allow_missing:
+            row, of = missing_rows[0], f"{len(missing_rows):,} of {len(firsts):,} images"
+            first = f"{row.images[0]} ({row.file.name}, {row.position})"
+            raise images_missing(place, len(missing_rows), of, first)
+        images = []
+        for (file, rows), split in zip(rows_by_file.items(), splits, strict=True):
+            captions = [collapse_spaces(row.caption) for row in rows]
+            images.append(CaptionedImage(rows[0], file, captions, split))
+        notes = []
+        if missing_rows:
+            notes.append(f"{images_are(len(missing_rows))} named in a table but missing: left out")
+        captioned = self._with_captions(images, "the caption is missing")
+        if empty_count := len(images) - len(captioned):
+            notes.append(f"{images_are(empty_count)} without a caption: left out")
+        if several := sum(len(image.captions) > 1 for image in images):
+            notes.append(
+                f"{several:,} of {len(images):,} images have several captions: training uses the first one,"
+                " and all are references"
+            )
+        if are_drawn:
+            notes.append("the tables give no splits: split at random by group")
+        chosen = [image for image in captioned if image.file in paths]
+        check_filled(splits, [image.split for image in chosen], place, NONE)
+        sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
+        files = [file for file in rows_by_file if file in paths]
+        sources += [f"{config.path}/{name}" for name in (*layout.tables, *files)]
+        return sorted(chosen, key=lambda image: image.split == "test"), notes, sources
+
+    def _with_captions(self, images: list[CaptionedImage], problem: str) -> list[CaptionedImage]:
+        """Return the images whose captions are complete. Others are an error unless they may be left out."""
+        for image in images:
+            if not all(image.captions) and not self.config.allow_missing:
+                raise DataError(
+                    f"{image.row.file}, {image.row.position}: {problem}. Write one, remove the row, or pass"
+                    " --allow-missing to leave out such images."
+                )
+        return [image for image in images if all(image.captions)]
 
     def decode(self, folder: Path) -> Arrays:
         """Clean the captions, decode the images and compute the tokens.
@@ -121,13 +186,11 @@ class CaptionReader(Reader):
         The memory needed is that of the uint8 images and of the files that the threads have open.
         """
         config, place, clean = self.config, folder / self.config.path, CLEANERS[self.config.clean]
-        chosen, chosen_notes, _ = self._choose(folder)
-        notes = list(chosen_notes)
+        chosen, notes, _ = self.chosen(folder)
         cleaned = [image._replace(captions=list(map(clean, image.captions))) for image in chosen]
-        check_captions(config, cleaned, f"the caption is empty after data.clean {config.clean!r}")
-        images = [image for image in cleaned if all(image.captions)]
+        images = self._with_captions(cleaned, f"the caption is empty after data.clean {config.clean!r}")
         if empty_count := len(cleaned) - len(images):
-            notes.append(f"{images_are(empty_count)} without a caption after cleaning: left out")
+            notes = [*notes, f"{images_are(empty_count)} without a caption after cleaning: left out"]
 
         def decode(image: CaptionedImage) -> DecodedImage:
             try:
@@ -140,26 +203,21 @@ class CaptionReader(Reader):
                     f"{error} {position} names it. Pass --allow-missing to leave it out."
                 ) from None
 
-        pixels, remarks = decode_all(decode, images, config.shape)
-        notes += image_notes(remarks)
-        readable = ["unreadable" not in words for words in remarks]
-        if not all(readable):
-            pixels, images = pixels[readable], list(compress(images, readable))
-        check_filled([image.split for image in chosen], [image.split for image in images], place, NONE)
-        train = sum(image.split != "test" for image in images)
-        is_validation = np.array([image.split == "val" for image in images[:train]])
+        pixels, decoded = decode_all(decode, images, config.shape)
+        readable = ["unreadable" not in image.remarks for image in decoded]
+        images = list(compress(images, readable))
+        splits = [image.split for image in images]
+        check_filled([image.split for image in chosen], splits, place, NONE)
         rows = [image.row for image in images]
-        groups = None if all(row.group is None for row in rows) else _numbers(rows)
-        captions = [image.captions for image in images]
         return with_tokens(
             config,
             folder,
-            pixels,
-            captions,
-            train,
-            groups,
-            is_validation if is_validation.any() else None,
-            tuple(notes),
+            pixels if all(readable) else pixels[readable],
+            [image.captions for image in images],
+            len(splits) - splits.count("test"),
+            None if all(row.group is None for row in rows) else _numbers(rows),
+            validation_mask(splits),
+            (*notes, *image_notes(decoded)),
         )
 
 
@@ -227,13 +285,8 @@ class AnnotationReader(CaptionReader):
             if split not in SPLITS or not isinstance(entries, list):
                 raise DataError(f"{file} must only have lists named {', '.join(SPLITS)}, but has {split!r}.")
             for number, entry in enumerate(entries):
-                values = (
-                    dict(entry)
-                    if isinstance(entry, list) and all(isinstance(pair, tuple) for pair in entry)
-                    else {}
-                )
-                position = f"{split}[{number}]"
-                paths = values.get("image_path")
+                values = dict(entry) if is_object(entry) else {}
+                position, paths = f"{split}[{number}]", values.get("image_path")
                 paths = [paths] if isinstance(paths, str) else paths
                 if (
                     not isinstance(paths, list)
@@ -245,77 +298,13 @@ class AnnotationReader(CaptionReader):
                     )
                 caption = caption_text(file, position, values.get("report"))
                 group = values.get("subject_id", values.get("id"))
+                name = None if group is None else str(group)
                 for path in paths:
-                    yield CaptionRow(
-                        file, position, _places(path), caption, split, None if group is None else str(group)
-                    )
+                    yield CaptionRow(file, position, _places(path), caption, split, name)
 
 
 def _places(image: str) -> tuple[str, ...]:
     return (f"images/{image}", f"Images/{image}", image)
-
-
-class CaptionedImage(NamedTuple):
-    """An image with all its captions."""
-
-    row: CaptionRow  # the first row that names the image
-    file: str  # path in PATH; "" if missing
-    captions: list[str]  # "" for a missing caption
-    split: str  # train, val or test
-
-
-def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], list[str], list[str]]:
-    """Choose the images of each split. This reads the tables and lists the folder, but opens no image.
-
-    Args:
-        reader: Reader of the set, with its config.
-        folder: The data folder.
-
-    Returns:
-        The images, with the test images last and otherwise in the order of the tables; notes; and all source
-        files relative to the data folder: CLIP's files, the tables and the images.
-
-    Raises:
-        DataError: If a table is missing or damaged, a caption or image is missing, an image is named twice, a
-            group is in two splits, a split is empty, or CLIP's files are missing.
-    """
-    config, layout = reader.config, _layout(reader, folder)
-    place = folder / config.path
-    clip = clip_files(config, folder) if config.tokenizer == "clip" else ()
-    rows_by_image = _by_image(layout, place)
-    firsts = [rows[0] for rows in rows_by_image]
-    splits = [row.split for row in firsts if row.split is not None]
-    are_drawn = len(splits) < len(firsts)
-    if are_drawn:
-        groups = _numbers(firsts)
-        if groups.max() < len(SPLITS) - 1:
-            problem = "has fewer than 3 groups, too few for three splits. Add groups, or a column `split`."
-            raise DataError(f"{firsts[0].file} {problem}")
-        splits = draw_splits(groups, *layout.shares).tolist()
-    check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
-    files = _find(config, place, firsts)
-    images = []
-    for rows, file, split in zip(rows_by_image, files, splits, strict=True):
-        captions = [collapse_spaces(row.caption) for row in rows]
-        images.append(CaptionedImage(rows[0], file, captions, split))
-    check_captions(config, images, "the caption is missing")
-    chosen = [image for image in images if image.file and all(image.captions)]
-    check_filled(splits, [image.split for image in chosen], place, NONE)
-    notes = []
-    if missing_count := files.count(""):
-        notes.append(f"{images_are(missing_count)} named in a table but missing: left out")
-    if empty := sum(not all(image.captions) for image in images):
-        notes.append(f"{images_are(empty)} without a caption: left out")
-    if several := sum(len(image.captions) > 1 for image in images):
-        notes.append(
-            f"{several:,} of {len(images):,} images have several captions: training uses the first one, and"
-            " all are references"
-        )
-    if are_drawn:
-        notes.append("the tables give no splits: split at random by group")
-    sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
-    sources += [f"{config.path}/{name}" for name in (*layout.tables, *filter(None, files))]
-    return sorted(chosen, key=lambda image: image.split == "test"), notes, sources
 
 
 def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
@@ -350,32 +339,32 @@ def _refuse_other_tables(place: Path, table_names: Sequence[str]) -> None:
         )
 
 
-def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
-    """Return the rows of each image, in the order of their first rows."""
-    rows_by_image: dict[str, list[CaptionRow]] = {}
+def _by_file(layout: CaptionReader, place: Path, paths: Mapping[str, str]) -> dict[str, list[CaptionRow]]:
+    """Return the rows of each image by its path in `place`; a missing image has its first possible path."""
+    rows_by_file: dict[str, list[CaptionRow]] = {}
     for row in layout.rows(place):
         for text in (row.caption, row.images[0], row.group or ""):
-            check_encodable(text, f"{row.file}, {row.position}")
-        rows = rows_by_image.setdefault(row.images[0], [])
-        if rows and not layout.several:
-            raise repeated_image_error(row, rows[0])
-        if rows and (row.split, row.group) != (rows[0].split, rows[0].group):
+            if half := surrogate_half(text):
+                raise DataError(f"{row.file}, {row.position}: {half}.")
+        file = next((paths[image] for image in row.images if image in paths), row.images[0])
+        rows = rows_by_file.setdefault(file, [])
+        first = rows[0] if rows else row
+        # A table may name an image once with its ending and once without.
+        if rows and not (layout.several and row.images == first.images):
+            after = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
+            raise DataError(
+                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {after}. Keep one of the"
+                " two."
+            )
+        if (row.split, row.group) != (first.split, first.group):
             raise DataError(
                 f"{row.file}, {row.position}: {row.images[-1]!r} has a different split or group than in"
-                f" {rows[0].position}. Give all captions of an image the same split and group."
+                f" {first.position}. Give all captions of an image the same split and group."
             )
         rows.append(row)
-    if not rows_by_image:
+    if not rows_by_file:
         raise DataError(f"{place / layout.tables[0]} has no rows.")
-    return list(rows_by_image.values())
-
-
-def repeated_image_error(row: CaptionRow, first: CaptionRow) -> DataError:
-    first_position = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
-    return DataError(
-        f"{row.file}, {row.position}: names {row.images[-1]!r} again, after"
-        f" {first_position}. Keep one of the two."
-    )
+    return rows_by_file
 
 
 def _numbers(rows: list[CaptionRow]) -> Labels:
@@ -383,46 +372,6 @@ def _numbers(rows: list[CaptionRow]) -> Labels:
     return number_groups(
         f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows
     )
-
-
-def check_captions(config: CaptionFiles, images: list[CaptionedImage], problem: str) -> None:
-    """Raise a DataError for the first image without a caption, unless such images may be left out.
-
-    Args:
-        config: Its `allow_missing` allows images without a caption.
-        images: The images to check.
-        problem: Why a caption is empty, for the message.
-    """
-    for image in images:
-        if not all(image.captions) and not config.allow_missing:
-            raise DataError(
-                f"{image.row.file}, {image.row.position}: {problem}. Write one, remove the row, or pass"
-                " --allow-missing to leave out such images."
-            )
-
-
-def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str]:
-    """Return the path of each image in `place`, or "" for a missing image if `allow_missing` is set.
-
-    Raises:
-        DataError: If an image is missing, or two rows name the same file.
-    """
-    paths = _files(place)
-    files = []
-    first: dict[str, CaptionRow] = {}
-    for row in rows:
-        file = next((paths[image] for image in row.images if image in paths), "")
-        files.append(file)
-        if file and first.setdefault(file, row) is not row:  # once with its ending and once without
-            raise repeated_image_error(row, first[file])
-    missing_rows = [row for row, file in zip(rows, files, strict=True) if not file]
-    if missing_rows and not config.allow_missing:
-        row = missing_rows[0]
-        of = f"{len(missing_rows):,} of {len(rows):,} images"
-        raise images_missing(
-            place, len(missing_rows), of, f"{row.images[0]} ({row.file.name}, {row.position})"
-        )
-    return files
 
 
 def _files(place: Path) -> dict[str, str]:
@@ -437,7 +386,7 @@ def _files(place: Path) -> dict[str, str]:
         inside[folder] = around | {real}
         relative_folder = Path(folder).relative_to(place).as_posix()
         # Images come first, so a name without ending means the image and not another file of that name.
-        for name in sorted(names, key=lambda name: (PurePath(name).suffix.lower() not in ENDINGS, name)):
+        for name in sorted(names, key=lambda name: (not is_image(name), name)):
             path = name if relative_folder == "." else f"{relative_folder}/{name}"
             paths[path] = path
             paths.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122

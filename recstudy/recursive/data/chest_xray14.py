@@ -1,7 +1,8 @@
 """NIH ChestX-ray14 and sets in its layouts: settings, reader, and the choice of images and splits.
 
-`choose` finds every error of the table, the splits and the folder before an image is opened and before a run
-starts. On a set as large as NIH's (112,120 images) it takes about a second, most of it for the table.
+`ChestReader.choose` finds every error of the table, the splits and the folder before an image is opened and
+before a run starts. On a set as large as NIH's (112,120 images) it takes about a second, most of it for the
+table.
 
 Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding without a column). Any other cell is an
 error with line and column, because a guessed label would only show up as a strange score.
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import partial
+from itertools import compress
 from pathlib import Path, PurePath
 from typing import ClassVar, Literal, NamedTuple
 
@@ -24,24 +26,24 @@ from pydantic import Field
 from recstudy.base.errors import DataError, choices, nearest
 from recstudy.recursive.config.answers import UNKNOWN
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
-from recstudy.recursive.config.reader import PATH_ADVICE, Arrays, Labels, Reader, np
+from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
 from recstudy.recursive.data.images import (
-    DEPTHS,
-    ENDINGS,
     decode_all,
     decode_image,
     image_notes,
     images_are,
     images_missing,
+    is_image,
 )
 from recstudy.recursive.data.splits import (
     Rows,
     check_filled,
     check_whole,
+    draw_splits,
     letters,
     number_groups,
     utf8,
-    whole_groups,
+    validation_mask,
 )
 
 # torchxrayvision's default_pathologies, in its order. NIH labels only the first 14.
@@ -63,8 +65,8 @@ TEST_SHARE = 0.2  # share of test images if no split is given; chosen with seed 
 class ChestFindings(DataConfig):
     """Labels of chest X-rays: 18 findings of 1 (yes), 0 (no) or -1 (unknown), or one finding as the class."""
 
-    classes: ClassVar[int] = len(FINDINGS)
-    class_names: ClassVar[tuple[str, ...]] = FINDINGS
+    classes: ClassVar = len(FINDINGS)
+    class_names: ClassVar = FINDINGS
 
     findings: Literal["multilabel", "single"] = Field(
         "multilabel",
@@ -104,7 +106,7 @@ class ChestXray14(ChestFindings):
     14 bits of the largest value in all images. The notes of the data set count both.
     """
 
-    title: ClassVar[str] = "NIH ChestX-ray14"
+    title: ClassVar = "NIH ChestX-ray14"
 
     name: Literal["chest_xray14"] = "chest_xray14"
     path: str = Field(SAMPLE_PATH, description="folder of the set, relative to the data folder")
@@ -129,51 +131,6 @@ class ChestXray14(ChestFindings):
         return ChestReader(self)
 
 
-class ChestReader(Reader):
-    """Reader of chest X-rays. `choose` checks everything except for the pixels before a run starts."""
-
-    advice = PATH_ADVICE
-
-    def __init__(self, config: ChestXray14) -> None:
-        super().__init__(config)
-        self._choose = lru_cache(maxsize=1)(partial(choose, self))
-
-    def sources(self, folder: Path) -> Sequence[str]:
-        return self._choose(folder).sources
-
-    def check(self, folder: Path) -> None:
-        self._choose(folder)
-
-    def decode(self, folder: Path) -> Arrays:
-        """Decode the chosen images.
-
-        The memory needed is that of the uint8 images and of the files that the threads have open.
-        """
-        chosen, config = self._choose(folder), self.config
-        paths = [folder / config.path / file for file in chosen.files]
-        decode = partial(decode_image, size=config.size, mode="L")
-        images, remarks = decode_all(partial(decode, bits=16), paths, config.shape)
-        notes = [*chosen.notes, *image_notes(remarks)]
-        # Row -> bit depth of the values, for images of 16 bits.
-        depths = {
-            row: depth for row, words in enumerate(remarks) for depth in DEPTHS if f"{depth}-bit" in words
-        }
-        if depths:
-            bits = max(depths.values())  # one depth for the whole set, so that equal values stay equal
-            scale = (
-                "value / 257"
-                if bits == 16
-                else f"value * 255 / {2**bits - 1:,}, because no value has more than {bits} bits"
-            )
-            notes.append(f"{images_are(len(depths))} of 16 bits: scaled to 8 by {scale}")
-            for row in depths if bits < 16 else ():
-                images[row] = decode(paths[row], bits=bits).pixels
-        train = len(chosen.splits) - chosen.splits.count("test")
-        is_validation = np.array([split == "val" for split in chosen.splits[:train]])
-        decoded = Arrays.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
-        return decoded._replace(train_held=is_validation if is_validation.any() else None, notes=tuple(notes))
-
-
 class ChosenXrays(NamedTuple):
     """The chosen images, with the test images last and otherwise in the order of the table."""
 
@@ -185,62 +142,94 @@ class ChosenXrays(NamedTuple):
     sources: list[str]  # relative to the data folder: the table, the lists of splits and the images
 
 
-def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
-    """Choose the images of each split. This reads the table and lists the folders, but opens no image.
+class ChestReader(TableReader):
+    """Reader of chest X-rays."""
 
-    Raises:
-        DataError: If the table is missing or damaged, images are missing, a label is invalid, a patient is in
-            two splits, or a split is empty.
-    """
-    config: ChestXray14 = reader.config
-    place = folder / config.path
-    tables = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]
-    if not tables:
-        either = f"{config.path}/labels.csv or Data_Entry_2017*.csv"
-        raise reader.not_found(folder, either if place.is_dir() else config.path)
-    if len(tables) > 1:
-        raise DataError(f"{place} has {' and '.join(table.name for table in tables)}. Keep one of them.")
-    rows, paths = Rows(tables[0]), _images(place)
-    images, patients, labels, given_splits = read_table(rows, paths)
-    table_name = rows.file.name
-    split_files = table_name if table_name == "labels.csv" else " and ".join(LISTS)
-    notes = []
-    if missing_images := [name for name in images if name not in paths]:
-        if not config.allow_missing:
-            of = f"{len(missing_images):,} of {len(images):,} images named in {table_name}"
-            raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
-        notes.append(f"{images_are(len(missing_images))} named in {table_name} but missing: left out")
-    groups = number_groups(patients)
-    splits = given_splits or draw_test_split(rows, groups)
-    check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
-    chosen = np.array([name in paths for name in images])
-    single = config.findings == "single"
-    if single:
-        several = chosen & ((labels == 1).sum(1) != 1)
-        chosen &= ~several
-        if several.any():
-            notes.append(f"{images_are(several.sum())} without exactly one known finding: left out")
-    if not given_splits:
-        notes.append(
-            "the table gives no splits: 20 % of the images are the test split, chosen at random by patient"
+    config: ChestXray14
+
+    def choose(self, folder: Path) -> ChosenXrays:
+        """Choose the images of each split. This reads the table and lists the folders, but opens no image.
+
+        Raises:
+            DataError: If the table is missing or damaged, images are missing, a label is invalid, a patient
+                is in two splits, or a split is empty.
+        """
+        config, place = self.config, folder / self.config.path
+        tables = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]
+        if not tables:
+            either = f"{config.path}/labels.csv or Data_Entry_2017*.csv"
+            raise self.not_found(folder, either if place.is_dir() else config.path)
+        if len(tables) > 1:
+            raise DataError(f"{place} has {' and '.join(table.name for table in tables)}. Keep one of them.")
+        rows, paths = Rows(tables[0]), _images(place)
+        images, patients, labels, given_splits = read_table(rows, paths)
+        table_name = rows.file.name
+        split_files = table_name if table_name == "labels.csv" else " and ".join(LISTS)
+        notes = []
+        if missing_images := [name for name in images if name not in paths]:
+            if not config.allow_missing:
+                of = f"{len(missing_images):,} of {len(images):,} images named in {table_name}"
+                raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
+            notes.append(f"{images_are(len(missing_images))} named in {table_name} but missing: left out")
+        groups = number_groups(patients)
+        if not given_splits and groups.max() == 0:
+            raise DataError(
+                f"{rows.file} has only one patient, who cannot be in both train and test. Add other patients,"
+                " or give a split."
+            )
+        # `load` holds out the validation split.
+        splits = given_splits or draw_splits(groups, validation=0, test=TEST_SHARE).tolist()
+        check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
+        is_chosen = np.array([name in paths for name in images])
+        if config.findings == "single":
+            is_single = (labels == 1).sum(1) == 1
+            if others := int((is_chosen & ~is_single).sum()):
+                notes.append(f"{images_are(others)} without exactly one known finding: left out")
+            is_chosen &= is_single
+        if not given_splits:
+            notes.append(
+                "the table gives no splits: 20 % of the images are the test split, chosen at random by"
+                " patient"
+            )
+        is_known = (labels[is_chosen] != UNKNOWN).any(0)
+        if not is_known.all():
+            notes.append(f"no image has a label of {', '.join(compress(FINDINGS, ~is_known))}")
+        order = sorted(np.flatnonzero(is_chosen).tolist(), key=lambda row: splits[row] == "test")
+        chosen_splits = [splits[row] for row in order]
+        check_filled(splits, chosen_splits, place, f"none is named in {split_files}")
+        files = [paths[images[row]] for row in order]
+        lists = [name for name in LISTS if (place / name).exists()]
+        return ChosenXrays(
+            files=files,
+            labels=labels[order].argmax(1) if config.findings == "single" else labels[order],
+            groups=number_groups(groups[order]),
+            splits=chosen_splits,
+            notes=notes,
+            sources=[f"{config.path}/{name}" for name in (table_name, *lists, *files)],
         )
-    if unknown := [
-        name for name, column in zip(FINDINGS, labels[chosen].T, strict=True) if (column == -1).all()
-    ]:
-        notes.append(f"no image has a label of {', '.join(unknown)}")
-    order = sorted(np.flatnonzero(chosen).tolist(), key=lambda row: splits[row] == "test")
-    chosen_splits = [splits[row] for row in order]
-    check_filled(splits, chosen_splits, place, f"none is named in {split_files}")
-    files = [paths[images[row]] for row in order]
-    lists = [name for name in LISTS if (place / name).exists()]
-    return ChosenXrays(
-        files=files,
-        labels=labels[order].argmax(1) if single else labels[order],
-        groups=number_groups(groups[order]),
-        splits=chosen_splits,
-        notes=notes,
-        sources=[f"{config.path}/{name}" for name in (table_name, *lists, *files)],
-    )
+
+    def decode(self, folder: Path) -> Arrays:
+        """Decode the chosen images.
+
+        The memory needed is that of the uint8 images and of the files that the threads have open.
+        """
+        chosen, config = self.chosen(folder), self.config
+        paths = [folder / config.path / file for file in chosen.files]
+        decode = partial(decode_image, size=config.size, mode="L")
+        pixels, images = decode_all(partial(decode, grey_bits=16), paths, config.shape)
+        notes = [*chosen.notes, *image_notes(images)]
+        if deep_rows := [row for row, image in enumerate(images) if image.depth]:
+            # One depth for the whole set, so that equal values stay equal.
+            bits = max(image.depth for image in images)
+            scale = "value / 257"
+            if bits < 16:
+                scale = f"value * 255 / {2**bits - 1:,}, because no value has more than {bits} bits"
+                for row in deep_rows:
+                    pixels[row] = decode(paths[row], grey_bits=bits).pixels
+            notes.append(f"{images_are(len(deep_rows))} of 16 bits: scaled to 8 by {scale}")
+        train = len(chosen.splits) - chosen.splits.count("test")
+        decoded = Arrays.cut(train, images=pixels, labels=chosen.labels, groups=chosen.groups)
+        return decoded._replace(train_held=validation_mask(chosen.splits), notes=tuple(notes))
 
 
 def _images(place: Path) -> dict[str, str]:
@@ -257,20 +246,6 @@ def _images(place: Path) -> dict[str, str]:
     return paths
 
 
-def draw_test_split(rows: Rows, groups: Labels) -> list[str]:
-    """Choose a random test split by patient, for sets without splits.
-
-    The rest is training, from which `load` holds out the validation split.
-    """
-    if groups.max() == 0:
-        raise DataError(
-            f"{rows.file} has only one patient, who cannot be in both train and test. Add other patients, or"
-            " give a split."
-        )
-    test = whole_groups(groups, max(1, round(TEST_SHARE * len(groups))), seed=0)
-    return np.where(test, "test", "train").tolist()
-
-
 def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str], Labels, list[str] | None]:
     """Read the table and check it row by row.
 
@@ -284,44 +259,28 @@ def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str]
     Raises:
         DataError: If a cell is wrong. The message names line and column.
     """
-    if rows.file.name == "labels.csv":  # one column per finding; findings without a column are unknown
-        files_by_name = {
-            PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS
-        }
-        files_by_name |= {name: name for name in files}
-
-        def file_name(cell: str) -> str:
-            return files_by_name.get(
-                cell, cell if PurePath(cell).suffix.lower() in ENDINGS else f"{cell}.png"
-            )
-
-        images = _unique(rows, "id", file_name)
-        return images, [patient for _, patient in rows.keys("patient_id")], _columns(rows), rows.splits()
-    # One column with the names of all findings. Findings that NIH does not label are unknown.
-    images = _unique(rows, "Image Index")
-    patients = [patient for _, patient in rows.keys("Patient ID")]
-    labels_by_cell: dict[str, list[int]] = {}  # NIH's 112,120 rows have only 836 different cells
-    for line, cell in rows.column("Finding Labels"):
-        if cell not in labels_by_cell:
-            labels_by_cell[cell] = _names(rows, line, cell)
-    labels = np.array([labels_by_cell[cell] for _, cell in rows.column("Finding Labels")], np.int64)
-    return images, patients, labels, _listed(rows.file.parent, images)
-
-
-def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:
-    """Return the file of each row. A file in two rows is an error, because it could be in two splits."""
-    first: dict[str, int] = {}
-    for line, cell in rows.keys(column):
-        name = file_name(cell)
-        if first.setdefault(name, line) != line:
-            raise rows.error(
-                line, column, f"names {name!r} again, after line {first[name]}. Keep one of the two"
-            )
-    return list(first)
+    has_columns = rows.file.name == "labels.csv"  # one column per finding
+    key, patient = ("id", "patient_id") if has_columns else ("Image Index", "Patient ID")
+    file_names = {PurePath(name).stem: name for name in files if is_image(name)} | dict(
+        zip(files, files, strict=True)
+    )
+    # A file in two rows is an error, because it could be in two splits.
+    first_lines: dict[str, int] = {}
+    for line, cell in rows.column(key, is_key=True):
+        name = cell
+        if has_columns:
+            name = file_names.get(cell, cell if is_image(cell) else f"{cell}.png")
+        if first_lines.setdefault(name, line) != line:
+            problem = f"names {name!r} again, after line {first_lines[name]}. Keep one of the two"
+            raise rows.error(line, key, problem)
+    images, patients = list(first_lines), [cell for _, cell in rows.column(patient, is_key=True)]
+    if has_columns:
+        return images, patients, _columns(rows), rows.splits()
+    return images, patients, _cells(rows), _listed(rows.file.parent, images)
 
 
 def _columns(rows: Rows) -> Labels:
-    """Return the labels (N, K) of a table with one column per finding."""
+    """Return the labels (N, K) of a table with one column per finding. Others are unknown."""
     for name in rows.header:
         if name not in OTHER_COLUMNS and (finding := near_finding(name)):
             raise DataError(
@@ -329,15 +288,36 @@ def _columns(rows: Rows) -> Labels:
                 " or remove it."
             )
     labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
-    names = [name for name in FINDINGS if name in rows.header]
-    if not names:
+    if not set(FINDINGS) & set(rows.header):
         raise DataError(f"{rows.file} has no column of a finding. Findings are {choices(FINDINGS)}.")
-    for name in names:
-        for row, (line, cell) in enumerate(rows.column(name)):
+    for column, name in enumerate(FINDINGS):
+        for row, (line, cell) in enumerate(rows.column(name) if name in rows.header else ()):
             if cell not in VALUES:
                 raise rows.error(line, name, f"must be 0, 1 or blank (unknown), but got {cell!r}")
-            labels[row, FINDINGS.index(name)] = VALUES[cell]
+            labels[row, column] = VALUES[cell]
     return labels
+
+
+def _cells(rows: Rows) -> Labels:
+    """Return the labels (N, K) of cells such as `Effusion|Mass`, `No Finding` or a blank.
+
+    Findings that NIH does not label are unknown.
+    """
+    column = "Finding Labels"
+    labels_by_cell = {"": [UNKNOWN] * len(FINDINGS)}  # NIH's 112,120 rows have only 836 different cells
+    cells = list(rows.column(column))
+    for line, cell in cells:
+        if cell not in labels_by_cell:
+            names = [] if cell == "No Finding" else cell.split("|")
+            for name in names:
+                if name not in NIH_FINDINGS:
+                    allowed = f"'No Finding' alone or names of {', '.join(NIH_FINDINGS)}"
+                    problem = f"must be {allowed}, but got {name!r}"
+                    raise rows.error(line, column, problem, nearest(name, NIH_FINDINGS))
+            labels_by_cell[cell] = [
+                int(name in names) if name in NIH_FINDINGS else UNKNOWN for name in FINDINGS
+            ]
+    return np.array([labels_by_cell[cell] for _, cell in cells], np.int64)
 
 
 def near_finding(name: str) -> str:
@@ -357,35 +337,23 @@ def near_finding(name: str) -> str:
     return by_letters[matches[0]] if matches else ""
 
 
-def _names(rows: Rows, line: int, cell: str) -> list[int]:
-    """Return the labels (K,) of a cell such as `Effusion|Mass`, `No Finding` or a blank."""
-    names = [] if cell == "No Finding" else cell.split("|")
-    for name in names if cell else []:
-        if name not in NIH_FINDINGS:
-            allowed = f"'No Finding' alone or names of {', '.join(NIH_FINDINGS)}"
-            raise rows.error(
-                line, "Finding Labels", f"must be {allowed}, but got {name!r}", nearest(name, NIH_FINDINGS)
-            )
-    return [int(name in names) if cell and name in NIH_FINDINGS else UNKNOWN for name in FINDINGS]
-
-
 def _listed(place: Path, images: list[str]) -> list[str] | None:
     """Return the split of each image from the official lists, or None if both lists are missing."""
     existing_lists = [name for name in LISTS if (place / name).exists()]
     if not existing_lists:
         return None
-    if lacks := [name for name in LISTS if name not in existing_lists]:
-        raise DataError(
-            f"{place / lacks[0]} is missing, but {existing_lists[0]} exists. Provide both or none."
-        )
-    listed: dict[str, str] = {}
+    split_by_image: dict[str, str] = {}
     for name, split in LISTS.items():
+        if name not in existing_lists:
+            raise DataError(
+                f"{place / name} is missing, but {existing_lists[0]} exists. Provide both or none."
+            )
         for image in utf8(place / name).split():
-            if listed.setdefault(image, split) != split:
+            if split_by_image.setdefault(image, split) != split:
                 raise DataError(
                     f"{place / name} and train_val_list.txt both name {image}. Remove it from one of them."
                 )
     for image in images:
-        if image not in listed:
+        if image not in split_by_image:
             raise DataError(f"{image} of {place} is in neither {' nor '.join(LISTS)}. Add it to one of them.")
-    return [listed[image] for image in images]
+    return [split_by_image[image] for image in images]

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
-from recstudy.recursive.config.reader import Arrays, DrawingReader, Labels, Mask, Pixels, np
+from recstudy.recursive.config.reader import Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
 END_COUNT = len(COLOURS)  # dominoes that end a chain, one per colour
@@ -37,11 +37,11 @@ class Dominoes(DataConfig):
     levels are equally frequent. Every step follows the same rule, which a weight-tied recursion can repeat.
     """
 
-    synthetic: ClassVar[bool] = True
-    title: ClassVar[str] = "Dominoes (synthetic)"
-    classes: ClassVar[int] = len(COLOURS)
-    class_names: ClassVar[tuple[str, ...]] = tuple(COLOURS)
-    train_size: ClassVar[int | None] = TRAIN_IMAGES
+    synthetic: ClassVar = True
+    title: ClassVar = "Dominoes (synthetic)"
+    classes: ClassVar = len(COLOURS)
+    class_names: ClassVar = tuple(COLOURS)
+    train_size: ClassVar = TRAIN_IMAGES
 
     name: Literal["dominoes"] = "dominoes"
     columns: int = Field(
@@ -81,9 +81,7 @@ class Dominoes(DataConfig):
 
 def draw_set(config: Dominoes) -> Arrays:
     """Generate both splits, without duplicate images."""
-    # Seed 0 adds no entry, so it gives the same boards as before the setting existed.
-    extra_seed = filter(None, [config.drawing_seed])
-    random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *extra_seed])
+    random = generator(config.drawing_seed, SEED, config.columns, config.least_steps, config.most_steps)
     steps = config.levels(np.concatenate([np.arange(TRAIN_IMAGES), np.arange(TEST_IMAGES)]))
     images, labels = draw(2 * config.columns, steps, random)
     while len(repeated_rows := repeated(images)):

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -40,6 +39,11 @@ REMARKS = {
 }
 
 
+def is_image(name: str) -> bool:
+    """Return whether a file name has the ending of an image."""
+    return PurePath(name).suffix.lower() in ENDINGS
+
+
 def images_are(count: int | np.integer[Any]) -> str:
     """Return the beginning of a note, such as "2 images are"."""
     return "1 image is" if count == 1 else f"{count:,} images are"
@@ -59,15 +63,16 @@ def images_missing(place: Path, count: int, of: str, first: str) -> DataError:
 
 
 class DecodedImage(NamedTuple):
-    """The pixels of one file, and remarks for the notes of the data set."""
+    """The pixels of one file, and what the notes of the data set count."""
 
     pixels: Pixels  # (C, size, size)
-    remarks: tuple[str, ...]  # keys of `REMARKS`, or a bit depth such as `12-bit`
+    remarks: tuple[str, ...] = ()  # keys of `REMARKS`
+    depth: int = 0  # the smallest of `DEPTHS` that a grey image of 16 bits fits into; 0 for other images
 
 
 def decode_all(
     decode: Callable[[Any], DecodedImage], items: Sequence[Any], shape: Shape
-) -> tuple[Pixels, list[tuple[str, ...]]]:
+) -> tuple[Pixels, list[DecodedImage]]:
     """Decode all items in order, on all cores.
 
     Args:
@@ -76,25 +81,26 @@ def decode_all(
         shape: (C, H, W) of the decoded images.
 
     Returns:
-        The pixels (N, C, H, W), and the remarks on each image.
+        The pixels (N, C, H, W), and the images, whose pixels are rows of this array.
     """
     # Threads are enough, because Pillow releases Python's lock while it decodes.
-    pixels, remarks = np.empty((len(items), *shape), np.uint8), list[tuple[str, ...]]()
+    pixels, images = np.empty((len(items), *shape), np.uint8), list[DecodedImage]()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(items), PIECE):
             for image in pool.map(decode, items[start : start + PIECE]):
-                pixels[len(remarks)] = image.pixels
-                remarks.append(image.remarks)
-    return pixels, remarks
+                row = pixels[len(images)]
+                row[:] = image.pixels
+                images.append(image._replace(pixels=row))
+    return pixels, images
 
 
-def image_notes(remarks: Iterable[tuple[str, ...]]) -> list[str]:
+def image_notes(images: Iterable[DecodedImage]) -> list[str]:
     """Return notes that count the images that were changed while decoding."""
-    counts = Counter(chain.from_iterable(remarks))
+    counts = Counter(remark for image in images for remark in image.remarks)
     return [f"{images_are(counts[name])} {words}" for name, words in REMARKS.items() if counts[name]]
 
 
-def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImage:
+def decode_image(file: Path, size: int, mode: str, grey_bits: int | None = None) -> DecodedImage:
     """Decode the first frame of a file as a viewer shows it.
 
     The image is rotated by its EXIF orientation, and transparent pixels become white. The shorter side is
@@ -104,13 +110,12 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
         file: The image.
         size: Pixels per side.
         mode: Pillow's "RGB" or "L".
-        bits: If given, the image becomes grey, and grey values of 16 bits are scaled from `bits` to 8 bits.
-            The remark on such an image is the smallest of `DEPTHS` that its values fit into, such as
-            `12-bit`.
+        grey_bits: Grey values of 16 bits are scaled from this number of bits to 8 bits, and colours are
+            remarked on. None refuses images of 16 bits.
 
     Raises:
         DataError: If the file is not an image, or has more than 8 bits per channel, which Pillow would cut
-            off. Grey values of 16 bits are allowed if `bits` is given.
+            off. Grey values of 16 bits are allowed if `grey_bits` is given.
     """
     from PIL import Image
     from torchvision.transforms.v2 import functional as F
@@ -120,23 +125,28 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
             is_wide = image.mode.startswith("I")
             # Pillow drops the lower 8 of 16 bits per channel, except in grey images.
             is_deep = not image.mode.startswith(("I", "F")) and ";16" in str(getattr(image, "tile", ""))
-            if image.mode.startswith("F") or is_deep or (is_wide and not bits):
+            if image.mode.startswith("F") or is_deep or (is_wide and not grey_bits):
                 depth = f"(mode {image.mode}{', 16 bits per channel' * is_deep})"
-                if bits:
+                if grey_bits:
                     raise DataError(f"{file} is not a grey image of 8 or 16 bits {depth}. Save it as one.")
                 raise DataError(f"{file} has more than 8 bits per channel {depth}. Save it with 8 bits.")
             frame, remarks = _as_shown(image)
-            if is_wide:
-                frame, depth_remark = _scaled(frame, file, bits)
-                remarks += (depth_remark,)
-            elif (
-                bits
-                and frame.mode not in GREY_MODES
-                and np.ptp(np.asarray(frame.convert("RGB")), axis=2).any()
-            ):
+            value_bits = 0
+            if grey_bits and is_wide:
+                values = np.asarray(frame).astype(np.int64)
+                if values.min() < 0 or values.max() > 65_535:
+                    raise DataError(
+                        f"{file} has values from {values.min():,} to {values.max():,}, but values of 16 bits"
+                        " are from 0 to 65,535. Save it with 8 or 16 bits."
+                    )
+                value_bits = next(bits for bits in DEPTHS if values.max() < 2**bits)
+                scaled = np.round(values * (255 / (2**grey_bits - 1))).clip(0, 255)
+                frame = Image.fromarray(scaled.astype(np.uint8))
+            elif grey_bits and _is_coloured(frame):
                 remarks += ("colour",)
             square = F.center_crop(F.resize(frame.convert(mode), [size]), [size])
-            return DecodedImage(np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1), remarks)
+            pixels = np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1)
+            return DecodedImage(pixels, remarks, value_bits)
     except (OSError, EOFError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         refuse_stand_in(file)
         raise DataError(
@@ -144,21 +154,8 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
         ) from None
 
 
-def _scaled(image: Image.Image, file: Path, bits: int) -> tuple[Image.Image, str]:
-    """Scale grey values from `bits` to 8 bits. Return the image and the remark with its bit depth."""
-    from PIL import Image
-
-    values = np.asarray(image).astype(np.int64)
-    if values.min() < 0 or values.max() > 65_535:
-        raise DataError(
-            f"{file} has values from {values.min():,} to {values.max():,}, but values of 16 bits are from 0"
-            " to 65,535. Save it with 8 or 16 bits."
-        )
-    depth = next(depth for depth in DEPTHS if values.max() < 2**depth)
-    return (
-        Image.fromarray(np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8)),
-        f"{depth}-bit",
-    )
+def _is_coloured(image: Image.Image) -> bool:
+    return image.mode not in GREY_MODES and bool(np.ptp(np.asarray(image.convert("RGB")), axis=2).any())
 
 
 def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
@@ -214,25 +211,16 @@ class ImageFolderReader(Reader):
     config: ImageFolder
 
     def sources(self, folder: Path) -> Sequence[str]:
-        return [
-            f"{self.config.path}/{part}/{file}"
-            for part in ("train", "test")
-            for file, _ in self._files(folder, part)
-        ]
+        return [file for part in ("train", "test") for file, _ in self._files(folder, part)]
 
     def decode(self, folder: Path) -> Arrays:
         config = self.config
         decode = partial(decode_image, size=config.size, mode="RGB" if config.channels == 3 else "L")
-        parts: list[Any] = []
-        remarks: list[tuple[str, ...]] = []
-        for part in ("train", "test"):
-            files = self._files(folder, part)
-            images, image_remarks = decode_all(
-                decode, [folder / config.path / part / file for file, _ in files], config.shape
-            )
-            parts += [images, np.array([label for _, label in files], np.int64)]
-            remarks += image_remarks
-        return Arrays(*parts)._replace(notes=tuple(image_notes(remarks)))
+        train, test = (self._files(folder, part) for part in ("train", "test"))
+        pixels, images = decode_all(decode, [folder / file for file, _ in train + test], config.shape)
+        labels = np.array([label for _, label in train + test], np.int64)
+        decoded = Arrays.cut(len(train), images=pixels, labels=labels)
+        return decoded._replace(notes=tuple(image_notes(images)))
 
     def check(self, folder: Path) -> None:
         """Check that both splits have the same classes, as many as the config says, each with an image.
@@ -254,11 +242,12 @@ class ImageFolderReader(Reader):
                 f" {self.config.class_count}. Set it to {count}."
             )
         for part in ("train", "test"):
-            for name in sorted(train - {file.partition("/")[0] for file, _ in self._files(folder, part)}):
-                raise DataError(
-                    f"{place / part / name} has no images. Add images directly to this folder, or remove the"
-                    " class from train and test."
-                )
+            for name in sorted(train):
+                if not _names(place / part / name, are_folders=False):
+                    raise DataError(
+                        f"{place / part / name} has no images. Add images directly to this folder, or remove"
+                        " the class from train and test."
+                    )
 
     def _classes(self, folder: Path, part: str) -> list[str]:
         try:
@@ -267,15 +256,13 @@ class ImageFolderReader(Reader):
             raise self.not_found(folder, f"{self.config.path}/{part}") from None
 
     def _files(self, folder: Path, part: str) -> list[tuple[str, int]]:
-        """Return the files of a split with their labels."""
+        """Return the files of a split, relative to `folder`, with their labels."""
         # Every visible file counts as an image, so an error names a stray file.
-        place = folder / self.config.path / part
-        classes = enumerate(self._classes(folder, part))
-        return [
-            (f"{name}/{file}", label)
-            for label, name in classes
-            for file in _names(place / name, are_folders=False)
-        ]
+        files = []
+        for label, name in enumerate(self._classes(folder, part)):
+            place = f"{self.config.path}/{part}/{name}"
+            files += [(f"{place}/{file}", label) for file in _names(folder / place, are_folders=False)]
+        return files
 
 
 def _names(place: Path, are_folders: bool) -> list[str]:

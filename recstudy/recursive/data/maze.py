@@ -7,20 +7,23 @@ shortest path between them. Cells are numbered row by row.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS
-from recstudy.recursive.config.reader import Arrays, DrawingReader, np, torch
+from recstudy.recursive.config.reader import (
+    Array,
+    Arrays,
+    Labels,
+    Mask,
+    Pixels,
+    Tensor,
+    np,
+    torch,
+)
 from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from torch import Tensor
-
-    from recstudy.recursive.config.reader import Labels, Mask, Pixels
 
 WALL, SPACE, START, GOAL, PATH = range(1, 6)
 TRIES = 1000  # failed attempts in a row before generation stops with an error
@@ -33,12 +36,12 @@ class Mazes(Puzzles):
     are the eight of a square.
     """
 
-    classes: ClassVar[int] = 6
-    class_names: ClassVar[tuple[str, ...]] = ("PAD", "wall", "space", "start", "goal", "path")
-    symbols: ClassVar[tuple[str, ...]] = (" ", "#", " ", "S", "G", "o")
-    spelled: ClassVar[tuple[str, ...]] = tuple("# SGo")
-    colours: ClassVar[tuple[str, ...]] = ("#FFFFFF", "#3A424B", "#FFFFFF", "#009E73", "#D55E00", "#56B4E9")
-    draws: ClassVar[int] = 1
+    classes: ClassVar = 6
+    class_names: ClassVar = ("PAD", "wall", "space", "start", "goal", "path")
+    symbols: ClassVar = (" ", "#", " ", "S", "G", "o")
+    spelled: ClassVar = tuple("# SGo")
+    colours: ClassVar = ("#FFFFFF", "#3A424B", "#FFFFFF", "#009E73", "#D55E00", "#56B4E9")
+    draws: ClassVar = 1
 
     def symmetry(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         cells = torch.arange(self.cells, device=draws.device).view(self.shape[1:])
@@ -49,7 +52,7 @@ class Mazes(Puzzles):
             len(draws), -1
         )
 
-    def check_answers(self, inputs: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels:
+    def check_answers(self, inputs: Array, answers: Array) -> Labels:
         # An answer is right if it keeps the maze, and its marked cells form a path from start to goal that is
         # as short as the shortest path, without further marked cells.
         keeps_walls = (np.where(answers == PATH, SPACE, answers) == inputs).all(1)
@@ -110,10 +113,8 @@ class Maze(GeneratedPuzzles, Mazes):
             )
         return self
 
-    def reader(self) -> DrawingReader:
-        return DrawingReader(
-            self, lambda folder: make_set(self), "maze", 1, ignores=frozenset(Puzzles.model_fields)
-        )
+    def generate(self) -> Arrays:
+        return make_set(self)
 
 
 def make_set(config: Maze) -> Arrays:

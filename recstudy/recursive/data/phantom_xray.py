@@ -14,20 +14,15 @@ Shapes: N images, S pixels per side, F generated findings. The type Array broadc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.recursive.config.parts import DATASETS, Shape
-from recstudy.recursive.config.reader import Arrays, DrawingReader, np
+from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
 from recstudy.recursive.data.chest_xray14 import FINDINGS, ChestFindings
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from recstudy.recursive.config.reader import Labels, Mask, Pixels
-
-    Array = npt.NDArray[np.float64]
 
 SEED = 14
 TRAIN_IMAGES, TEST_IMAGES = 1200, 400
@@ -58,8 +53,8 @@ class PhantomXray(ChestFindings):
     do not depend on `size`.
     """
 
-    synthetic: ClassVar[bool] = True
-    title: ClassVar[str] = "Phantom chest X-rays (synthetic)"
+    synthetic: ClassVar = True
+    title: ClassVar = "Phantom chest X-rays (synthetic)"
 
     name: Literal["phantom_xray"] = "phantom_xray"
     size: int = Field(32, ge=16, le=256, description="pixels per side")
@@ -96,19 +91,21 @@ def draw_set(config: PhantomXray) -> Arrays:
     # The findings without a sign are unknown (-1).
     labels = np.full((len(cases.present), len(FINDINGS)), -1, np.int64)
     labels[:, [FINDINGS.index(name) for name in SIGNS]] = cases.present
-    single = config.findings == "single"
-    chosen_rows = np.flatnonzero(cases.present.sum(1) == 1) if single else np.arange(len(labels))
-    images = draw_images(cases, config.size, config.drawing_seed)[chosen_rows]
-    labels = labels.argmax(1)[chosen_rows] if single else labels[chosen_rows]
-    groups = np.unique(cases.groups[chosen_rows], return_inverse=True)[1].astype(np.int64)
-    cut = int(np.searchsorted(chosen_rows, TRAIN_IMAGES))
-    return Arrays.cut(cut, images=images, labels=labels, groups=groups)
+    images = render(cases, draw, NOISE, SEED, config)
+    if config.findings == "multilabel":
+        return Arrays.cut(TRAIN_IMAGES, images=images, labels=labels, groups=cases.groups)
+    chosen_rows = np.flatnonzero(cases.present.sum(1) == 1)
+    return Arrays.cut(
+        int(np.searchsorted(chosen_rows, TRAIN_IMAGES)),
+        images=images[chosen_rows],
+        labels=labels.argmax(1)[chosen_rows],
+        groups=np.unique(cases.groups[chosen_rows], return_inverse=True)[1],
+    )
 
 
 def draw_cases(seed: int) -> DrawnPatients:
     """Draw the random numbers of all images. A patient has one to three images."""
-    # Seed 0 gives the numbers of SEED alone, as before the setting existed.
-    random = np.random.default_rng([SEED, *filter(None, [seed])])
+    random = generator(seed, SEED)
     count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     return DrawnPatients(
         groups=groups,
@@ -126,40 +123,35 @@ def draw_groups(random: np.random.Generator, train: int, test: int) -> Labels:
     return np.concatenate([first, second + first[-1] + 1])
 
 
-def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
-    """Render all images (N, 1, S, S), piece by piece."""
-    random = np.random.default_rng([SEED, size, *filter(None, [seed])])
-    step = max(1, PIECE // size**2)  # images per piece
+def render(cases: Any, draw: Callable[[Any, int], Array], noise: float, seed: int, config: Any) -> Pixels:
+    """Render all images (N, C, S, S), piece by piece.
+
+    Args:
+        cases: The random numbers of the images, a named tuple of N rows each.
+        draw: Returns the brightness (N, C, S, S) of some cases, 0 to 1. Its arguments are the cases and S.
+        noise: Width of the uniform noise that each pixel gets.
+        seed: Seed of the set.
+        config: Config of the set, with `size` and `drawing_seed`.
+    """
+    random, step = generator(config.drawing_seed, seed, config.size), max(1, PIECE // config.size**2)
     pixels = []
     for row in range(0, len(cases.groups), step):
-        part = DrawnPatients._make(numbers[row : row + step] for numbers in cases)
-        pixels.append(with_noise(draw(part, size)[:, None], NOISE, random))
+        bright = draw(cases._make(numbers[row : row + step] for numbers in cases), config.size)
+        noisy = (bright + noise * (random.random(bright.shape) - 0.5)).clip(0, 1)
+        pixels.append((noisy * 255 + 0.5).astype(np.uint8))
     return np.concatenate(pixels)
 
 
-def with_noise(bright: Array, width: float, random: np.random.Generator) -> Pixels:
-    """Add uniform noise of a given width to the brightness, and convert it to uint8."""
-    return ((bright + width * (random.random(bright.shape) - 0.5)).clip(0, 1) * 255 + 0.5).astype(np.uint8)
-
-
 def draw(cases: DrawnPatients, size: int) -> Array:
-    """Render the brightness (N, S, S) of images without noise."""
-    scene = chest(cases.anatomy, cases.image, cases.markings, size)
-    bright = healthy(scene)
+    """Render the brightness (N, 1, S, S) of images without noise."""
+    chest = Chest(cases, size)
+    bright = chest.healthy()
     for index, (_, draw_sign) in enumerate(SIGNS.values()):
         side, *numbers = cases.signs[:, index, :, None, None].swapaxes(0, 1)
-        with_sign = draw_sign(bright, scene, SignPlace(np.where(side < 0.5, -1.0, 1.0), *numbers))
+        with_sign = draw_sign(bright, chest, SignPlace(np.where(side < 0.5, -1.0, 1.0), *numbers))
         bright = np.where(cases.present[:, index, None, None], with_sign, bright)
-    return np.asarray(bright * (0.85 + 0.3 * cases.image[:, 2, None, None]))
-
-
-class Chest(NamedTuple):
-    """The healthy anatomy of a piece of the images."""
-
-    x: Array  # coordinates of the pixels
-    y: Array
-    of: dict[str, Array]  # the measures by name
-    texture: Array  # smooth, 0 to 1
+    exposed: Array = bright * (0.85 + 0.3 * cases.image[:, 2, None, None])
+    return exposed[:, None]
 
 
 class SignPlace(NamedTuple):
@@ -172,43 +164,81 @@ class SignPlace(NamedTuple):
     strength: Array
 
 
-def chest(anatomy: Array, image: Array, markings: Array, size: int) -> Chest:
-    """Compute the anatomy of images from random numbers from 0 to 1.
+class Chest:
+    """The healthy anatomy of some images.
 
     Args:
-        anatomy: (N, measures).
-        image: (N, 3) shift and exposure.
-        markings: (N, GRID, GRID).
+        cases: The random numbers of the images.
         size: S.
     """
-    points = (2 * np.arange(size) + 1) / size - 1
-    shift_x, shift_y = (0.12 * image[:, axis, None, None] - 0.06 for axis in (0, 1))
-    parts = anatomy.T[:, :, None, None]
-    of = {
-        name: low + (high - low) * part
-        for (name, (low, high)), part in zip(MEASURES.items(), parts, strict=True)
-    }
-    return Chest(
-        points[None, None, :] + shift_x, points[None, :, None] + shift_y, of, _smooth(markings, size)
-    )
 
+    def __init__(self, cases: DrawnPatients, size: int) -> None:
+        points = (2 * np.arange(size) + 1) / size - 1
+        shift_x, shift_y = (0.12 * cases.image[:, axis, None, None] - 0.06 for axis in (0, 1))
+        self.x, self.y = points[None, None, :] + shift_x, points[None, :, None] + shift_y  # of the pixels
+        parts = cases.anatomy.T[:, :, None, None]
+        self.measures = {
+            name: low + (high - low) * part
+            for (name, (low, high)), part in zip(MEASURES.items(), parts, strict=True)
+        }
+        # The lung markings, 0 to 1: the grid is interpolated linearly in both directions.
+        points = (np.arange(size) + 0.5) / size * (GRID - 1)
+        low = points.astype(int)
+        part, grid = points - low, cases.markings
+        rows = grid[:, low] * (1 - part[:, None]) + grid[:, low + 1] * part[:, None]
+        self.texture = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
 
-def healthy(chest: Chest) -> Array:
-    """Draw body, lungs with their markings, heart, spine and ribs."""
-    x, y, of = chest.x, chest.y, chest.of
-    body = _ramp((of["body"] * (1 - 0.4 * (-0.5 - y).clip(0, 1)) - abs(x)) / 0.08)
-    lungs = _lung(chest, -1.0) + _lung(chest, 1.0)
-    bright = of["tissue"] * body
-    bright = _blend(bright, 0.08 + 0.22 * chest.texture, lungs)
-    bright = _blend(bright, of["tissue"] + 0.12, _heart(chest, 1.0))
-    bright = bright + 0.12 * _ramp((0.1 - abs(x)) / 0.06) * body
-    stripes = (y + 0.35 * (abs(x) - of["apart"]) ** 2) * of["ribs"] / 2
-    return np.asarray(bright + of["bone"] * _ramp(4 * abs(stripes - np.floor(stripes) - 0.5) - 1) * body)
+    def __getattr__(self, name: str) -> Array:
+        """Return a measure."""
+        return self.measures[name]
+
+    def healthy(self) -> Array:
+        """Draw body, lungs with their markings, heart, spine and ribs."""
+        body = _ramp((self.body * (1 - 0.4 * (-0.5 - self.y).clip(0, 1)) - abs(self.x)) / 0.08)
+        bright = self.tissue * body
+        bright = _blend(bright, 0.08 + 0.22 * self.texture, self.lung(-1.0) + self.lung(1.0))
+        bright = _blend(bright, self.tissue + 0.12, self.heart_mask(1.0))
+        bright = bright + 0.12 * _ramp((0.1 - abs(self.x)) / 0.06) * body
+        stripes = (self.y + 0.35 * (abs(self.x) - self.apart) ** 2) * self.ribs / 2
+        return bright + self.bone * _ramp(4 * abs(stripes - np.floor(stripes) - 0.5) - 1) * body
+
+    def lung(self, side: float | Array) -> Array:
+        """Return the mask of the lung on one side, 0 to 1, above the dome of the diaphragm."""
+        lung = self.ellipse(
+            side * self.apart, self.base - self.height * 0.9, self.width, self.height, soft=0.3
+        )
+        dome = self.base + 0.15 * ((self.x * side - self.apart) / self.width) ** 2
+        return lung * _ramp((dome - self.y) / 0.06)
+
+    def heart_mask(self, times: float | Array) -> Array:
+        """Return the mask of a heart whose width is scaled by `times`."""
+        # Two thirds of the heart are on the right of the image, which is the patient's left.
+        return self.ellipse(0.35 * self.heart, self.base - 0.22, self.heart * times, 0.3, soft=0.3)
+
+    def inside(self, side: Array, x: Array, y: Array) -> tuple[Array, Array]:
+        """Return the image coordinates of a point in the lung on one side.
+
+        Args:
+            side: -1 or 1.
+            x: 0 (inner edge) to 1 (outer edge).
+            y: 0 (apex) to 1 (base).
+        """
+        across = side * (self.apart + self.width * (1.2 * x - 0.6))
+        return across, self.base - self.height * (1.4 - 1.2 * y)
+
+    def ellipse(
+        self, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float
+    ) -> Array:
+        """Return the mask of an ellipse: 1 inside, 0 outside.
+
+        `soft` is the share of the squared radius over which the mask falls to 0.
+        """
+        return _ramp((1 - ((self.x - x) / half_width) ** 2 - ((self.y - y) / half_height) ** 2) / soft)
 
 
 def draw_atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a plate-like atelectasis: a thin, slightly oblique line in the lower lung."""
-    x, y = _inside(chest, place, place.x, 0.55 + 0.4 * place.y)
+    x, y = chest.inside(place.side, place.x, 0.55 + 0.4 * place.y)
     line_distance = chest.y - y - (0.5 * place.extent - 0.25) * (chest.x - x)
     plate = _ramp((0.08 - abs(line_distance)) / 0.05) * _ramp((0.26 - abs(chest.x - x)) / 0.06)
     return bright + (0.24 + 0.2 * place.strength) * plate
@@ -216,116 +246,64 @@ def draw_atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 def draw_consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a bright, patchy area without an edge."""
-    x, y = _inside(chest, place, place.x, 0.2 + 0.6 * place.y)
-    blob = _ellipse(chest, x, y, 0.16 + 0.1 * place.extent, 0.2 + 0.12 * place.extent, soft=1.0)
-    return bright + (0.25 + 0.3 * place.strength) * blob * (2 * chest.texture).clip(0, 1) * _lung(
-        chest, place.side
-    )
+    x, y = chest.inside(place.side, place.x, 0.2 + 0.6 * place.y)
+    blob = chest.ellipse(x, y, 0.16 + 0.1 * place.extent, 0.2 + 0.12 * place.extent, soft=1.0)
+    strength = 0.25 + 0.3 * place.strength
+    return bright + strength * blob * (2 * chest.texture).clip(0, 1) * chest.lung(place.side)
 
 
 def draw_pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a dark apex without markings, and the edge of the lung below it."""
-    edge_distance = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
-    lung = _lung(chest, place.side)
+    edge_distance = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.apart)
+    lung = chest.lung(place.side)
     dark = _blend(bright, 0.3 * bright * (1 - place.strength / 2), lung * _ramp(-edge_distance / 0.05))
     return dark + 0.12 * lung * _ramp((0.05 - abs(edge_distance)) / 0.04)
 
 
 def draw_effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw fluid at the base of one lung. Its upper edge rises towards the chest wall (meniscus)."""
-    outward = ((abs(chest.x) - chest.of["apart"]) / chest.of["width"]).clip(-1, 1)
-    level = chest.of["base"] - (0.06 + 0.24 * place.extent) - 0.12 * (1 + outward) ** 2 / 2
-    fluid = _lung(chest, place.side) * _ramp((chest.y - level) / 0.1)
-    return _blend(bright, chest.of["tissue"] + 0.1, fluid * (0.6 + 0.4 * place.strength))
+    outward = ((abs(chest.x) - chest.apart) / chest.width).clip(-1, 1)
+    level = chest.base - (0.06 + 0.24 * place.extent) - 0.12 * (1 + outward) ** 2 / 2
+    fluid = chest.lung(place.side) * _ramp((chest.y - level) / 0.1)
+    return _blend(bright, chest.tissue + 0.1, fluid * (0.6 + 0.4 * place.strength))
 
 
 def draw_cardiomegaly(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a heart of 1.15 to 1.5 times its normal width."""
-    heart = _blend(bright, chest.of["tissue"] + 0.12, _heart(chest, 1.15 + 0.35 * place.strength))
+    heart = _blend(bright, chest.tissue + 0.12, chest.heart_mask(1.15 + 0.35 * place.strength))
     return np.maximum(bright, heart)
 
 
-def draw_nodule(bright: Array, chest: Chest, place: SignPlace) -> Array:
-    """Draw a small disc with an edge."""
-    radius = 0.09 + 0.03 * place.extent
-    x, y = _inside(chest, place, place.x, place.y)
-    return bright + (0.34 + 0.2 * place.strength) * _ellipse(chest, x, y, radius, radius, soft=0.6)
-
-
-def draw_mass(bright: Array, chest: Chest, place: SignPlace) -> Array:
-    """Draw a large disc with an edge."""
-    radius = 0.17 + 0.07 * place.extent
-    x, y = _inside(chest, place, place.x, place.y)
-    return bright + (0.18 + 0.2 * place.strength) * _ellipse(chest, x, y, radius, radius, soft=0.4)
+def draw_disc(
+    bright: Array,
+    chest: Chest,
+    place: SignPlace,
+    least_radius: float,
+    growth: float,
+    least_strength: float,
+    soft: float,
+) -> Array:
+    """Draw a disc with an edge."""
+    radius = least_radius + growth * place.extent
+    disc = chest.ellipse(*chest.inside(place.side, place.x, place.y), radius, radius, soft)
+    return bright + (least_strength + 0.2 * place.strength) * disc
 
 
 # Finding -> probability in an image, and the function that draws the sign onto the brightness.
-SIGNS = {
+SIGNS: dict[str, tuple[float, Callable[..., Array]]] = {
     "Atelectasis": (0.2, draw_atelectasis),
     "Consolidation": (0.15, draw_consolidation),
     "Pneumothorax": (0.15, draw_pneumothorax),
     "Effusion": (0.25, draw_effusion),
     "Cardiomegaly": (0.2, draw_cardiomegaly),
-    "Nodule": (0.2, draw_nodule),
-    "Mass": (0.15, draw_mass),
+    "Nodule": (0.2, partial(draw_disc, least_radius=0.09, growth=0.03, least_strength=0.34, soft=0.6)),
+    "Mass": (0.15, partial(draw_disc, least_radius=0.17, growth=0.07, least_strength=0.18, soft=0.4)),
 }
 
 
-def _lung(chest: Chest, side: float | Array) -> Array:
-    """Return the mask of the lung on one side, 0 to 1, above the dome of the diaphragm."""
-    x, of = chest.x * side, chest.of
-    lung = _ellipse(
-        chest, side * of["apart"], of["base"] - of["height"] * 0.9, of["width"], of["height"], soft=0.3
-    )
-    dome = of["base"] + 0.15 * ((x - of["apart"]) / of["width"]) ** 2
-    return lung * _ramp((dome - chest.y) / 0.06)
-
-
-def _heart(chest: Chest, times: float | Array) -> Array:
-    """Return the mask of a heart whose width is scaled by `times`."""
-    # Two thirds of the heart are on the right of the image, which is the patient's left.
-    return _ellipse(
-        chest, 0.35 * chest.of["heart"], chest.of["base"] - 0.22, chest.of["heart"] * times, 0.3, soft=0.3
-    )
-
-
-def _inside(chest: Chest, place: SignPlace, x: Array, y: Array) -> tuple[Array, Array]:
-    """Return the image coordinates of a point in the lung on the sign's side.
-
-    Args:
-        chest: Anatomy.
-        place: Its side selects the lung.
-        x: 0 (inner edge) to 1 (outer edge).
-        y: 0 (apex) to 1 (base).
-    """
-    of = chest.of
-    return place.side * (of["apart"] + of["width"] * (1.2 * x - 0.6)), of["base"] - of["height"] * (
-        1.4 - 1.2 * y
-    )
-
-
-def _ellipse(
-    chest: Chest, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float
-) -> Array:
-    """Return the mask of an ellipse: 1 inside, 0 outside.
-
-    `soft` is the share of the squared radius over which the mask falls to 0.
-    """
-    return _ramp((1 - ((chest.x - x) / half_width) ** 2 - ((chest.y - y) / half_height) ** 2) / soft)
-
-
 def _ramp(distance: Array) -> Array:
-    return np.asarray(distance.clip(0, 1))
+    return distance.clip(0, 1)
 
 
 def _blend(bright: Array, value: Array, mask: Array) -> Array:
-    return np.asarray(bright + (value - bright) * mask)
-
-
-def _smooth(grid: Array, size: int) -> Array:
-    """Interpolate (N, GRID, GRID) to (N, S, S), linearly in both directions."""
-    points = (np.arange(size) + 0.5) / size * (GRID - 1)
-    low = points.astype(int)
-    part = points - low
-    rows = grid[:, low] * (1 - part[:, None]) + grid[:, low + 1] * part[:, None]
-    return np.asarray(rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part)
+    return bright + (value - bright) * mask

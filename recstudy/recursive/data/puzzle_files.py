@@ -1,25 +1,34 @@
 """Sudoku-Extreme and Maze-Hard, the benchmarks of HRM and TRM, and any folder of puzzles in their layout.
 
 Sets with known rules are read from CSV files or from the authors' layout, and checked against their rules.
+The layout in which the authors of HRM and TRM store puzzles is
 
-Shapes: N puzzles, S cells.
+    DIR/{train,test}/dataset.json                           a `SplitDescription`
+    DIR/{train,test}/SET__inputs.npy, SET__labels.npy       (N, S) tokens, for each of its sets
+                     SET__puzzle_identifiers.npy            (P,) row of the table of embeddings, 0 for none
+                     SET__puzzle_indices.npy                (P + 1,) examples of puzzle i are [p[i], p[i + 1])
+                     SET__group_indices.npy                 (G + 1,) puzzles of group i are [g[i], g[i + 1])
+    DIR/identifiers.json                                    name of each row of the table
+
+Shapes: N puzzles or examples, S cells, P puzzles, G groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 
 from recstudy.base.errors import DataError
+from recstudy.base.files import refuse_stand_in
+from recstudy.records.reading import fault
 from recstudy.recursive.config.parts import DATASETS, Shape
-from recstudy.recursive.config.reader import Arrays, Pixels, Reader, np
+from recstudy.recursive.config.reader import Array, Arrays, Labels, Pixels, Reader, np
 from recstudy.recursive.data.maze import Mazes
-from recstudy.recursive.data.official_layout import PARTS, PIECE, files, is_layout, read
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.data.splits import csv_rows, find_column, line_of
+from recstudy.recursive.data.splits import csv_rows, find_column, line_of, utf8
 from recstudy.recursive.data.sudoku import Sudokus
 
 # Columns of the authors' CSV files -> their names in other public files, such as Kaggle's sets of 1, 3 and 9
@@ -28,6 +37,10 @@ COLUMNS = {
     "question": ("questions", "quizzes", "quiz", "puzzle", "puzzles"),
     "answer": ("answers", "solutions", "solution"),
 }
+PARTS = ("train", "test")
+ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
+FIX = "Build the folder again with its build script."
+PIECE = 2**16  # rows that are checked at a time, so that a memory map is not read as a whole
 SAMPLE = 100  # puzzles per split that are checked for a unique solution
 
 
@@ -65,8 +78,8 @@ class SudokuExtreme(PuzzleFiles, Sudokus):
     All cells are scored.
     """
 
-    title: ClassVar[str] = "Sudoku-Extreme"
-    shape: ClassVar[Shape] = (1, 9, 9)
+    title: ClassVar = "Sudoku-Extreme"
+    shape: ClassVar = (1, 9, 9)
 
     name: Literal["sudoku_extreme"] = "sudoku_extreme"
     path: str = Field("sudoku-extreme", description="folder of the set, relative to the data folder")
@@ -79,8 +92,8 @@ class MazeHard(PuzzleFiles, Mazes):
     The source is sapientinc/maze-30x30-hard-1k.
     """
 
-    title: ClassVar[str] = "Maze-Hard"
-    shape: ClassVar[Shape] = (1, 30, 30)
+    title: ClassVar = "Maze-Hard"
+    shape: ClassVar = (1, 30, 30)
 
     name: Literal["maze_hard"] = "maze_hard"
     path: str = Field("maze-30x30-hard-1k", description="folder of the set, relative to the data folder")
@@ -123,94 +136,103 @@ class PuzzleFolder(Puzzles):
 class PuzzleReader(Reader):
     """Reader of puzzles in CSV files or in the authors' layout. It refuses puzzles that break known rules."""
 
-    config: PuzzleFiles | PuzzleFolder
     ignores = frozenset(Puzzles.model_fields)
 
     def sources(self, folder: Path) -> Sequence[str]:
-        place = folder / self.config.path
-        layout = isinstance(self.config, PuzzleFolder) or is_layout(place)
-        return [
-            f"{self.config.path}/{file}" for file in (files(place) if layout else ("train.csv", "test.csv"))
-        ]
+        place, names = folder / self.config.path, ["train.csv", "test.csv"]
+        if self._has_layout(place):
+            names = []
+            for part in PARTS:
+                names.append(f"{part}/dataset.json")
+                if (place / names[-1]).exists():
+                    sets = read_description(place / names[-1]).sets
+                    names += [f"{part}/{name}__{array}.npy" for name in sets for array in ARRAYS]
+        return [f"{self.config.path}/{name}" for name in names]
+
+    def _has_layout(self, place: Path) -> bool:
+        return isinstance(self.config, PuzzleFolder) or (place / "train").is_dir()
 
     def decode(self, folder: Path) -> Arrays:
         """Read both splits and check their rules, if they are known.
 
+        Tokens stay memory maps of their files if they need no conversion.
+
         Raises:
-            DataError: If a file is damaged or has other puzzles, an answer breaks a rule, or a puzzle of the
-                checked sample has more than one solution.
+            DataError: If a file is missing or damaged, contradicts another file or has other puzzles than the
+                config says, an answer breaks a rule, or a puzzle of the checked sample has more than one
+                solution.
         """
         config, place = self.config, folder / self.config.path
-        if isinstance(config, PuzzleFolder):
-            return read(place, config)
-        has_layout, train_puzzles = is_layout(place), config.train_puzzles
-        decoded = read(place, config) if has_layout else _read_tables(place, config)
-        _check_rules(decoded, config, place, has_layout)
-        if train_puzzles is None:
-            return decoded
-        if has_layout:
-            if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != train_puzzles:
+        has_layout = self._has_layout(place)
+        files = [place / (part if has_layout else f"{part}.csv") for part in PARTS]
+        train, test = ((read_layout if has_layout else read_table)(file, config) for file in files)
+        for file, puzzles in zip(files, (train, test), strict=True):
+            if fault := find_fault(puzzles, config):
+                row, problem = fault
+                position = f"example {row}" if has_layout else f"line {line_of(file, row)}"
+                raise DataError(f"{file}, {position}: {problem}. Correct or remove it.")
+        decoded = Arrays(
+            train.inputs.reshape(-1, *config.shape),
+            train.labels,
+            test.inputs.reshape(-1, *config.shape),
+            test.labels,
+            train_ids=train.ids,
+            test_ids=test.ids,
+        )
+        train_puzzles = getattr(config, "train_puzzles", None)
+        if not has_layout:
+            if train_puzzles is None:
+                return decoded
+            if train_puzzles > (count := len(train.labels)):
                 raise DataError(
-                    f"{place / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is"
-                    f" {train_puzzles:,}. Set it to {groups}, or build the folder with that number."
+                    f"{files[0]} has {count:,} puzzles, but data.train_puzzles is {train_puzzles:,}."
+                    f" Set it to at most {count}."
                 )
-            return decoded
-        if train_puzzles > (count := len(decoded.train_labels)):
+            random = np.random.default_rng(config.drawing_seed)
+            return decoded.taking("train", np.sort(random.choice(count, train_puzzles, replace=False)))
+        if train_puzzles not in (None, groups := int(train.groups[-1]) + 1):
             raise DataError(
-                f"{place / 'train.csv'} has {count:,} puzzles, but data.train_puzzles is {train_puzzles:,}."
-                f" Set it to at most {count}."
+                f"{files[0]} has {groups:,} groups of puzzles, but data.train_puzzles is {train_puzzles:,}."
+                f" Set it to {groups}, or build the folder with that number."
             )
-        rows = np.sort(np.random.default_rng(config.drawing_seed).choice(count, train_puzzles, replace=False))
-        return decoded.taking("train", rows)
+        # Each split numbers its groups from 0.
+        decoded = decoded._replace(train_groups=train.groups, test_groups=test.groups + groups)
+        if all(len(part.groups) == part.groups[-1] + 1 for part in (train, test)):
+            return decoded  # without several examples per group, the numbers of the puzzles are not needed
+        return decoded._replace(train_puzzles=train.puzzles, test_puzzles=test.puzzles)
 
 
-def _read_tables(folder: Path, config: Puzzles) -> Arrays:
-    """Read `train.csv` and `test.csv`."""
-    columns: dict[str, Any] = {}
-    for part in PARTS:
-        questions, columns[f"{part}_labels"] = _table(folder / f"{part}.csv", config)
-        columns[f"{part}_images"] = questions.reshape(-1, *config.shape)
-        # Every puzzle is its own group, and none has an id of its own.
-        columns[f"{part}_ids"] = np.zeros(len(questions), np.int64)
-    return Arrays(**columns)
+class PuzzleSet(NamedTuple):
+    """One split, or one of its sets. Puzzles and groups are numbered from 0."""
+
+    inputs: Pixels  # (N, S)
+    labels: Pixels  # (N, S), 0 in cells that are not scored
+    ids: Labels  # (N,)
+    puzzles: Any = None  # (N,) int64; None in CSV files
+    groups: Any = None  # (N,) int64; None in CSV files
 
 
-def _check_rules(decoded: Arrays, config: Puzzles, folder: Path, has_layout: bool) -> None:
-    """Check all answers and, in a sample of each split, that the solution is unique.
+def find_fault(puzzles: PuzzleSet, config: Puzzles) -> tuple[int, str] | None:
+    """Return the row and the fault of a wrong puzzle, or None.
 
-    Raises:
-        DataError: If a puzzle is wrong. The message names its line or row.
+    All answers are checked and, in a sample, that the solution is unique.
     """
-    for part in PARTS:
-        answers: Any = getattr(decoded, f"{part}_labels")
-        inputs = getattr(decoded, f"{part}_images").reshape(answers.shape)
-        for row, fault in _faults(inputs, answers, config):
-            file = folder / f"{part}.csv"
-            place = f"{folder / part}, example {row}" if has_layout else f"{file}, line {line_of(file, row)}"
-            raise DataError(f"{place}: {fault}. Correct or remove it.")
-
-
-def _faults(inputs: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[int, str]]:
-    """Yield the row and the fault of each wrong puzzle."""
+    inputs, answers = puzzles.inputs, puzzles.labels
     for start in range(0, len(inputs), PIECE):
-        lawful: Any = config.check_answers(inputs[start : start + PIECE], answers[start : start + PIECE])
-        for row in (start + np.flatnonzero(lawful == 0)).tolist():
-            contradicts = config.count_solutions(inputs[row]) == 0
-            yield (
-                row,
-                (
-                    "the puzzle has no solution"
-                    if contradicts
-                    else "the answer breaks a rule or changes a given cell"
-                ),
-            )
+        lawful = config.check_answers(inputs[start : start + PIECE], answers[start : start + PIECE])
+        if lawful is not None and not lawful.all():
+            row = start + int(lawful.argmin())
+            if config.count_solutions(inputs[row]) == 0:
+                return row, "the puzzle has no solution"
+            return row, "the answer breaks a rule or changes a given cell"
     for row in np.linspace(0, len(inputs) - 1, SAMPLE).astype(int).tolist():
         if config.count_solutions(inputs[row]) == 2:
-            yield row, "the puzzle has more than one solution"
+            return row, "the puzzle has more than one solution"
+    return None
 
 
-def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
-    """Read questions and answers (N, S) of a CSV file as tokens."""
+def read_table(file: Path, config: Puzzles) -> PuzzleSet:
+    """Read the puzzles of a CSV file."""
     # The token of each character; 0 for characters that are not allowed.
     tokens_by_byte = bytearray(256)
     for token, characters in enumerate(config.spelled, 1):
@@ -237,4 +259,158 @@ def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
     if not grids["question"]:
         raise DataError(f"{file} has no puzzles. Download it again.")
     questions, answers = (np.frombuffer(grid, np.uint8).reshape(-1, config.cells) for grid in grids.values())
-    return questions, answers
+    return PuzzleSet(questions, answers, ids=np.zeros(len(questions), np.int64))
+
+
+class SplitDescription(BaseModel):
+    """The `dataset.json` of one split."""
+
+    pad_id: int
+    ignore_label_id: int | None  # label of cells that are not scored
+    blank_identifier_id: int
+    vocab_size: int
+    seq_len: int
+    num_puzzle_identifiers: int
+    total_groups: int
+    mean_puzzle_examples: float
+    total_puzzles: int | None = None  # only in TRM's files, whose build scripts count groups here
+    sets: list[str]
+
+
+def read_description(file: Path) -> SplitDescription:
+    """Read and validate a `dataset.json`."""
+    try:
+        return SplitDescription.model_validate_json(utf8(file))
+    except ValidationError as error:
+        if missing_fields := [
+            str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]
+        ]:
+            raise DataError(
+                f"{file} is not in the layout of HRM's and TRM's authors, but perhaps in nano-trm's: it lacks"
+                f" {', '.join(missing_fields)}. Build the folder with the authors' code"
+                " (dataset/build_*_dataset.py)."
+            ) from None
+        raise DataError(f"{file} is damaged: {fault(error)}. {FIX}") from None
+
+
+def read_layout(folder: Path, config: Puzzles) -> PuzzleSet:
+    """Read one split in the authors' layout and join its sets."""
+    about = read_description(folder / "dataset.json")
+    _check(about, folder / "dataset.json", config)
+    # The numbers of puzzles and groups continue from set to set.
+    sets, puzzle_count, group_count = [], 0, 0
+    for name in about.sets:
+        part = _set(folder, name, about)
+        sets.append(part._replace(puzzles=part.puzzles + puzzle_count, groups=part.groups + group_count))
+        puzzle_count, group_count = int(sets[-1].puzzles[-1]) + 1, int(sets[-1].groups[-1]) + 1
+    if group_count != about.total_groups:
+        wrong = f"counts {about.total_groups:,} groups, but its sets have {group_count:,}"
+        raise DataError(f"{folder / 'dataset.json'} {wrong}. {FIX}")
+    if len(sets) == 1:
+        return sets[0]
+    return PuzzleSet(*(np.concatenate(column) for column in zip(*sets, strict=True)))
+
+
+def _check(about: SplitDescription, file: Path, config: Puzzles) -> None:
+    """Check that the description agrees with the config."""
+    _, rows, columns = config.shape
+    if about.vocab_size != config.classes:
+        can_change = "vocabulary" in type(config).model_fields
+        fix = f"Set it to {about.vocab_size}." if can_change else "The folder has other puzzles."
+        raise DataError(
+            f"{file} has a vocab_size of {about.vocab_size}, but data.vocabulary is {config.classes}. {fix}"
+        )
+    if about.seq_len != config.cells:
+        raise DataError(
+            f"{file} has a seq_len of {about.seq_len}, but grids of {rows} rows and {columns} columns have"
+            f" {config.cells} cells. Set data.rows and data.columns to the size of its grids."
+        )
+    if about.pad_id != 0:
+        raise DataError(f"{file} has a pad_id of {about.pad_id}, but it must be 0. {FIX}")
+    if not about.sets:
+        raise DataError(f"{file} names no sets. {FIX}")
+
+
+class ArrayFile(NamedTuple):
+    """An array of integers, and its file for messages."""
+
+    path: Path
+    values: Array
+
+    @classmethod
+    def open(cls, path: Path) -> ArrayFile:
+        """Open a file as a memory map."""
+        refuse_stand_in(path)
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, EOFError, ValueError) as error:
+            raise DataError(f"{path} is damaged or missing ({' '.join(str(error).split())}). {FIX}") from None
+        if array.dtype.kind not in "iu":
+            raise DataError(f"{path} must have integers, but has {array.dtype}. {FIX}")
+        return cls(path, np.asarray(array))
+
+
+def _set(folder: Path, name: str, about: SplitDescription) -> PuzzleSet:
+    """Read and check one set of a split."""
+    inputs, labels, identifiers, puzzle_bounds, group_bounds = (
+        ArrayFile.open(folder / f"{name}__{array}.npy") for array in ARRAYS
+    )
+    expected_shape = (len(inputs.values), about.seq_len)
+    for tokens in (inputs, labels):
+        if tokens.values.shape != expected_shape:
+            expected = f"({expected_shape[0]:,}, {about.seq_len})"
+            raise DataError(f"{tokens.path} must be {expected}, but is {tokens.values.shape}. {FIX}")
+    puzzles = _members(puzzle_bounds, inputs)
+    ids, puzzle_count = identifiers.values.astype(np.int64), int(puzzles[-1]) + 1
+    if len(ids) != puzzle_count:
+        raise DataError(
+            f"{identifiers.path} has {len(ids):,} rows, but there are {puzzle_count:,} puzzles. {FIX}"
+        )
+    if not 0 <= ids.min() <= ids.max() < about.num_puzzle_identifiers:
+        raise DataError(
+            f"{identifiers.path} has ids from {ids.min()} to {ids.max()}, but num_puzzle_identifiers is"
+            f" {about.num_puzzle_identifiers}. {FIX}"
+        )
+    groups = _members(group_bounds, identifiers)
+    answers = _tokens(labels, about.vocab_size, about.ignore_label_id, is_answer=True)
+    return PuzzleSet(_tokens(inputs, about.vocab_size), answers, ids[puzzles], puzzles, groups[puzzles])
+
+
+def _members(bounds_file: ArrayFile, rows_file: ArrayFile) -> Labels:
+    """Return the number of the part that each row is in. Part i has the rows [bounds[i], bounds[i + 1])."""
+    bounds, count = bounds_file.values.astype(np.int64), len(rows_file.values)
+    # Bounds must begin with 0, rise strictly and end with the number of rows.
+    is_wrong = np.diff(bounds, prepend=-1) <= 0
+    is_wrong[:1] |= bounds[:1] != 0
+    is_wrong[-1:] |= bounds[-1:] != count
+    if len(bounds) < 2 or is_wrong.any():
+        problem = f"row {is_wrong.argmax()} is {bounds[is_wrong.argmax()]}" if len(bounds) else "has no rows"
+        raise DataError(
+            f"{bounds_file.path} must rise from 0 to {count:,}, the rows of {rows_file.path.name}, but"
+            f" {problem}. {FIX}"
+        )
+    return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+
+
+def _tokens(file: ArrayFile, vocabulary: int, ignored: int | None = 0, is_answer: bool = False) -> Pixels:
+    """Check tokens and convert them to uint8 (N, S), with 0 for the `ignored` token.
+
+    The memory map itself is returned if it needs no conversion.
+    """
+    array = file.values
+    is_stored_form = array.dtype == np.uint8 and ignored in (0, None)
+    tokens = array if is_stored_form else np.empty(array.shape, np.uint8)
+    minimum = int(is_answer and ignored != 0)
+    for start in range(0, len(array), PIECE):
+        part = array[start : start + PIECE]
+        is_ignored = np.equal(part, ignored) if ignored is not None else np.zeros(part.shape, bool)
+        wrong = ((part < minimum) | (part >= vocabulary)) & ~is_ignored
+        if wrong.any():
+            row, cell = np.argwhere(wrong)[0]
+            raise DataError(
+                f"{file.path}, row {start + row}: token {part[row, cell]} of cell {cell} must be from"
+                f" {minimum} to {vocabulary - 1}. {FIX}"
+            )
+        if not is_stored_form:
+            tokens[start : start + PIECE] = np.where(is_ignored, 0, part)
+    return tokens

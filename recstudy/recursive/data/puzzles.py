@@ -6,20 +6,14 @@ They have the common settings, apply symmetries, and draw one puzzle per group f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from recstudy.base.errors import ConfigError
-from recstudy.recursive.config.parts import DataConfig, Moments, Shape
-from recstudy.recursive.config.reader import np, torch
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from torch import Tensor
-
-    from recstudy.recursive.config.answers import Answers, Floats
-    from recstudy.recursive.config.reader import Labels
+from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.parts import DataConfig, Shape
+from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Tensor, np, torch
 
 
 class Puzzles(DataConfig):
@@ -29,9 +23,9 @@ class Puzzles(DataConfig):
     a symmetry.
     """
 
-    task: ClassVar[str] = "grid"
+    task: ClassVar = "grid"
     # With these moments, standardization leaves the tokens unchanged.
-    moments: ClassVar[Moments | None] = ((0.0,), (1 / 255,))
+    moments: ClassVar = ((0.0,), (1 / 255,))
 
     augmentations: int | None = Field(
         None,
@@ -133,7 +127,7 @@ class Puzzles(DataConfig):
         source, becomes = self.symmetry(draws.to(draw_device))
         return source.to(device), becomes.to(device)
 
-    def check_answers(self, inputs: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
+    def check_answers(self, inputs: Array, answers: Array) -> Labels | None:
         """Check answers against the rules of the puzzle.
 
         Args:
@@ -145,12 +139,12 @@ class Puzzles(DataConfig):
         """
         return None
 
-    def count_solutions(self, inputs: npt.NDArray[Any]) -> int | None:
+    def count_solutions(self, inputs: Array) -> int | None:
         """Count the solutions of a puzzle of tokens (S,): 0, 1, or 2 for several; None if not implemented."""
         return None
 
     def verdict(
-        self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
+        self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Compute metrics of the test puzzles that only this set has.
 
@@ -169,7 +163,7 @@ class Puzzles(DataConfig):
 class GeneratedPuzzles(Puzzles):
     """Base class of generated square puzzles."""
 
-    synthetic: ClassVar[bool] = True
+    synthetic: ClassVar = True
 
     side: int
     puzzles: int = Field(1000, ge=16, description="number of training puzzles, including validation puzzles")
@@ -190,8 +184,16 @@ class GeneratedPuzzles(Puzzles):
     def train_size(self) -> int:
         return self.puzzles
 
+    def generate(self) -> Arrays:
+        """Generate the puzzles and solutions of both splits."""
+        raise NotImplementedError
 
-def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> npt.NDArray[Any]:
+    def reader(self) -> DrawingReader:
+        ignores = frozenset(Puzzles.model_fields)
+        return DrawingReader(self, lambda folder: self.generate(), self.name, 1, ignores=ignores)
+
+
+def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> Array:
     """Return random numbers (B, count) float64 from 0 to 1 that depend only on seed, row and turn.
 
     They do not depend on the batch, so every puzzle has the same symmetry whatever the number of workers.
@@ -209,9 +211,7 @@ def _mixed(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-def symmetries(
-    config: Puzzles, seed: int, rows: Labels, turns: Labels
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple[Array, Array]:
     """Choose the symmetry of each puzzle's current turn.
 
     Args:

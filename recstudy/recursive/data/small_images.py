@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.base.errors import DataError
-from recstudy.recursive.config.parts import DATASETS, DataConfig, Moments, Shape
+from recstudy.recursive.config.parts import DATASETS, DataConfig, Moments
 from recstudy.recursive.config.reader import Arrays, DrawingReader, Reader, np
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -59,9 +59,9 @@ OFFICIAL = {
 class Digits(DataConfig):
     """1,797 scanned digits of 8x8 pixels from scikit-learn: 1,437 for training, 360 for test."""
 
-    shape: ClassVar[Shape] = (1, 8, 8)
-    classes: ClassVar[int] = 10
-    train_size: ClassVar[int | None] = 1437
+    shape: ClassVar = (1, 8, 8)
+    classes: ClassVar = 10
+    train_size: ClassVar = 1437
 
     name: Literal["digits"] = "digits"
     drawing_seed: int = Field(0, ge=0, description="random seed of the test split, stratified by class")
@@ -86,14 +86,15 @@ def digits(seed: int) -> Arrays:
 
 
 class TorchvisionReader(Reader):
-    """Reader of a set by its class in `torchvision.datasets`."""
+    """Reader of a set by its class in `torchvision.datasets`, which has the set's name in capitals."""
 
     ignores = frozenset({"statistics"})
 
-    def __init__(self, config: Any, kind: str) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.kind, self.official = kind, OFFICIAL[kind]
-        self.archives = ["cifar-10-python.tar.gz"] if kind == "CIFAR10" else []
+        self.kind = config.name.upper()
+        self.official = OFFICIAL[self.kind]
+        self.archives = ["cifar-10-python.tar.gz"] if self.kind == "CIFAR10" else []
 
     def sources(self, folder: Path) -> Sequence[str]:
         return list(self.official)
@@ -119,7 +120,7 @@ class TorchvisionReader(Reader):
             part = self._torchvision(folder, train=train)
             images = np.asarray(part.data)
             parts.append(images.transpose(0, 3, 1, 2) if images.ndim == 4 else images[:, None])
-            parts.append(np.asarray(part.targets, dtype=np.int64))
+            parts.append(np.asarray(part.targets, np.int64))
         return Arrays(*parts)
 
     def _torchvision(self, folder: Path, **options: bool) -> Any:
@@ -128,22 +129,24 @@ class TorchvisionReader(Reader):
         return getattr(datasets, self.kind)(folder, **options)
 
 
+class _Torchvision(DataConfig):
+    def reader(self) -> TorchvisionReader:
+        return TorchvisionReader(self)
+
+
 @DATASETS.add("mnist")
-class Mnist(DataConfig):
+class Mnist(_Torchvision):
     """60,000 + 10,000 handwritten digits of 28x28 pixels, in torchvision's layout (`MNIST/raw`)."""
 
-    title: ClassVar[str] = "MNIST"
-    shape: ClassVar[Shape] = (1, 28, 28)
-    classes: ClassVar[int] = 10
-    train_size: ClassVar[int | None] = 60_000
+    title: ClassVar = "MNIST"
+    shape: ClassVar = (1, 28, 28)
+    classes: ClassVar = 10
+    train_size: ClassVar = 60_000
 
     name: Literal["mnist"] = "mnist"
 
-    def reader(self) -> TorchvisionReader:
-        return TorchvisionReader(self, "MNIST")
 
-
-class _Cifar(DataConfig):
+class _Cifar(_Torchvision):
     statistics: Literal["own", "cifar10"] = Field(
         "own",
         description=(
@@ -151,8 +154,8 @@ class _Cifar(DataConfig):
             " uses for CIFAR-100"
         ),
     )
-    train_size: ClassVar[int | None] = 50_000
-    shape: ClassVar[Shape] = (3, 32, 32)
+    train_size: ClassVar = 50_000
+    shape: ClassVar = (3, 32, 32)
 
     @property
     def moments(self) -> Moments | None:
@@ -163,25 +166,19 @@ class _Cifar(DataConfig):
 class Cifar10(_Cifar):
     """50,000 + 10,000 colour photographs of 32x32 pixels in 10 classes (`cifar-10-batches-py`)."""
 
-    title: ClassVar[str] = "CIFAR-10"
-    classes: ClassVar[int] = 10
-    class_names: ClassVar[tuple[str, ...]] = tuple(CIFAR10_NAMES.split())
+    title: ClassVar = "CIFAR-10"
+    classes: ClassVar = 10
+    class_names: ClassVar = tuple(CIFAR10_NAMES.split())
 
     name: Literal["cifar10"] = "cifar10"
-
-    def reader(self) -> TorchvisionReader:
-        return TorchvisionReader(self, "CIFAR10")
 
 
 @DATASETS.add("cifar100")
 class Cifar100(_Cifar):
     """50,000 + 10,000 colour photographs of 32x32 pixels in 100 fine classes (`cifar-100-python`)."""
 
-    title: ClassVar[str] = "CIFAR-100"
-    classes: ClassVar[int] = 100
-    class_names: ClassVar[tuple[str, ...]] = tuple(CIFAR100_NAMES.split())
+    title: ClassVar = "CIFAR-100"
+    classes: ClassVar = 100
+    class_names: ClassVar = tuple(CIFAR100_NAMES.split())
 
     name: Literal["cifar100"] = "cifar100"
-
-    def reader(self) -> TorchvisionReader:
-        return TorchvisionReader(self, "CIFAR100")

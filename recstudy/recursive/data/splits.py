@@ -7,26 +7,19 @@ Rows are positions in one official split.
 
 from __future__ import annotations
 
-import csv
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
+from recstudy.base.csv_rows import CsvError
+from recstudy.base.csv_rows import csv_rows as numbered_rows
 from recstudy.base.errors import DataError, choices, nearest
 from recstudy.base.files import refuse_stand_in
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.config.reader import Labels, Mask, Tokens, np
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Texts: TypeAlias = npt.NDArray[np.str_]
-else:
-    Texts = Any
+from recstudy.recursive.config.reader import Array, Labels, Mask, Tokens, np
 
 SPLITS = ("train", "val", "test")
 
@@ -42,13 +35,16 @@ class Rows:
         if not self.rows:
             raise DataError(f"{file} has no rows.")
 
-    def column(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield line number and cell of each row, from the column `name`."""
+    def column(self, name: str, *, is_key: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield line number and cell of each row, from the column `name`. A blank key is an error."""
         place = find_column(self.file, self.header, name)
         for line, row in self.rows:
             if place >= len(row):
                 raise DataError(f"{self.file}, line {line} has only {len(row)} of {len(self.header)} cells.")
-            yield line, row[place].strip()
+            cell = row[place].strip()
+            if is_key and not cell:
+                raise self.error(line, name, "must not be blank")
+            yield line, cell
 
     def has(self, name: str) -> bool:
         """Return whether an optional column exists.
@@ -63,19 +59,12 @@ class Rows:
                 )
         return name in self.header
 
-    def keys(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield line number and cell of each row. A blank cell is an error."""
-        for line, cell in self.column(name):
-            if not cell:
-                raise self.error(line, name, "must not be blank")
-            yield line, cell
-
     def pairs(self, key: str, text: str) -> Iterator[tuple[str, str, str]]:
         """Yield position, cell of the column `key`, and cell of the column `text` of each row.
 
         A blank cell of the column `key` is an error.
         """
-        for (line, name), (_, cell) in zip(self.keys(key), self.column(text), strict=True):
+        for (line, name), (_, cell) in zip(self.column(key, is_key=True), self.column(text), strict=True):
             yield f"line {line}", name, cell
 
     def splits(self) -> list[str] | None:
@@ -111,30 +100,20 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """
     # A generator, because Sudoku-Extreme has 3.8 million rows.
     refuse_stand_in(file)
-    line = 1
     try:
         with open(file, newline="", encoding="utf-8-sig") as text:
-            header = next((content for content in text if content.strip()), "")
-            if not header:
+            rows = numbered_rows(text, ",;\t|")
+            header = next(rows, None)
+            if header is None:
                 raise DataError(f"{file} is empty.")
-            separator_line = re.fullmatch(r'"?sep=(.)"?\s*', header, re.IGNORECASE)
-            text.seek(0)
-            reader = csv.reader(
-                text,
-                delimiter=separator_line[1] if separator_line else max(",;\t|", key=header.count),
-                strict=True,
-            )
-            for cells in reader:
-                is_separator = separator_line and reader.line_num == 1
-                if any(map(str.strip, cells)) and not is_separator:
-                    yield line, cells
-                line = reader.line_num + 1
+            yield header
+            yield from rows
     except (OSError, UnicodeDecodeError):
         utf8(file)  # raises an error that names the problem
         raise
-    except csv.Error as error:
+    except CsvError as error:
         fix = "Close a quotation mark that opens a cell, and double quotation marks within the cell."
-        raise DataError(f"{file}, line {line}: {error}. {fix}") from None
+        raise DataError(f"{file}, line {error.line}: {error}. {fix}") from None
 
 
 def line_of(file: Path, row: int) -> int:
@@ -189,9 +168,14 @@ def json_object(file: Path, text: str, line: int = 1) -> list[tuple[str, Any]]:
         pairs = json.loads(text, object_pairs_hook=list)
     except json.JSONDecodeError as error:
         raise DataError(f"{file}, line {line + error.lineno - 1} is not valid JSON ({error.msg}).") from None
-    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+    if not is_object(pairs):
         raise DataError(f"{file}, line {line} must be a JSON object ({{...}}).")
-    return pairs
+    return list(pairs)
+
+
+def is_object(value: Any) -> bool:
+    """Return whether a value within the result of `json_object` was a JSON object."""
+    return isinstance(value, list) and all(isinstance(pair, tuple) for pair in value)
 
 
 def caption_text(file: Path, position: str, caption: Any) -> str:
@@ -203,6 +187,19 @@ def caption_text(file: Path, position: str, caption: Any) -> str:
     if caption is not None and not isinstance(caption, str):
         raise DataError(f"{file}, {position}: a caption must be a text, but is {str(caption)[:40]!r}.")
     return caption or ""
+
+
+def surrogate_half(text: str) -> str:
+    r"""Return the problem if a text has half of a surrogate pair, such as `\ud83d`; "" if it has none.
+
+    JSON can have such a half, but UTF-8 cannot.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"{text[error.start]!a}"
+        return f"{half} is half of a surrogate pair, not a character. Replace or remove it"
+    return ""
 
 
 def split_validation(
@@ -271,12 +268,12 @@ def limit_rows(rows: Labels, groups: Labels, max_rows: int, seed: int) -> Labels
     return rows if len(rows) <= max_rows else rows[whole_groups(groups[rows], max_rows, seed)][:max_rows]
 
 
-def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts:
+def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -> Array:
     """Assign whole groups at random to the splits.
 
     Args:
         groups: (N,) group of each image.
-        validation: Approximate share of validation images.
+        validation: Approximate share of validation images; 0 for none.
         test: Approximate share of test images.
         seed: Random seed.
 
@@ -286,8 +283,9 @@ def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -
     # The test split is chosen first, so that it does not depend on the share of validation images.
     splits = np.full(len(groups), "train")
     for name, share in (("test", test), ("val", validation)):
-        rest = np.flatnonzero(splits == "train")
-        splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed)]] = name
+        if share:
+            rest = np.flatnonzero(splits == "train")
+            splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed)]] = name
     return splits
 
 
@@ -364,6 +362,12 @@ def check_filled(named_splits: Sequence[str], kept_splits: Sequence[str], place:
             raise DataError(
                 f"{place} has no images for the split {split!r}: {why}. Add images to this split."
             )
+
+
+def validation_mask(splits: Sequence[str]) -> Mask | None:
+    """Return which training images are of the split `val`; None if none is. Test images come last."""
+    is_validation = np.array([split == "val" for split in splits if split != "test"])
+    return is_validation if is_validation.any() else None
 
 
 def stratified_order(labels: Labels | Tokens, seed: int) -> Labels:

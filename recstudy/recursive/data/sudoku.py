@@ -12,19 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice, permutations, product
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from recstudy.recursive.config.parts import DATASETS
-from recstudy.recursive.config.reader import Arrays, DrawingReader, np, torch
+from recstudy.recursive.config.reader import Array, Arrays, Labels, Pixels, Tensor, np, torch
 from recstudy.recursive.data.puzzles import GeneratedPuzzles, Puzzles
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from torch import Tensor
-
-    from recstudy.recursive.config.reader import Labels, Pixels
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}  # rows and columns of a box, by the side of the grid
 BLANK = 1
@@ -79,7 +73,7 @@ class Sudokus(Puzzles):
         unchanged_tokens = torch.arange(DIGITS, device=draws.device).expand(len(draws), -1)
         return source.flatten(1), torch.cat([unchanged_tokens, DIGITS + digits.argsort(1)], 1)
 
-    def check_answers(self, inputs: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels:
+    def check_answers(self, inputs: Array, answers: Array) -> Labels:
         side, (tall, wide) = self.shape[1], self.boxes
         rows = answers.reshape(-1, side, side)
         boxes = rows.reshape(-1, side // tall, tall, side // wide, wide).swapaxes(2, 3).reshape(rows.shape)
@@ -88,7 +82,7 @@ class Sudokus(Puzzles):
         has_each_digit = (units == np.arange(DIGITS, DIGITS + side)).all((1, 2))
         return np.asarray(has_each_digit & ((inputs == BLANK) | (inputs == answers)).all(1), np.int64)
 
-    def count_solutions(self, inputs: npt.NDArray[Any]) -> int:
+    def count_solutions(self, inputs: Array) -> int:
         side = self.shape[1]
         candidates = boards([max(token - DIGITS, -1) for token in inputs.tolist()], side)
         return len(list(islice(find_solutions(candidates, side), 2)))
@@ -140,10 +134,8 @@ class Sudoku(GeneratedPuzzles, Sudokus):
             )
         return self
 
-    def reader(self) -> DrawingReader:
-        return DrawingReader(
-            self, lambda folder: make_set(self), "sudoku", 1, ignores=frozenset(Puzzles.model_fields)
-        )
+    def generate(self) -> Arrays:
+        return make_set(self)
 
 
 def make_set(config: Sudoku) -> Arrays:

@@ -18,18 +18,15 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from recstudy.base.errors import DataError
 from recstudy.base.values import digest
 from recstudy.recursive.config.reader import Arrays, Labels, Mask, Pixels, Tokens, np
 from recstudy.recursive.data.captioned import BYTES, CLIP_VOCABULARY, SPECIALS, Captioned
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Pairs
 
 REPOSITORY = "openai/clip-vit-base-patch32"  # on Hugging Face
 FILES = ("vocab.json", "merges.txt")
@@ -50,6 +47,7 @@ class Tokenizer(ABC):
 
     name: ClassVar[str]
     size: int  # number of ids, which are 0 to size - 1
+    contents: Any  # JSON value from which `restore` creates an equal tokenizer
     pad, bos, eos, unk = range(SPECIALS)
 
     @abstractmethod
@@ -60,19 +58,13 @@ class Tokenizer(ABC):
     def _text(self, ids: list[int]) -> str:
         """Return the text of ids, none of which is special."""
 
-    def _contents(self) -> Any:
-        """Return the JSON value that `restore` needs in addition to the name."""
-        return None
-
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text up to the first EOS. Special and unknown ids are left out."""
-        return self._text(
-            [token for token in takewhile(lambda token: token != self.eos, ids) if self._has_text(token)]
-        )
+        return self._text([*filter(self._has_text, takewhile(lambda token: token != self.eos, ids))])
 
     def stored(self) -> dict[str, Any]:
         """Return JSON values from which `restore` creates an equal tokenizer."""
-        return {"name": self.name, "contents": self._contents()}
+        return {"name": self.name, "contents": self.contents}
 
     @property
     def checksum(self) -> str:
@@ -87,7 +79,9 @@ class ByteTokenizer(Tokenizer):
     """One token per byte of UTF-8. Ids that are not valid UTF-8 become the replacement character."""
 
     name = "byte"
-    size = BYTES + SPECIALS
+
+    def __init__(self, contents: None = None) -> None:
+        self.contents, self.size = contents, BYTES + SPECIALS
 
     def encode(self, text: str) -> list[int]:
         return [SPECIALS + byte for byte in text.encode()]
@@ -102,9 +96,8 @@ class WordTokenizer(Tokenizer):
     name = "word"
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.words = list(words)
-        self.size = SPECIALS + len(self.words)
-        self._ids = {word: SPECIALS + place for place, word in enumerate(self.words)}
+        self.contents, self.size = list(words), SPECIALS + len(words)
+        self._ids = {word: SPECIALS + place for place, word in enumerate(words)}
 
     @classmethod
     def train(cls, captions: Iterable[str], vocabulary: int) -> WordTokenizer:
@@ -131,10 +124,7 @@ class WordTokenizer(Tokenizer):
         return [self._ids.get(word, self.unk) for word in text.split()]
 
     def _text(self, ids: list[int]) -> str:
-        return " ".join(self.words[token - SPECIALS] for token in ids)
-
-    def _contents(self) -> list[str]:
-        return self.words
+        return " ".join(self.contents[token - SPECIALS] for token in ids)
 
 
 class BpeTokenizer(Tokenizer):
@@ -142,9 +132,11 @@ class BpeTokenizer(Tokenizer):
 
     name = "bpe"
 
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
-        self.size = SPECIALS + pairs.get_vocab_size()
+    def __init__(self, contents: Mapping[str, Any]) -> None:
+        from tokenizers import Tokenizer as Pairs
+
+        self.contents, self._pairs = contents, Pairs.from_str(json.dumps(contents))
+        self.size = SPECIALS + self._pairs.get_vocab_size()
 
     @classmethod
     def train(cls, captions: Iterable[str], vocabulary: int) -> BpeTokenizer:
@@ -155,22 +147,20 @@ class BpeTokenizer(Tokenizer):
         pairs = Pairs(models.BPE())
         pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         pairs.decoder = decoders.ByteLevel()
-        alphabet = pre_tokenizers.ByteLevel.alphabet()
-        size = vocabulary - SPECIALS
         trainer = trainers.BpeTrainer(
-            vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+            vocab_size=vocabulary - SPECIALS,
+            min_frequency=2,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
         )
         pairs.train_from_iterator(captions, trainer)
-        return cls(pairs)
+        return cls(json.loads(pairs.to_str()))
 
     def encode(self, text: str) -> list[int]:
         return [SPECIALS + token for token in self._pairs.encode(text).ids]
 
     def _text(self, ids: list[int]) -> str:
         return str(self._pairs.decode([token - SPECIALS for token in ids]))
-
-    def _contents(self) -> Any:
-        return json.loads(self._pairs.to_str())
 
 
 class ClipTokenizer(Tokenizer):
@@ -182,14 +172,15 @@ class ClipTokenizer(Tokenizer):
 
     name = "clip"
 
-    def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
+    def __init__(self, contents: Mapping[str, Any]) -> None:
         from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
         from tokenizers import Tokenizer as Pairs
 
-        self._vocabulary, self._merges = vocabulary, merges
+        self.contents, vocabulary = contents, contents["vocabulary"]
         self.size = len(vocabulary)
         self.bos, self.eos = vocabulary["<|startoftext|>"], vocabulary["<|endoftext|>"]
         self.unk = self.eos
+        merges = [(left, right) for left, right in contents["merges"]]
         self._pairs = Pairs(models.BPE(vocabulary, merges, end_of_word_suffix="</w>"))
         spaces = normalizers.Replace(Regex(r"\s+"), " ")
         self._pairs.normalizer = normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Lowercase()])
@@ -214,9 +205,6 @@ class ClipTokenizer(Tokenizer):
 
     def _text(self, ids: list[int]) -> str:
         return str(self._pairs.decode(ids, skip_special_tokens=False)).strip()
-
-    def _contents(self) -> Any:
-        return {"vocabulary": self._vocabulary, "merges": [list(pair) for pair in self._merges]}
 
 
 def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
@@ -247,16 +235,9 @@ def read_clip(vocab: Path, merges: Path) -> Tokenizer:
     """
     try:
         vocabulary = {str(piece): int(token) for piece, token in json.loads(vocab.read_text("utf-8")).items()}
-        lines = [
-            line
-            for line in merges.read_text("utf-8").splitlines()
-            if line and not line.startswith("#version")
-        ]
-        pairs = []
-        for line in lines:
-            left, right = line.split()
-            pairs.append((left, right))
-        tokenizer = ClipTokenizer(vocabulary, pairs)
+        lines = merges.read_text("utf-8").splitlines()
+        pairs = [line.split() for line in lines if line and not line.startswith("#version")]
+        tokenizer = ClipTokenizer({"vocabulary": vocabulary, "merges": pairs})
     except Exception as error:  # tokenizers raises plain Exception for merges that the vocabulary lacks
         raise DataError(
             f"{vocab} and {merges.name} are not CLIP's ({error!r}). Take both from {REPOSITORY}."
@@ -300,21 +281,14 @@ def report(text: str) -> str:
 CLEANERS = {"none": collapse_spaces, "report": report}
 
 
+TOKENIZERS: dict[str, Callable[[Any], Tokenizer]] = {
+    kind.name: kind for kind in (ByteTokenizer, WordTokenizer, BpeTokenizer, ClipTokenizer)
+}
+
+
 def restore(stored: dict[str, Any]) -> Tokenizer:
     """Create a tokenizer from the result of `Tokenizer.stored`."""
-    contents = stored["contents"]
-    match stored["name"]:
-        case "word":
-            return WordTokenizer(contents)
-        case "bpe":
-            from tokenizers import Tokenizer as Pairs
-
-            return BpeTokenizer(Pairs.from_str(json.dumps(contents)))
-        case "clip":
-            return ClipTokenizer(
-                contents["vocabulary"], [(left, right) for left, right in contents["merges"]]
-            )
-    return ByteTokenizer()
+    return TOKENIZERS[stored["name"]](stored["contents"])
 
 
 def tokenizer_of(config: Captioned, captions: Sequence[str], folder: Path) -> Tokenizer:
@@ -379,23 +353,18 @@ def with_tokens(
         notes: Notes of the data set, which are extended.
     """
     firsts = [texts[0] for texts in captions]
-    learn = (
-        firsts[:train]
-        if held_mask is None
-        else [first for first, is_held in zip(firsts, held_mask, strict=False) if not is_held]
-    )
-    tokenizer = tokenizer_of(config, learn, folder)
+    learned = firsts[:train] if held_mask is None else list(compress(firsts, ~held_mask))
+    tokenizer = tokenizer_of(config, learned, folder)
     labels, cut = tokens(firsts, tokenizer, config.length)
-    noted = list(notes)
     if cut:
         captions_are = "1 caption is" if cut == 1 else f"{cut:,} captions are"
-        noted.append(f"{captions_are} longer than data.length ({config.length} tokens): cut")
+        notes += (f"{captions_are} longer than data.length ({config.length} tokens): cut",)
     if config.tokenizer == "word":
         ids = [token for caption in firsts for token in tokenizer.encode(caption)]
         share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
-        noted.append(
+        notes += (
             f"the tokenizer uses {tokenizer.size:,} of {config.classes:,} ids; {share:.1f} % of the words are"
-            " unknown (UNK)"
+            " unknown (UNK)",
         )
     decoded = Arrays.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
-    return decoded._replace(train_held=held_mask, notes=tuple(noted), tokenizer=tokenizer.stored())
+    return decoded._replace(train_held=held_mask, notes=notes, tokenizer=tokenizer.stored())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ from recstudy.report.caveats import warnings
 from recstudy.report.figures.curve import Curve
 from recstudy.report.page import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
-from recstudy.report.shown import DrawnFigure, RenderedPart
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class Thinking(OfVariants):
         data, notes = read_examples(records, self.where, THINKING, self._read)
         data = data.reindex(columns=COLUMNS)
         notes = [*warnings(records), *notes]
-        figure = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
+        figure = ThinkingStrip(self.name, title=self.heading).shown(data, notes)
         # the data have a row per segment, and each row of a puzzle has the same thought
         puzzles = data.drop_duplicates(["variant", "row"])
         by_run = puzzles.groupby(["variant", "label", "seed"], sort=False)["_thought"]
@@ -274,8 +274,8 @@ class Thinking(OfVariants):
             runs=runs,
         )
         files = {"gif": partial(animation, runs, notes)} if runs else {}
-        return RenderedPart(
-            self.name, drawn_figure=figure if runs else None, body=body, notes=tuple(notes), files=files
+        return replace(
+            figure if runs else RenderedPart(self.name), body=body, notes=tuple(notes), files=files
         )
 
     def _read(self, path: Path) -> list[Json]:

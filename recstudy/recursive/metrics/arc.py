@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recstudy.programs.metric import METRICS
-from recstudy.recursive.metrics.classification import PERCENT
-from recstudy.recursive.metrics.registry import quantity
+from recstudy.recursive.metrics.registry import percent_quantity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,9 +168,7 @@ def submission(ballots_by_input: dict[Input, Ballot]) -> dict[str, Any]:
 
 METRICS.add_all(
     {
-        f"pass_at_{count}": quantity(
-            f"pass@{count}", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True
-        )
+        f"pass_at_{count}": percent_quantity(f"pass@{count}", tasks=("grid",), share=True)
         for count in range(1, ATTEMPTS + 1)
     }
 )

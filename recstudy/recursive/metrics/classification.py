@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.recursive.config.answers import UNKNOWN, Answers
-from recstudy.recursive.metrics.registry import metric
+from recstudy.recursive.metrics.registry import metric, percent_metric
 
 if TYPE_CHECKING:
     from recstudy.recursive.config.answers import Floats
 
 BINS = 15  # bins of the calibration error, as in Guo et al. 2017
-PERCENT = (0.0, 100.0)
 
 
 def right(answers: Answers) -> "Floats":
@@ -24,24 +23,13 @@ def right(answers: Answers) -> "Floats":
 
 
 @METRICS.add("top1_accuracy")
-@metric(
-    "Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, ranks=True,
-    share=True, each=right,
-)  # fmt: skip
+@percent_metric("Top-1 accuracy", short="top-1", ranks=True, share=True, each=right)
 def top1_accuracy(answers: Answers) -> float:
     return 100 * float((answers.predicted == answers.labels).mean())
 
 
 @METRICS.add("level_accuracy")
-@metric(
-    "Top-1 accuracy by level",
-    unit="%",
-    better="higher",
-    form=".1f",
-    bounds=PERCENT,
-    of_levels=True,
-    share=True,
-)
+@percent_metric("Top-1 accuracy by level", of_levels=True, share=True)
 def level_accuracy(answers: Answers) -> dict[str, float]:
     """Return the accuracy by level of difficulty."""
     import numpy as np
@@ -56,7 +44,7 @@ def level_accuracy(answers: Answers) -> dict[str, float]:
 
 
 @METRICS.add("macro_f1")
-@metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT)
+@percent_metric("Macro F1")
 def macro_f1(answers: Answers) -> float:
     """Return the unweighted mean of 2 TP / (2 TP + FP + FN) over the classes with a label or a prediction."""
     import numpy as np
@@ -71,7 +59,7 @@ def macro_f1(answers: Answers) -> float:
 
 
 @METRICS.add("ece")
-@metric("ECE", unit="%", better="lower", form=".1f", bounds=PERCENT)
+@percent_metric("ECE", better="lower")
 def calibration_error(answers: Answers) -> float:
     """Return the distance of confidence and accuracy, averaged over equal-width bins of confidence.
 
@@ -85,9 +73,7 @@ def calibration_error(answers: Answers) -> float:
     return 100 * float(np.abs(gaps).sum() / len(confidence))
 
 
-of_findings = partial(
-    metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("multilabel",), by_finding=True
-)
+of_findings = partial(percent_metric, tasks=("multilabel",), by_finding=True)
 
 
 @METRICS.add("auroc")

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.recursive.config.answers import Answers
-from recstudy.recursive.metrics.classification import PERCENT
-from recstudy.recursive.metrics.registry import metric, quantity
+from recstudy.recursive.metrics.registry import percent_metric, percent_quantity, quantity
 
 if TYPE_CHECKING:
     from recstudy.recursive.config.answers import Floats
 
-of_grids = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
+of_grids = partial(percent_metric, tasks=("grid",), share=True)
 
 
 def solved(answers: Answers) -> "Floats":
@@ -55,9 +54,7 @@ def lawful_answers(answers: Answers) -> float:
 
 
 @METRICS.add("other_solutions")
-@metric(
-    "Answers that are another solution", unit="%", better="lower", form=".2f", bounds=PERCENT, tasks=("grid",)
-)
+@of_grids("Answers that are another solution", better="lower", form=".2f", share=False)
 def other_solutions(answers: Answers) -> float:
     """Return the percentage of answers that differ from the data's solution but break no rule.
 
@@ -83,9 +80,7 @@ def level_exact_accuracy(answers: Answers) -> dict[str, float]:
 # These metrics need the answers or states of every supervision step, or several answers per puzzle. A run
 # saves only the last answers, so they are computed in evaluation (`recstudy.recursive.tasks.solving` and
 # `at_test`).
-solved_share = partial(
-    quantity, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True
-)
+solved_share = partial(percent_quantity, tasks=("grid",), share=True)
 METRICS.add_all(
     {
         "halted_exact_accuracy": solved_share("Exact accuracy, adaptive halting"),
@@ -96,9 +91,7 @@ METRICS.add_all(
         "any_copy_exact_accuracy": solved_share("Exact accuracy, any copy"),
         "flipped_puzzles": solved_share("Puzzles that some copies solve and others do not", better="lower"),
         "lost_puzzles": solved_share("Puzzles that fewer segments solve", better="lower"),
-        "halting_auroc": quantity(
-            "AUROC of the halting head", "%", "higher", ".2f", bounds=PERCENT, tasks=("grid",)
-        ),
+        "halting_auroc": solved_share("AUROC of the halting head", form=".2f", share=False),
         "residual": quantity("Fixed-point residual", form=".3g", tasks=("grid",)),
         "halted_steps": quantity("Segments, adaptive halting", better="lower", form=".2f", tasks=("grid",)),
     }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LIMIT = 4 * 2**20  # bytes of the file; about 2,000 of ImageNet's 50,000 x 1,000 answers fit
 FORMAT = 1
-KEPT_PREFIX = "kept."  # of the arrays in `Answers.kept`
+KEPT_PREFIX = "kept."  # of the arrays in `Answers.task_arrays`
 # Smaller types of the arrays that are int64 in `Answers`.
 INTEGERS = {"rows": "int32", "groups": "int32", "levels": "int32", "lawful": "uint8"}
 
@@ -99,7 +99,7 @@ def unpack_answers(path: Path) -> SavedAnswers:
             written=captions["written"],
             references=captions["references"],
             cells=arrays.get("cells", np.empty(0, np.uint8)),
-            kept={
+            task_arrays={
                 name.removeprefix(KEPT_PREFIX): array
                 for name, array in arrays.items()
                 if name.startswith(KEPT_PREFIX)
@@ -177,7 +177,7 @@ def _archive(answers: Answers, count: int, total: int) -> bytes:
             arrays[name] = value.astype(kind)
     if first_answers.task == "grid":
         arrays["cells"] = first_answers.cells.astype(np.uint8, copy=False)
-    arrays |= {KEPT_PREFIX + name: array for name, array in first_answers.kept.items()}
+    arrays |= {KEPT_PREFIX + name: array for name, array in first_answers.task_arrays.items()}
     return archived(arrays)
 
 
@@ -195,9 +195,11 @@ def _first(answers: Answers, count: int) -> Answers:
     arrays = {}
     for field in fields(answers):
         value = getattr(answers, field.name)
-        if value is not None and field.name not in ("task", "class_names", "kept"):
+        if value is not None and field.name not in ("task", "class_names", "task_arrays"):
             arrays[field.name] = value[:count]
-    return replace(answers, **arrays, kept={name: array[:count] for name, array in answers.kept.items()})
+    return replace(
+        answers, **arrays, task_arrays={name: array[:count] for name, array in answers.task_arrays.items()}
+    )
 
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":

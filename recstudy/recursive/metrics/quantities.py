@@ -6,10 +6,9 @@ Importing this module registers them. The training loop and the tasks measure th
 from functools import partial
 
 from recstudy.programs.metric import METRICS
-from recstudy.recursive.metrics.classification import PERCENT
-from recstudy.recursive.metrics.registry import quantity
+from recstudy.recursive.metrics.registry import percent_quantity, quantity
 
-share = partial(quantity, unit="%", better="higher", form=".1f", of_text=True, bounds=PERCENT, share=True)
+share = partial(percent_quantity, of_text=True, share=True)
 
 METRICS.add_all(
     {
@@ -30,7 +29,7 @@ METRICS.add_all(
         # reported by paper 000, which does not define it
         "act_loss": quantity("ACT loss", "nats", "lower", ".2f"),
         "supervision_steps_used": quantity("Supervision steps used"),
-        "numerical_floor": quantity("Items that rounding flips", "%", "lower", ".2f", bounds=PERCENT),
+        "numerical_floor": percent_quantity("Items that rounding flips", better="lower", form=".2f"),
         "train_loss": quantity("Training loss", "nats", "lower", ".3f"),
         "selection_loss": quantity("Loss, selection", "nats", "lower", ".3f"),
         "learning_rate": quantity("Learning rate"),

@@ -8,6 +8,7 @@ epochs with `selection_score`.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from weakref import WeakSet
 from recstudy.base.errors import ConfigError, choices, missing_package
 from recstudy.plugins.files import INSTALLED, check_call
 from recstudy.plugins.registry import PACKAGE
-from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable, NotInstalled
+from recstudy.programs.metric import METRICS, PERCENT, Better, Metric, NotAvailable, NotInstalled
 from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.tasks import TASKS
 
@@ -53,6 +54,11 @@ def metric(
         return quantity(title, tasks=tasks, of=function, **fields)
 
     return make_metric
+
+
+# A metric, or a quantity, from 0 to 100 %.
+percent_metric = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT)
+percent_quantity = partial(quantity, unit="%", better="higher", form=".1f", bounds=PERCENT)
 
 
 class MeasuredMetrics(NamedTuple):

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from recstudy.recursive.models.networks.contract import Network, Output
 
     Read = Callable[[Split], Split]
-    Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
-    Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
+
+Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
+Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
 
 
 class Task(TaskKind):
@@ -60,7 +61,7 @@ class Task(TaskKind):
     def kept(self, output: "Output", batch: "Batch") -> dict[str, "Tensor"]:
         """Return the arrays of the answers that are saved, by name, with B rows each.
 
-        `logits` and `cells` are fields of `Answers`. Arrays with other names are in `Answers.kept`.
+        `logits` and `cells` are fields of `Answers`. Arrays with other names are in `Answers.task_arrays`.
         """
         return {"logits": output.logits.float()}
 
@@ -155,7 +156,7 @@ class Task(TaskKind):
             groups=None if split.groups is None else split.groups[rows],
             rows=rows,
             levels=data.levels(rows),
-            kept={name: array for name, array in arrays.items() if name not in field_names},
+            task_arrays={name: array for name, array in arrays.items() if name not in field_names},
             **known_arrays,
         )
 

@@ -85,7 +85,7 @@ class LearningCurves(FigurePart):
         selected = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
         data = add_labels(records, data)[COLUMNS]
-        return data.rename(columns={"epoch": "step"}) if records.is_own else data
+        return data.rename(columns={"epoch": records.program.step_name})
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Return notes on damaged logs, on variants that are not shown, and on metrics that no run has."""

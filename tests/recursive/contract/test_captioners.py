@@ -5,7 +5,7 @@ import torch
 
 from recstudy.recursive import FAMILIES, PhantomCaptions, RunConfig
 from recstudy.recursive.contract import promises, switches
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.networks.caption import Captioner
 from recstudy.recursive.testing import tiny_model
 

@@ -7,7 +7,7 @@ import pytest
 from recstudy.recursive import FAMILIES, Aligner, Digits, PhantomXray, RunConfig, Sudoku, TrainConfig
 from recstudy.recursive.contract import promises, switches
 from recstudy.recursive.contract.checks import trained
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.testing import tiny_model
 
 XRAYS = PhantomXray(size=32, limit=24)

@@ -29,8 +29,7 @@ from recstudy.recursive import (
 )
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.checking import checked
-from recstudy.recursive.data.reading import read_data
+from recstudy.recursive.data.reading import checked, read_data
 from recstudy.recursive.models.networks.contract import Network, Output
 from recstudy.recursive.program import RECURSIVE_MODELS
 

@@ -142,7 +142,7 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
 def test_a_bad_table_is_named_with_its_line(tmp_path, edit, message):
     def read():
         rows = Rows(tmp_path / "table.csv")
-        return list(rows.keys("id")), rows.splits()
+        return list(rows.column("id", is_key=True)), rows.splits()
 
     check_refusal(tmp_path, edit, message, read)
 
@@ -155,7 +155,7 @@ def test_a_table_is_read_with_a_byte_order_mark_any_separator_and_blank_rows(tmp
     )
     rows = Rows(tmp_path / "table.csv")
 
-    assert list(rows.keys("id")) == [(2, "a, b; c".replace(",", separator)), (5, "two\nlines")]
+    assert list(rows.column("id", is_key=True)) == [(2, "a, b; c".replace(",", separator)), (5, "two\nlines")]
     assert rows.splits() == ["train", "test"]
 
 

@@ -86,8 +86,8 @@ def test_frequent_words_come_first_and_rare_ones_not_at_all():
     """`b` 4 times, `a` and `c` 3 times, `d` twice; five ids leave room for one word. With no id but the
     special ones a model would learn to say nothing, at 100 % of its tokens."""
     captions = ["b c a b", "c a b", "d d a b c"]
-    assert text.WordTokenizer.train(captions, 64).words == ["b", "a", "c"]
-    assert text.WordTokenizer.train(captions, 5).words == ["b"]
+    assert text.WordTokenizer.train(captions, 64).contents == ["b", "a", "c"]
+    assert text.WordTokenizer.train(captions, 5).contents == ["b"]
     with pytest.raises(
         DataError, match=r"^no word occurs 3 times in the training captions.*Set data.tokenizer to 'byte' or"
     ):
