@@ -56,7 +56,6 @@ from recstudy.recursive import (
     Mistakes,
     Thinking,
 )
-from recstudy.recursive.figures.examples import cut_note, shown_variants
 from recstudy.report import (
     PARTS,
     Arithmetic,
@@ -70,6 +69,7 @@ from recstudy.report import (
     Table,
 )
 from recstudy.report.cells import cell
+from recstudy.report.figures.chosen import cut_note, shown_variants
 from recstudy.report.kinds import draw_figure, render_part
 from recstudy.report.targets import Placement
 from recstudy.report.writers import TerminalTable

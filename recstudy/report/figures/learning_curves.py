@@ -16,10 +16,9 @@ from pydantic import Field
 from recstudy.base.lazy import go, np, pd
 from recstudy.records import Json, LossLine, read_log
 from recstudy.records.runs import Row
-from recstudy.report.caveats import join_labels
 from recstudy.report.figures.chosen import MAX_LINES, add_labels, cut_note, shown_variants
 from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
-from recstudy.report.names import find_metric, inline, metric, plural
+from recstudy.report.names import find_metric, inline, join_labels, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
@@ -103,7 +102,7 @@ class LearningCurves(FigurePart):
         return notes
 
     def caption(self, data: pd.DataFrame) -> str:
-        axis, common = axis_of(data), without_common(list(data["label"].unique()))[1]
+        axis, (_, common) = axis_of(data), without_common(data["label"])
         sentences = {
             "Lines: means over seeds. Shading: range of the seeds": (data["n"] > 1).any(),
             f"All variants: {common}": common,
@@ -125,8 +124,8 @@ class LearningCurves(FigurePart):
         from plotly.subplots import make_subplots
 
         # plotly.express would take ten times as long to make the traces of 30 variants
-        axis, variants = axis_of(data), data.drop_duplicates("variant")
-        names = dict(zip(variants["variant"], without_common(list(variants["label"]))[0], strict=True))
+        axis, labels = axis_of(data), data.groupby("variant", sort=False)["label"].first()
+        names = labels.map(without_common(labels)[0]).to_dict()
         panels = {name: metric_label(unescape(name)) for name in data["metric"].unique()}
         figure = make_subplots(len(panels), shared_xaxes=True, subplot_titles=list(panels.values()))
         bands, light_lines, lines = list[Json](), list[Json](), list[Json]()
@@ -215,9 +214,9 @@ class LossTrace(FigurePart, OfVariants):
         the start of training, and `average` is the moving average.
         """
         runs: dict[int, Row] = {}
-        for index in records.chosen(self.where):
-            for states in (("done", "unfinished"), ("diverged",)):
-                if index not in runs and (run := records.first_run(index, LOSSES, states)):
+        for states in (("diverged",), ("done", "unfinished")):
+            for index in records.chosen(self.where):
+                if run := records.first_run(index, LOSSES, states):
                     runs[index] = run
         rows = []
         for index in shown_variants(records, MAX_LINES, runs):
