@@ -239,13 +239,13 @@ class TableReader(Reader):
 
     @abstractmethod
     def choose(self, folder: Path) -> Any:
-        """Return the chosen images, notes, and last the source files, without opening an image.
+        """Choose images without opening one, and return them with all source files as `sources`.
 
         `chosen` keeps the result.
         """
 
     def sources(self, folder: Path) -> Sequence[str]:
-        return list(self.chosen(folder)[-1])
+        return list(self.chosen(folder).sources)
 
     def check(self, folder: Path) -> None:
         self.chosen(folder)
