@@ -83,57 +83,6 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"model.latent_stpes": 4},
-            r"Unknown field 'model.latent_stpes'. Did you mean 'latent_steps'\? ViTRM has .*latent_steps",
-        ),
-        ({"model.latent_steps": 0}, "'model.latent_steps' must be greater than or equal to 1, but got 0"),
-        ({"modl.width": 4}, r"Unknown field 'modl.width'. Did you mean 'model'\? Parts: data, "),
-        ({"train.epochs": "many"}, "'train.epochs' must be .*integer.*, but got 'many'"),
-        ({"model.ffn": "relu"}, "'model.ffn' must be 'swiglu' or 'gelu', but got 'relu'"),
-        ({"model.heads": 5}, "model.width must be a multiple of model.heads, but got 64 and 5"),
-        ({"model.patch": 3}, "model.patch must divide the image's 8x8 pixels, but got 3"),
-        ({"model": {"family": "vitmr"}}, r"no model family 'vitmr': there are .*Did you mean 'vitrm'\?"),
-        ({"model": {"width": 3}}, "model.family is missing. Choose one of .*vitrm"),
-        (
-            {"model": ViT(), "train.supervision_steps": 2, "model.patch": 2},
-            "supervision_steps must be 1 for ViT-Small.* but got 2",
-        ),
-        ({"resources.trainer": "inline", "resources.workers": 2}, "trainer 'inline' runs one worker"),
-        (
-            {"resources.device": "mps", "resources.workers": 2},
-            "device 'mps' supports one worker in Tune's process or with --no-ray",
-        ),
-        (
-            {"resources.device": "mps", "resources.compile": "on"},
-            r"without compilation\. Remove workers",
-        ),
-        (
-            {"resources.device": "cpu", "resources.compile_mode": "reduce-overhead"},
-            "compile_mode 'reduce-overhead' needs CUDA, but device is 'cpu'. Remove compile_mode",
-        ),
-        ({"resources.device": "cuda", "resources.gpus": 0}, "device 'cuda' needs a GPU, but gpus is 0"),
-        ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
-        (
-            {"train.amsgrad": True, "train.optimizer": "adam_atan2"},
-            "amsgrad must be false with optimizer 'adam_atan2'",
-        ),
-        (
-            {"train.backbone_learning_rate": 5e-5},
-            "backbone_learning_rate is for a tuned backbone, but ViTRM trains none",
-        ),
-    ],
-)
-def test_a_bad_value_is_one_clear_line(changes, message):
-    with pytest.raises(ConfigError, match=message) as error:
-        RUN.with_changes(changes)
-
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("fields", "images"), [({}, None), ({"limit": 1111}, 1000), ({"limit": 1111, "validation": 0.2}, 889)]
 )
 def test_a_limit_counts_as_the_size_of_a_set_whose_files_alone_tell_it(fields, images):
@@ -168,6 +117,7 @@ def test_a_device_says_how_many_gpus_ray_gives():
             {"torch", "ray", "optuna", "pandas", "plotly", "numpy", "pydantic", "recstudy.recursive.config"},
         ),
         ("recstudy.recursive.testing", {"torch", "ray", "optuna", "plotly"}),
+        ("recstudy.recursive.data", {"torch", "torchvision", "sklearn", "PIL", "numpy"}),
         ("recstudy.cluster.driver, recstudy.cluster.searching", {"torch"}),
         ("recstudy.cli, recstudy.records.clean", {"torch", "ray"}),
     ],
@@ -181,8 +131,6 @@ def test_an_import_loads_nothing_that_it_does_not_need(modules, absent):
 
 def test_workers_are_a_number():
     assert RUN.with_changes({"resources.workers": "4"}).resources.workers == 4
-    with pytest.raises(ConfigError, match=r"workers"):
-        RUN.with_changes({"resources.workers": "1-4"})
 
 
 def test_a_registry_takes_a_name_once():

@@ -42,23 +42,21 @@ from recstudy.recursive.figures.thinking import Residuals, Thinking
 from recstudy.recursive.figures.tiles import Mistakes
 from recstudy.recursive.metrics import arc, classification, grids, quantities  # noqa: F401  registers the metrics
 from recstudy.recursive.metrics.registry import Value, measured, metric
-from recstudy.recursive.models.captioners import (
-    CaptionTransformer,
-    FuseLIPBackboneConfig,
-    ImageHRM,
-    ImageLSTM,
-    ImageTRM,
-    R2Gen,
-    ShowAttendTell,
-    ShowTell,
-)
-from recstudy.recursive.models.classifiers import CNN, DenseNet, HRMImage, ResNet, ViT, ViTRM
+from recstudy.recursive.models.caption import FuseLIPBackboneConfig
+from recstudy.recursive.models.classifiers import CNN, ViT
 from recstudy.recursive.models.fuselip import FUSELIP_ON_BYTES, VQ, Aligner, FuseLIP
+from recstudy.recursive.models.hrm import HRM, parameter_growth
+from recstudy.recursive.models.hrm_image import HRMImage
+from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM
+from recstudy.recursive.models.lstm_captioners import ImageLSTM, ShowAttendTell, ShowTell
 from recstudy.recursive.models.micar import MicarVLMoE
-from recstudy.recursive.models.sequence import HRM, TRM, Transformer, parameter_growth
+from recstudy.recursive.models.sequence import Transformer
+from recstudy.recursive.models.torchvision_models import DenseNet, ResNet
+from recstudy.recursive.models.transformer_captioners import CaptionTransformer, R2Gen
+from recstudy.recursive.models.trm import TRM
+from recstudy.recursive.models.vitrm import ViTRM
 from recstudy.recursive.program import RECURSIVE_MODELS
-from recstudy.recursive.tasks.alignment import ImageCaptionPairs
-from recstudy.recursive.tasks.captioning import Captioning
+from recstudy.recursive.tasks.captioning import Captioning, ImageCaptionPairs
 from recstudy.recursive.tasks.classification import Classification, Findings
 from recstudy.recursive.tasks.grid import Grid
 from recstudy.recursive.train.task import Task

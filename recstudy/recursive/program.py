@@ -1,7 +1,7 @@
 """The recursive models as a program.
 
-No other module of the platform imports their configs, data, tasks, metrics or training. torch is imported
-inside the methods that compute, so that a driver and a reader need not load it.
+No other module of the platform imports their configs, data, tasks, metrics or training. torch, and the
+modules that import it, are loaded by the methods that compute, which a driver and a reader do not need.
 """
 
 import os
@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
 from recstudy.base.errors import ConfigError, DataError, RecstudyError
+from recstudy.base.lazy import LazyModule
 from recstudy.plugins import import_object
 from recstudy.plugins.registry import is_users
 from recstudy.programs.base import PROGRAMS, Cost, Execution, Group, InitialWeights, ItemScores, Program
@@ -30,9 +31,11 @@ from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory
 from recstudy.recursive.tasks.captioning.scores import words
 
-if TYPE_CHECKING:
-    from recstudy.recursive.train.initial import Weights
-
+torch = LazyModule("torch")
+initial = LazyModule("recstudy.recursive.train.initial")
+parallel = LazyModule("recstudy.recursive.train.parallel")
+process = LazyModule("recstudy.recursive.train.process")
+trial = LazyModule("recstudy.recursive.train.trial")
 
 # Per split: one item has no variance, and batch normalization cannot train on it.
 MIN_ITEMS = 2
@@ -57,14 +60,10 @@ class RecursiveModels(Program):
         return configure(RunConfig, values)
 
     def run(self, execution: Execution) -> Json:
-        from recstudy.recursive.train.trial import train_run
-
-        return train_run(execution)
+        return trial.train_run(execution)
 
     def group(self) -> Group:
-        from recstudy.recursive.train.parallel import Workers
-
-        return Workers()
+        return parallel.Workers()
 
     def check(
         self,
@@ -79,15 +78,10 @@ class RecursiveModels(Program):
             dataset = load(same_data[0].resolved_config.data, data, download=download)
             for config in {config.model: config for config in same_data}.values():
                 if begin and config.train.init_from == begin.digest:
-                    from recstudy.recursive.train.initial import Weights, check_rows
-
-                    assert isinstance(begin, Weights)
-                    check_rows(begin, config, dataset.group_count)
+                    initial.check_rows(begin, config, dataset.group_count)
             _check_loaded(same_data, dataset)
         if started := [config for config in configs if config.train.init_from]:
-            from recstudy.recursive.train.initial import Weights, check_initial
-
-            check_initial(started, results, begin if isinstance(begin, Weights) else None)
+            initial.check_initial(started, results, begin)
 
     def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         lines = []
@@ -103,19 +97,13 @@ class RecursiveModels(Program):
 
     def check_device(self, device: str) -> None:
         if device == "mps":
-            from recstudy.recursive.train.process import check_apple
-
-            check_apple()
+            process.check_apple()
 
     def sees_gpu(self) -> bool:
-        import torch
-
         return torch.cuda.is_available()
 
-    def weights(self, place: str, results: Results) -> "Weights":
-        from recstudy.recursive.train.initial import read_initial_weights
-
-        return read_initial_weights(place, results)
+    def weights(self, place: str, results: Results) -> InitialWeights:
+        return initial.read_initial_weights(place, results)
 
     def cost(self, settings: RunSettings) -> Cost:
         return cost(_config(settings))
@@ -127,8 +115,6 @@ class RecursiveModels(Program):
         return training_memory(_config(settings))
 
     def free_gpu_bytes(self) -> int:
-        import torch
-
         return torch.cuda.mem_get_info()[0]
 
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:

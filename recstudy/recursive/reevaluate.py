@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from recstudy.base.errors import ConfigError, RecstudyError
+from recstudy.base.lazy import LazyModule
 from recstudy.base.opened import is_regular_file
 from recstudy.base.terminal import say
 from recstudy.programs.metric import METRICS, NotAvailable
@@ -38,6 +39,8 @@ from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.recursive.metrics.registry import check_computed, measured, of_task
 from recstudy.report.names import metric, number, plural
 from recstudy.report.study_records import load_study
+
+saved_weights = LazyModule("recstudy.recursive.train.saved_weights")  # it loads torch
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
 MetricSource = Literal["answers", "weights"]  # what a metric was computed from
@@ -105,33 +108,26 @@ def evaluate(
 def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: Path) -> dict[str, LateMetric]:
     """Compute the missing metrics of a run, write them into its folder, and return them."""
     folder = results.run(run_id)
-    result, earlier_metrics = (
-        read_record(folder.result, Result),
-        read_record(folder.measured, Measured) or Measured(),
-    )
+    result = read_record(folder.result, Result)
     if result is None:
         raise NotAvailable("its result is gone")
     saved_answers, _ = kept_answers(results, run_id)
     task = saved_answers.answers.task if saved_answers else _config(folder.config).task
     requested_metrics = [name for name in metrics if name != FLOOR]
-    names = (
-        _metrics_to_compute(result, earlier_metrics, requested_metrics, task)
-        if requested_metrics or not metrics
-        else []
-    )
-    new, file = {}, b""
+    names, new, file = [], {}, b""
+    if requested_metrics or not metrics:
+        earlier_metrics = read_record(folder.measured, Measured) or Measured()
+        names = _metrics_to_compute(result, earlier_metrics, requested_metrics, task)
     if names and saved_answers is not None and not saved_answers.is_truncated:
         new = {name: _compute_metric(name, saved_answers.answers, "answers") for name in names}
     elif names:
-        from recstudy.recursive.train.saved_weights import answers_again  # it loads torch
-
-        answers = answers_again(_config(folder.config), result, _weights(results, run_id), data)
+        weights = _weights(results, run_id)
+        answers = saved_weights.answers_again(_config(folder.config), result, weights, data)
         file = b"" if saved_answers else pack_answers(answers)[0]
         new = {name: _compute_metric(name, answers, "weights") for name in names}
     if FLOOR in metrics:
-        from recstudy.recursive.train.saved_weights import flips
-
-        flipped = flips(_config(folder.config), result, _weights(results, run_id), data)
+        weights = _weights(results, run_id)
+        flipped = saved_weights.flips(_config(folder.config), result, weights, data)
         new[FLOOR] = LateMetric(
             value=max(flipped.values()), by_class={**flipped}, how="weights", date=current_time()
         )

@@ -76,14 +76,11 @@ def tiny_model(family: str = "vitrm", **fields: Any) -> ModelConfig:
         ConfigError: There is no such family or field. A family that `TINY_MODELS` does not have uses its
             defaults.
     """
-    return FAMILIES[family](**_merged(TINY_MODELS.get(family, {}), fields))
-
-
-def _merged(base: Json, changes: Json) -> Json:
-    nested_names = [
-        name for name in changes if isinstance(base.get(name), dict) and isinstance(changes[name], dict)
-    ]
-    return {**base, **changes, **{name: {**base[name], **changes[name]} for name in nested_names}}
+    values = dict(TINY_MODELS.get(family, {}))
+    for name, value in fields.items():
+        base = values.get(name)
+        values[name] = base | value if isinstance(base, dict) and isinstance(value, dict) else value
+    return FAMILIES[family](**values)
 
 
 def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, **train: Any) -> RunConfig:
@@ -111,13 +108,6 @@ def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
     folder = Path(root) / "runs" / config.run_id
     folder.mkdir(parents=True, exist_ok=True)
     settings = config.with_changes({"resources.gpus": 0}).model_dump(mode="json")
-    names: Json = {"study": "tiny", "label": "only", "config": settings, "run_id": config.run_id}
-    paths = {
-        "folder": str(folder),
-        "data": str(root),
-        "scratch": str(root),
-        "download": False,
-        "commit": "abc",
-        "dirty": False,
-    }
-    return Trial(**names | paths | fields)
+    values: Json = {"study": "tiny", "label": "only", "config": settings, "run_id": config.run_id}
+    values |= {"folder": str(folder), "data": str(root), "scratch": str(root)}
+    return Trial(**values | {"download": False, "commit": "abc", "dirty": False} | fields)

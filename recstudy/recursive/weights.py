@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,8 @@ from recstudy.recursive.metrics.registry import of_task
 from recstudy.recursive.models.networks.contract import build  # it loads torch
 from recstudy.recursive.models.networks.official_weights import (
     PREFIX,
+    TABLE,
+    Family,
     from_official,
     official_arch,
     official_model,
@@ -32,8 +35,8 @@ from recstudy.recursive.models.networks.official_weights import (
     to_official,
 )
 from recstudy.recursive.models.networks.sequence import SequenceNetwork
-from recstudy.recursive.models.networks.weight_files import read_weights
-from recstudy.recursive.train.initial import Weights, read_initial_weights, sha256
+from recstudy.recursive.models.networks.weight_files import read_weights, sha256
+from recstudy.recursive.train.initial import Weights, read_initial_weights
 from recstudy.report import Curve, Part, Table
 from recstudy.report.names import metric, number
 
@@ -44,12 +47,27 @@ EVALUATE_ONLY = {"epochs": 0, "init_from": NONE, "selection": "last"}
 # text has 1.
 OFFICIAL_SETTINGS = {"halting": "sample", "halt_weight": 0.5, "loss": "stablemax", "ema_decay": 0.0}
 
+Layout = Literal["", "hrm", "trm"]  # whose names a checkpoint has: recstudy's, or those of a family's authors
+README = """\
+# {title}, {verb} on {data}
 
-Family = Literal["", "trm", "hrm"]
+Run `{run}` of recstudy, seed {seed}, set as in `{settings}`. Evaluate it or start from it:
+
+```bash
+{command}
+```
+
+| metric, on the test split | value |
+| --- | --- |{rows}
+
+Weights: {weights}. Code: commit {commit}. Finished {finished}.
+
+The licence is to be chosen by whoever publishes this: it depends on the data and on initial weights.
+"""
 
 
 def import_weights(
-    file: Path, data_set: str, family: Family, arch_file: Path | None, changes: Json, results: Results
+    file: Path, data_set: str, family: Layout, arch_file: Path | None, changes: Json, results: Results
 ) -> "tuple[RunConfig, Weights, list[Part]]":
     """Return the run, the weights and the report of a checkpoint or of a folder that recstudy wrote.
 
@@ -69,7 +87,6 @@ def _official_checkpoint(
     file: Path, data_set: str, family: Family, arch_file: Path | None, changes: Json
 ) -> "tuple[RunConfig, Weights]":
     """Return the run and the weights, with recstudy's names, of a checkpoint of the authors' code."""
-    assert family
     if not data_set:
         raise ConfigError(f"on which data set? Give its name behind {file}: {choices(sorted(DATASETS))}")
 
@@ -126,10 +143,7 @@ def _config(parts: dict[str, dict[str, Any]], data_set: str, changes: Json) -> R
         fields = {
             path.removeprefix("data."): changes.pop(path) for path in [*changes] if path.startswith("data.")
         }
-        parts = {
-            **parts,
-            "data": configure(DATASETS[data_set], fields, "data").model_dump(mode="json"),
-        }
+        parts = {**parts, "data": configure(DATASETS[data_set], fields, "data").model_dump(mode="json")}
     return configure(RunConfig, {**parts, "train": TrainConfig(**parts["train"])}).with_changes(changes)
 
 
@@ -150,7 +164,7 @@ def _checkpoint(place: Path) -> Path:
     return steps[0]
 
 
-def export_weights(results: Results, run_id: str, target: Path, family: Family) -> tuple[str, str]:
+def export_weights(results: Results, run_id: str, target: Path, family: Layout) -> tuple[str, str]:
     """Write the weights, config and a short README of a finished run into a new folder.
 
     Returns:
@@ -170,86 +184,64 @@ def export_weights(results: Results, run_id: str, target: Path, family: Family) 
     if not is_regular_file(weights):
         raise ConfigError(f"the run {run_id} has kept no weights")
     config = RunConfig.model_validate(values)
-    checkpoint, settings = "model.safetensors", "config.json"
     if family:
         checkpoint, settings = f"step_{result.selected.number or 0}", ARCH
-        arch, state = _official_arch_and_state(config, weights, family)
+        text = yaml.safe_dump({"arch": official_arch(config, family)}, sort_keys=False)
+        copy_weights = partial(torch.save, _official_state(config, weights))
+    else:
+        checkpoint, settings = "model.safetensors", "config.json"
+        content = {"model_type": f"recstudy_{config.model.family}", "recstudy": config.values, "run": run_id}
+        text = json.dumps(content, indent=2) + "\n"
+        copy_weights = partial(shutil.copyfile, weights)
     try:
         with atomic_write(target) as temporary:
             temporary.mkdir()
-            if family:
-                torch.save(state, temporary / checkpoint)
-                text = yaml.safe_dump({"arch": arch}, sort_keys=False)
-            else:
-                content = {
-                    "model_type": f"recstudy_{config.model.family}",
-                    "recstudy": config.values,
-                    "run": run_id,
-                }
-                shutil.copyfile(weights, temporary / checkpoint)
-                text = json.dumps(content, indent=2) + "\n"
+            copy_weights(temporary / checkpoint)
             (temporary / settings).write_text(text, encoding="utf-8")
-            (temporary / "README.md").write_text(
-                _readme(target.name, run_id, family, config, result, checkpoint, settings), encoding="utf-8"
-            )
+            readme = _readme(target.name, run_id, family, config, result, checkpoint, settings)
+            (temporary / "README.md").write_text(readme, encoding="utf-8")
             refuse_existing(target)  # another process may have written it meanwhile
     except OSError as error:
         raise StorageError(f"{target} cannot be written: {error.strerror}. Nothing was.") from None
     return checkpoint, settings
 
 
-def _official_arch_and_state(
-    config: RunConfig, file: Path, family: Family
-) -> "tuple[dict[str, Any], dict[str, Tensor]]":
-    """Return the `arch` block and the weights of a run for the authors' code."""
-
-    assert family
-    arch = official_arch(config, family)
+def _official_state(config: RunConfig, file: Path) -> dict[str, Tensor]:
+    """Return the weights of a run for the authors' code."""
     with torch.device("meta"):
         network = build(config.model, config.data)
     assert isinstance(network, SequenceNetwork)
     state = to_official(network, read_weights(file))
     if network.puzzle is None:  # their code has a row in front, and a row of zeros is ours
-        state["puzzle_emb.weights"] = torch.zeros(1, network.config.width)
-    return arch, {PREFIX + name: value.contiguous() for name, value in state.items()}
+        state[TABLE] = torch.zeros(1, network.config.width)
+    return {PREFIX + name: value.contiguous() for name, value in state.items()}
 
 
 def _readme(
-    name: str, run_id: str, family: Family, config: RunConfig, result: Result, checkpoint: str, settings: str
+    name: str, run_id: str, family: Layout, config: RunConfig, result: Result, checkpoint: str, settings: str
 ) -> str:
     """Return the README of exported weights: contents, metrics on the test split, and origin."""
     provenance, selected = result.provenance, result.selected
-    synthetic = " (synthetic: generated by a program)" if provenance.synthetic else ""
     origin = (
         f"epoch {selected.number}, selected on {selected.split}" if selected.number else "not trained here"
     )
-    commit = f"commit {provenance.made_by or 'unknown'}{' with uncommitted changes' * provenance.dirty}"
     values = [(score, value) for score, value in result.metrics.items() if value is not None]
-    rows = [f"| {metric(score).heading} | {number(score, value)} |" for score, value in values]
     command = f"recstudy weights import {name} --data DIR\npython STUDY.py --init-from {name}"
     if family:
         command = f"recstudy weights import {name}/{checkpoint} {config.data.name} --as {family} --data DIR"
-    lines = [
-        (
-            f"# {config.model.title}, {'judged' if provenance.origin == 'imported' else 'trained'} on"
-            f" {config.data.title}{synthetic}"
-        ),
-        (
-            f"Run `{run_id}` of recstudy, seed {config.seed}, set as in `{settings}`. Evaluate it or"
-            " start from it:"
-        ),
-        f"```bash\n{command}\n```",
-        "\n".join(["| metric, on the test split | value |", "| --- | --- |", *rows]),
-        (
-            f"Weights: {'; '.join(filter(None, [provenance.initial_weights, origin]))}. Code: {commit}."
-            f" Finished {provenance.finished}."
-        ),
-        (
-            "The licence is to be chosen by whoever publishes this: it depends on the data and on initial"
-            " weights."
-        ),
-    ]
-    return "\n\n".join(lines) + "\n"
+    return README.format(
+        title=config.model.title,
+        verb="judged" if provenance.origin == "imported" else "trained",
+        data=config.data.title + " (synthetic: generated by a program)" * provenance.synthetic,
+        run=run_id,
+        seed=config.seed,
+        settings=settings,
+        command=command,
+        rows="".join(f"\n| {metric(score).heading} | {number(score, value)} |" for score, value in values),
+        weights="; ".join(filter(None, [provenance.initial_weights, origin])),
+        commit=(provenance.made_by or "unknown") + " with uncommitted changes" * provenance.dirty,
+        finished=provenance.finished,
+    )
 
 
 def _report(config: RunConfig) -> list[Part]:

@@ -69,7 +69,7 @@ def remaining_seconds(finished_jobs: Sequence[Job], todo: Iterable[Job]) -> list
         else:
             # Time grows as the square root of FLOPs, because a small network waits for each step more than it
             # computes. On recorded runs of two studies, the error is half of that of proportional time and of
-            # a fitted line (tests/benchmarks/remaining.py).
+            # a fitted line.
             flop_ratio = job.pflop / fmean(counted) if job.pflop and counted else 1.0
             training, evaluation_seconds = usual * flop_ratio**0.5, evaluation
         if job.is_extrapolable and not (variant_means and finished_jobs):

@@ -211,26 +211,25 @@ def difference_of(fit: Fit[int], first: int, second: int) -> Answer[int]:
     return answer(question, contrast([(1.0, fit.weighted(first)), (-1.0, fit.weighted(second))]))
 
 
+def decided_at(values: Array, look_counts: Sequence[int], maximum: int) -> int | None:
+    """Return at which look the first two variants are decided as different, or None."""
+    for position, (fit, look) in enumerate(readings(values, look_counts, maximum)):
+        if judge([difference_of(fit, 0, 1)], [look])[0].verdict.is_decided:
+            return position
+    return None
+
+
 def looks(studies: int, plan: tuple[Sequence[float], Sequence[int]]) -> Sequence[object]:
     (effects, look_counts), texts, final_rates = plan, [], []
     for effect in effects:
         rng, decided, seeds, final_count = np.random.default_rng(7), 0, 0, 0
         for values in rng.standard_normal((studies, 4, look_counts[-1])):
             values[0] += effect
-            is_decided = False
-            for position, n in enumerate(look_counts):
-                test = difference_of(fit := Fit(dict(enumerate(values[:, :n].tolist())), LINEAR), 0, 1)
-                is_decided = (
-                    is_decided
-                    or judge([test], [Looks(tuple(look_counts[:position]), look_counts[-1])])[
-                        0
-                    ].verdict.is_decided
-                )
-                if is_decided:
-                    break
-            decided, seeds = decided + is_decided, seeds + n
-            fit = Fit(dict(enumerate(values.tolist())), LINEAR)
-            final_count += judge([difference_of(fit, 0, 1)])[0].verdict.is_decided
+            position = decided_at(values, look_counts, look_counts[-1])
+            decided += position is not None
+            seeds += look_counts[-1 if position is None else position]
+            final = difference_of(Fit(dict(enumerate(values.tolist())), LINEAR), 0, 1)
+            final_count += judge([final])[0].verdict.is_decided
         texts.append(f"{100 * decided / studies:.1f}, {seeds / studies:.1f}")
         final_rates.append(f"{100 * final_count / studies:.0f}")
     return (", ".join(map(str, look_counts)), *texts, " / ".join(final_rates))
@@ -372,15 +371,10 @@ def table_row(studies: int, effect: float) -> Sequence[object]:
         _, extra_seeds = first.seeds_needed
         extra_values = rng.standard_normal((4, extra_seeds))
         extra_values[0] += effect
-        values = np.concatenate([values, extra_values], axis=1)
         look_counts = [3, *(n for n in (5, 8, 10) if n < 3 + extra_seeds), 3 + extra_seeds]
-        is_decided = False
-        for position, n in enumerate(look_counts[1:], 1):
-            test = difference_of(Fit(dict(enumerate(values[:, :n].tolist()))), 0, 1)
-            is_decided = (
-                is_decided or judge([test], [Looks(tuple(look_counts[:position]), 10)])[0].verdict.is_decided
-            )
-        decided += is_decided
+        # not decided at three seeds, as judged above
+        values = np.concatenate([values, extra_values], axis=1)
+        decided += decided_at(values, look_counts, 10) is not None
         numbers.append(extra_seeds)
     count = max(1, len(numbers))
     return (

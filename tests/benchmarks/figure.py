@@ -1,9 +1,11 @@
-"""A measured figure and its mark: what a part of the benchmark hands back, how it is printed and how it is
-written down.
-"""
+"""A measured figure and its mark: how it is measured in a process of its own, printed and written down."""
 
+import json
 import os
 import platform
+import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,6 +19,15 @@ from rich.table import Table
 
 from recstudy.records import Results, read_json, write_json
 
+# Run by a process that is small itself, because Linux counts the memory of the process that starts a command as
+# the command's own.
+MEASURE_COMMAND = """
+import json, os, subprocess, sys, time
+began = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+status, used = os.wait4(process.pid, 0)[1:]
+print(json.dumps([time.perf_counter() - began, used.ru_maxrss * 1024 / 1e6, os.waitstatus_to_exitcode(status)]))
+"""
 PACKAGES = ("recstudy", "torch", "ray", "numpy", "pandas", "plotly")
 
 
@@ -48,12 +59,6 @@ class Figure:
             return f"at most {number(self.maximum)}"
         return "" if self.minimum is None else f"at least {number(self.minimum)}"
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields of overhead.json; "most" and "least" are the mark."""
-        fields = asdict(self)
-        fields |= {"most": fields.pop("maximum"), "least": fields.pop("minimum")}
-        return fields | {"value": self.value, "met": self.meets_mark}
-
     @property
     def spread(self) -> str:
         """From the smallest to the largest sample, and how many there are."""
@@ -69,20 +74,13 @@ def number(value: float) -> str:
 
 def as_table(title: str, figures: Sequence[Figure]) -> Table:
     """Figure, mark and whether it is met."""
-    table = Table("figure", title=title, title_justify="left")
-    for name in ("median", "least to most", "mark", "met"):
-        table.add_column(name, justify="right")
-    table.add_column("note")
+    table = Table(
+        "figure", "median", "least to most", "mark", "met", "note", title=title, title_justify="left"
+    )
     for figure in figures:
-        mark_text = {None: "", True: "yes", False: "NO"}[figure.meets_mark]
-        table.add_row(
-            figure.name,
-            f"{number(figure.value)} {figure.unit}",
-            figure.spread,
-            figure.mark,
-            mark_text,
-            figure.note,
-        )
+        met = {None: "", True: "yes", False: "NO"}[figure.meets_mark]
+        value = f"{number(figure.value)} {figure.unit}"
+        table.add_row(figure.name, value, figure.spread, figure.mark, met, figure.note)
     return table
 
 
@@ -100,7 +98,7 @@ def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: floa
         "seconds": round(seconds, 1),
         "hardware": hardware(),
         "versions": versions,
-        "figures": [figure.as_json() for figure in figures],
+        "figures": [asdict(figure) | {"value": figure.value, "met": figure.meets_mark} for figure in figures],
     }
     write_json(path, content | {part: measured})
     return path
@@ -108,18 +106,28 @@ def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: floa
 
 def hardware() -> dict[str, Any]:
     """The machine, and how busy it was when the figures were written."""
-    cpus = [
-        line
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        if line.startswith("model name")
-    ]
-    machine = {
-        "cpu": cpus[0].split(":", 1)[1].strip() if cpus else platform.machine(),
-        "cores": os.cpu_count(),
-    }
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     gpu = None
     with suppress(ImportError):
         import torch
 
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return machine | {"load_average": os.getloadavg()[0], "gpu": gpu}
+    return {
+        "cpu": cpu[1] if cpu else platform.machine(),
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "gpu": gpu,
+    }
+
+
+def several(times: int, *arguments: str | Path) -> tuple[Sequence[float], Sequence[float]]:
+    """Return the wall seconds and peak memories (MB) of `python ARGUMENT...`, imports included, run in turn."""
+    command = [sys.executable, "-I", "-S", "-c", MEASURE_COMMAND, sys.executable, *arguments]
+    seconds, memories = [], []
+    for _ in range(times):
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+        duration, memory, code = json.loads(done.stdout)
+        assert code == 0, f"exit code {code}: {arguments}"
+        seconds.append(duration)
+        memories.append(memory)
+    return seconds, memories

@@ -1,42 +1,53 @@
-"""Measure what share of random mutants of the package the tests kill.
+"""Measure what share of random mutants of each folder of the package the tests kill.
 
-    python tests/benchmarks/mutants.py draw 300 build/mutants.json          # draw mutants, once
-    python tests/benchmarks/mutants.py hits build/mutants.json tests        # run the tests once: which of them reach each mutant
-    python tests/benchmarks/mutants.py kill build/mutants.json              # run each mutant against the tests that reach it
+    python tests/benchmarks/mutants.py --per-folder 6                        # every folder, two to six seconds a mutant
+    python tests/benchmarks/mutants.py --per-folder 50 --seed 3 --folder evidence --folder recursive/data
 
-A mutant changes one operator, comparison, constant, condition or return value inside a function of evidence,
-records, config, train, study or cluster. `kill` collects the tests once, then forks a child for each mutant,
-which replaces the function's code object and runs the tests that reach it, fastest first, until one fails.
-Only tests in the same process count: what a subprocess runs is not mutated.
+A mutant changes one operator, comparison, constant, condition or return value inside a function. Each test file is run
+once before, if it is newer than its record in build/mutants: the record has the functions that each test calls, and its
+seconds. Then a forked child for each mutant replaces the function's code object, so that no file is edited, and runs the
+fastest tests that call the function until one fails. Only tests in the same process count: what a subprocess runs is not
+mutated, and tests marked `whole` or `fault` are not run.
 """
 
+import argparse
 import ast
+import builtins
 import contextlib
 import copy
 import gc
+import importlib
 import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "recstudy"
-FOLDERS = ("evidence", "records", "config", "train", "study", "cluster")
-SEED = 43
-# measured seconds of the tests that one mutant is run against
-BUDGET = float(os.environ.get("MUTANT_SECONDS", "20"))
+ROOT = Path(__file__).parents[2]
+PACKAGE, RECORDS = ROOT / "recstudy", ROOT / "build" / "mutants"
+# recorded seconds of the tests that one mutant is run against
+BUDGET = float(os.environ.get("MUTANT_SECONDS", "10"))
 COMPARED = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
             ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}  # fmt: skip
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
             ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr}  # fmt: skip
+QUIET = ["-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore", "-q"]
+
+
+class Mutant(NamedTuple):
+    """A function, `file.py:Class.method`, and the position in it of the node that is changed."""
+
+    function: str
+    node: int
 
 
 def mutated(node: ast.AST) -> ast.AST | None:
@@ -57,29 +68,24 @@ def mutated(node: ast.AST) -> ast.AST | None:
             node.value = value + 1
         case ast.If(test=test) | ast.IfExp(test=test):
             node.test = ast.UnaryOp(ast.Not(), test)
-        case ast.Return(value=ast.expr() as value) if not (
-            isinstance(value, ast.Constant) and value.value is None
-        ):
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
             node.value = ast.Constant(None)
         case _:
             return None
     return node
 
 
-def places(file: Path) -> Iterator[tuple[int, list[int]]]:
-    """Yield (line of the outermost function, positions of the nodes in it that can be mutated)."""
-    for function in functions(ast.parse(file.read_text(encoding="utf-8"))):
-        unused = {id(node) for part in evaluated_at_import(function) for node in ast.walk(part)}
-        nodes = enumerate(ast.walk(function))
-        inside = [number for number, node in nodes if id(node) not in unused and mutated(node) is not None]
-        if inside:
-            yield function.lineno, inside
+def functions(tree: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the functions and methods that no other function contains, with their qualified names."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield owner + node.name, node
+        elif not isinstance(node, ast.Lambda):
+            yield from functions(node, f"{owner}{node.name}." if isinstance(node, ast.ClassDef) else owner)
 
 
 def evaluated_at_import(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yield the parts of a function that its code object does not contain, or that only type checkers
-    read.
-    """
+    """Yield the parts of a function that its code object does not contain, or that only type checkers read."""
     yield from function.decorator_list
     yield function.args
     for node in ast.walk(function):
@@ -88,222 +94,236 @@ def evaluated_at_import(function: ast.FunctionDef) -> Iterator[ast.AST]:
             yield annotation
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    """Yield the functions and methods that no other function contains."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef):
-            yield node
-        elif not isinstance(node, ast.Lambda):
-            yield from functions(node)
+def folder_of(file: Path) -> str:
+    parts = file.relative_to(PACKAGE).parts[:-1]
+    return "/".join(parts[: 2 if parts[:1] == ("recursive",) else 1]) or "."
 
 
-def draw(count: int, file: Path) -> None:
-    sources = sorted(path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py"))
-    every = [
-        (str(path.relative_to(PACKAGE)), line, number)
-        for path in sources
-        for line, numbers in places(path)
-        for number in numbers
-    ]
-    chosen = sorted(random.Random(SEED).sample(every, count))
-    mutants = [{"file": path, "line": line, "node": number} for path, line, number in chosen]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"mutants": mutants, "possible": len(every)}, indent=1), encoding="utf-8")
-    print(f"{count} of {len(every)} mutants drawn")
+def possible_mutants() -> dict[str, list[Mutant]]:
+    """Return every mutant, by folder."""
+    mutants = defaultdict(list)
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for name, function in functions(ast.parse(file.read_text(encoding="utf-8"))):
+            excluded = {id(node) for part in evaluated_at_import(function) for node in ast.walk(part)}
+            mutants[folder_of(file)] += [
+                Mutant(f"{file.relative_to(PACKAGE)}:{name}", position)
+                for position, node in enumerate(ast.walk(function))
+                if id(node) not in excluded and mutated(node) is not None
+            ]
+    return mutants
 
 
-def code_of(mutant: dict[str, Any], hit: int | None = None) -> tuple[CodeType, str]:
-    """Return the code object of the mutant's function, and its change in words.
-
-    Args:
-        mutant: One entry of the file that `draw` wrote.
-        hit: If given, the function is not mutated: its first statement reports this number.
-    """
-    path = PACKAGE / mutant["file"]
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    function = next(f for f in functions(tree) if f.lineno == mutant["line"])
-    words = f"{mutant['file']}:{mutant['line']} {function.name}"
-    if hit is None:
-        old = list(ast.walk(function))[mutant["node"]]
-        new = mutated(old)
-        words += f": {ast.unparse(old).splitlines()[0]} -> {ast.unparse(new).splitlines()[0]}"
-        for parent in ast.walk(function):
-            for name, value in ast.iter_fields(parent):
-                if value is old:
-                    setattr(parent, name, new)
-                elif isinstance(value, list) and old in value:
-                    value[value.index(old)] = new
-    else:
-        report = ast.parse(f"__import__('sys').mutant_hit({hit})").body
-        body = function.body
-        first = 1 if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) else 0
-        body[first:first] = report
-    ast.fix_missing_locations(tree)
-    return find_code(compile(tree, str(path), "exec", dont_inherit=True), function), words
+def mutate(function: ast.FunctionDef, position: int) -> str:
+    """Change the node at this position in place, and return the change in words."""
+    old = list(ast.walk(function))[position]
+    new = mutated(old)
+    for parent in ast.walk(function):
+        for field, value in ast.iter_fields(parent):
+            if value is old:
+                setattr(parent, field, new)
+            elif isinstance(value, list) and old in value:
+                value[value.index(old)] = new
+    return f"line {old.lineno}: {ast.unparse(old).splitlines()[0]} -> {ast.unparse(new).splitlines()[0]}"
 
 
-def find_code(code: CodeType, function: ast.FunctionDef) -> CodeType:
-    line = function.decorator_list[0].lineno if function.decorator_list else function.lineno
-    stack = [code]
-    while stack:
-        code = stack.pop()
-        if code.co_name == function.name and code.co_firstlineno == line:
-            return code
-        stack.extend(constant for constant in code.co_consts if isinstance(constant, CodeType))
-    raise LookupError(function.name)
-
-
-def replace(code: CodeType) -> int:
-    """Give this code to the live functions that were made of the same lines, and return how many there
-    are.
-    """
-    import recstudy
-
-    root = str(Path(recstudy.__file__).parent)
-    place = Path(code.co_filename).relative_to(PACKAGE)
-    replaced = 0
+def live_functions() -> dict[str, list[FunctionType]]:
+    """Import every module of the package, and return its functions in memory, by file."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(("recstudy", *file.relative_to(PACKAGE).with_suffix("").parts))
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name.removesuffix(".__init__"))
+    live = defaultdict(list)
     for item in gc.get_objects():
         if isinstance(item, FunctionType):
-            old = item.__code__
-            is_same_function = old.co_firstlineno == code.co_firstlineno and old.co_name == code.co_name
-            if (
-                is_same_function
-                and old.co_filename == str(Path(root) / place)
-                and old.co_freevars == code.co_freevars
-            ):
-                item.__code__ = code.replace(co_filename=old.co_filename)
-                replaced += 1
+            live[item.__code__.co_filename].append(item)
+    return live
+
+
+def replace(
+    file: Path, live: dict[str, list[FunctionType]], change: Callable[[str, ast.FunctionDef], object]
+) -> int:
+    """Apply `change` to the functions of a file, give its code to the live ones, and return how many there are."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for name, function in list(functions(tree)):
+        change(name, function)
+    codes, stack = {}, [compile(ast.fix_missing_locations(tree), str(file), "exec", dont_inherit=True)]
+    while stack:
+        code = stack.pop()
+        codes[code.co_qualname, code.co_firstlineno, code.co_freevars] = code
+        stack.extend(constant for constant in code.co_consts if isinstance(constant, CodeType))
+    replaced = 0
+    for function in live[str(file)]:
+        old = function.__code__
+        code = codes.get((old.co_qualname, old.co_firstlineno, old.co_freevars))
+        if code is not None:
+            function.__code__ = code
+            replaced += 1
     return replaced
 
 
-class Hits:
-    """Pytest plug-in: the tests that reach each mutant's function, and what each test took."""
+def record_of(test_file: Path) -> Path:
+    return RECORDS / f"{'-'.join(test_file.relative_to(ROOT).parts)}.json"
 
-    def __init__(self, file: Path) -> None:
-        self.file, self.plan = file, json.loads(file.read_text(encoding="utf-8"))
-        self.tests: dict[int, set[str]] = defaultdict(set)
-        self.seconds: dict[str, float] = {}
-        self.test = ""
-        sys.mutant_hit = lambda number: self.test and self.tests[number].add(self.test)  # type: ignore[attr-defined]
+
+class Record:
+    """Pytest plug-in: write the functions that each passing test calls, and its seconds, for each test file."""
+
+    def __init__(self) -> None:
+        self.tests: dict[str, dict[str, object]] = {}
+        self.calls: set[str] = set()
+        self.seconds, self.passed = 0.0, True
 
     def pytest_collection_finish(self) -> None:
-        import_all()
-        numbers = defaultdict(list)
-        for number, mutant in enumerate(self.plan["mutants"]):
-            numbers[mutant["file"], mutant["line"]].append(number)
-        for (_, _), group in numbers.items():
-            code, _ = code_of(self.plan["mutants"][group[0]], hit=group[0])
-            if not replace(code):
-                print("no live function:", self.plan["mutants"][group[0]])
-        self.groups = numbers
+        live = live_functions()
+        builtins.note_call = lambda function: self.calls.add(function)  # type: ignore[attr-defined]
+        for file in PACKAGE.rglob("*.py"):
 
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.test = nodeid
+            def note(name: str, function: ast.FunctionDef, file: Path = file) -> None:
+                place = f"{file.relative_to(PACKAGE)}:{name}"
+                position = 1 if ast.get_docstring(function) is not None else 0
+                function.body.insert(position, ast.parse(f"note_call({place!r})").body[0])
+
+            replace(file, live, note)
+
+    def pytest_runtest_logstart(self) -> None:
+        self.calls.clear()
+        self.seconds, self.passed = 0.0, True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
-        if report.failed:
-            self.seconds[report.nodeid] = float("inf")
+        self.seconds += report.duration
+        self.passed = self.passed and report.passed
 
-    def pytest_sessionfinish(self) -> None:
-        for group in self.groups.values():
-            for number in group:
-                reaching = self.tests.get(group[0], set())
-                passed = [test for test in reaching if self.seconds.get(test, float("inf")) < float("inf")]
-                self.plan["mutants"][number]["tests"] = sorted(passed, key=self.seconds.__getitem__)
-        self.plan["seconds"] = {test: took for test, took in self.seconds.items() if took < float("inf")}
-        self.file.write_text(json.dumps(self.plan, indent=1), encoding="utf-8")
-
-
-def import_all() -> None:
-    """Import every module of the mutated folders, so that each function lives before the tests run."""
-    import importlib
-
-    for folder in FOLDERS:
-        for path in sorted((PACKAGE / folder).rglob("*.py")):
-            name = ".".join(("recstudy", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
-                ".__init__"
-            )
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if self.passed:
+            self.tests[item.nodeid] = {"seconds": round(self.seconds, 3), "calls": sorted(self.calls)}
+        if nextitem is None or nextitem.path != item.path:
+            record_of(item.path).write_text(json.dumps(self.tests), encoding="utf-8")
+            self.tests = {}
 
 
 class Kill:
     """Pytest plug-in: in place of the test session, a forked child for each mutant."""
 
-    def __init__(self, file: Path) -> None:
-        self.file, self.plan = file, json.loads(file.read_text(encoding="utf-8"))
+    def __init__(self, mutants: dict[str, list[Mutant]], tests: dict[str, list[tuple[float, str]]]) -> None:
+        self.mutants, self.tests = mutants, tests
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         import torch
 
         torch.set_num_threads(1)
-        import_all()
+        self.live = live_functions()
         items = {item.nodeid: item for item in session.items}
-        gc.collect()
-        for number, mutant in enumerate(self.plan["mutants"]):
-            if "status" in mutant:
-                continue
-            started, test_seconds, chosen = time.time(), 0.0, []
-            for test in mutant["tests"]:
-                test_seconds += self.plan["seconds"][test] + 0.02
-                if chosen and test_seconds > BUDGET:
-                    break
-                if test in items:
-                    chosen.append(items[test])
-            _, mutant["change"] = code_of(mutant)
-            mutant["status"] = "not reached" if not chosen else self.child(session, mutant, chosen)
-            print(
-                f"{number} {mutant['status']} {time.time() - started:.0f} s: {mutant['change']}", flush=True
-            )
-            self.file.write_text(json.dumps(self.plan, indent=1), encoding="utf-8")
-        statuses = [mutant["status"] for mutant in self.plan["mutants"]]
-        print({status: statuses.count(status) for status in sorted(set(statuses))})
+        print(
+            "| folder | killed | survived | no test calls it | score |\n| --- | ---: | ---: | ---: | ---: |"
+        )
+        survivors = []
+        for folder, mutants in self.mutants.items():
+            counts: Counter[str] = Counter()
+            for mutant in mutants:
+                status = self.status(session, mutant, items)
+                counts[status] += 1
+                if status != "killed":
+                    survivors.append(f"{status}: {mutant.function}, {self.change(mutant)}")
+            row = (counts["killed"], counts["survived"], counts["no test"])
+            print(f"| {folder} | {' | '.join(map(str, row))} | {100 * row[0] / sum(row):.0f} % |", flush=True)
+        print("", *survivors, sep="\n")
         return True
 
-    def child(self, session: pytest.Session, mutant: dict[str, Any], chosen: list[pytest.Item]) -> str:
+    def change(self, mutant: Mutant) -> str:
+        file, name = mutant.function.split(":")
+        tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+        return mutate(dict(functions(tree))[name], mutant.node)
+
+    def status(self, session: pytest.Session, mutant: Mutant, items: dict[str, pytest.Item]) -> str:
+        """Return whether the fastest tests kill it: killed, survived or no test."""
+        chosen, seconds = [], 0.0
+        for test_seconds, test in sorted(self.tests[mutant.function]):
+            seconds += test_seconds + 0.02
+            if chosen and seconds > BUDGET:
+                break
+            if test in items:
+                chosen.append(items[test])
+        if not chosen:
+            return "no test"
         pid = os.fork()
         if pid == 0:
-            os.setsid()
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            failed = []
-
-            class Watch:
-                def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-                    if report.failed:
-                        os._exit(1)
-                    failed.append(report)
-
-            try:
-                if not replace(code_of(mutant)[0]):
-                    os._exit(3)
-                session.config.pluginmanager.register(Watch())
-                for index, item in enumerate(chosen):
-                    next_item = chosen[index + 1] if index + 1 < len(chosen) else None
-                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
-                os._exit(0)
-            except BaseException:
-                os._exit(1)
-        deadline = time.time() + 6 * BUDGET + 60  # a mutant that loops for ever is killed by that
-        while time.time() < deadline:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
-                ending = os.waitstatus_to_exitcode(status)
-                return {0: "survived", 3: "no function"}.get(ending, "killed")
+            self.run_child(session, mutant, chosen)
+        deadline, done, status = time.time() + 30 + 3 * seconds, 0, 0
+        while time.time() < deadline and not done:
             time.sleep(0.02)
-        os.killpg(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        return "killed"
+            done, status = os.waitpid(pid, os.WNOHANG)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        if not done:  # a mutant that loops for ever
+            os.waitpid(pid, 0)
+        ending = os.waitstatus_to_exitcode(status) if done else 1
+        return {0: "survived", 3: "no test"}.get(ending, "killed")
+
+    def run_child(self, session: pytest.Session, mutant: Mutant, chosen: list[pytest.Item]) -> None:
+        """Run these tests on the mutant, and exit with 0 if none fails, or 3 if the function is not live."""
+        os.setsid()
+        for descriptor in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        file, function_name = mutant.function.split(":")
+
+        def change(name: str, function: ast.FunctionDef) -> None:
+            if name == function_name:
+                mutate(function, mutant.node)
+
+        class Watch:
+            def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+                if report.failed:
+                    os._exit(1)
+
+        try:
+            if not replace(PACKAGE / file, self.live, change):
+                os._exit(3)
+            session.config.pluginmanager.register(Watch())
+            for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--per-folder", type=int, default=6, help="mutants of each folder (default: 6)")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of mutants (default: 1)")
+    parser.add_argument("--folder", action="append", help="of recstudy/, all by default; may be repeated")
+    parser.add_argument("--record", nargs="*", metavar="TESTS", help="only record these test files")
+    parser.add_argument(
+        "--as-recorded", action="store_true", help="record nothing: use the tests recorded so far"
+    )
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))  # this checkout, not an installed one
+    os.environ["PYTHONPATH"] = str(ROOT)
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    if options.record is not None:
+        return pytest.main([*QUIET, *options.record], plugins=[Record()])
+    newest = {
+        file: record_of(file).stat().st_mtime if record_of(file).exists() else 0.0
+        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+    }
+    stale = [str(file) for file, recorded in newest.items() if file.stat().st_mtime > recorded]
+    if stale and not options.as_recorded:
+        subprocess.run([sys.executable, __file__, "--record", *stale], stdout=sys.stderr)
+    tests: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for file in filter(Path.exists, map(record_of, newest)):
+        for test, recorded in json.loads(file.read_text(encoding="utf-8")).items():
+            for function in recorded["calls"]:
+                tests[function].append((recorded["seconds"], test))
+    possible = possible_mutants()
+    mutants = {
+        folder: random.Random(f"{options.seed} {folder}").sample(every, min(options.per_folder, len(every)))
+        for folder, every in possible.items()
+        if folder in (options.folder or possible)
+    }
+    functions_mutated = {mutant.function for group in mutants.values() for mutant in group}
+    files = {test.split("::")[0] for function in functions_mutated for _, test in tests[function]}
+    return pytest.main([*QUIET, "--capture=sys", *sorted(files)], plugins=[Kill(mutants, tests)])
 
 
 if __name__ == "__main__":
-    action, *words = sys.argv[1:]
-    if action == "draw":
-        draw(int(words[0]), Path(words[1]))
-    else:
-        plugin = {"hits": Hits, "kill": Kill}[action](Path(words[0]))
-        quiet = ["-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore", "-q"]
-        sys.exit(pytest.main([*quiet, *words[1:]], plugins=[plugin]))
+    sys.exit(main())

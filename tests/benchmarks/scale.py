@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figure import Figure
-from fresh import several
+from figure import Figure, several
 
 from recstudy.board.server import make_app
 from recstudy.records import FORMAT, Results, write_json
 from recstudy.recursive import Answers
 from recstudy.recursive.metrics.kept import pack_answers
-from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.plan import Run, make_plan
 from recstudy.study.record import record_plan
 
 VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3
@@ -72,7 +71,7 @@ PAGES = {"first page": 300, "page of the study": 700, "list of its runs": 700}
 REPORT = "from recstudy.cli import main; main()"
 
 
-def measure(options: object) -> list[Figure]:
+def measure() -> list[Figure]:
     """Seconds and peak memory of both commands, and of the report on few runs and their answers."""
     with tempfile.TemporaryDirectory() as folder:
         script, results = make_results(Path(folder), STUDY)
@@ -118,35 +117,34 @@ def board_pages(root: Path) -> dict[str, list[float]]:
 
 
 def make_results(folder: Path, study: str, images: int = 0) -> tuple[Path, Results]:
-    """The study's file and its results."""
+    """Write the study's file, and each run's folder with so many answers.
+
+    Files are written straight: to flush 40,000 files one by one would take an hour.
+    """
     script = folder / "many.py"
     script.write_text(study, encoding="utf-8")
     results = Results(folder / "results").create()
-    make_up(make_plan(runpy.run_path(str(script))["study"]), results, images)
-    return script, results
-
-
-def make_up(plan: Plan, results: Results, images: int = 0) -> None:
-    """Every run's folder with so many answers, written straight: to flush 40,000 files one by one would take
-    an hour.
-    """
+    plan = make_plan(runpy.run_path(str(script))["study"])
     for run in plan.runs:
-        folder = results.run(run.id)
-        folder.path.mkdir(parents=True)
-        folder.attempts.write_text(
-            '{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n', encoding="utf-8"
-        )
-        config = {**run.config.values, "resources": run.config.resources.model_dump()}
-        folder.config.write_text(json.dumps(config, indent=1), encoding="utf-8")
-        folder.epochs.write_text(
-            "".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)), encoding="utf-8"
-        )
-        answer_counts = {"answers": {"kept": images, "of": images}} if images else {}
-        folder.result.write_text(json.dumps(result(run) | answer_counts, indent=1), encoding="utf-8")
+        run_folder = results.run(run.id)
+        run_folder.path.mkdir(parents=True)
+        content = result(run)
         if images:
-            folder.answers.write_bytes(pack_answers(answers(run, images))[0])
+            content["answers"] = {"kept": images, "of": images}
+            run_folder.answers.write_bytes(pack_answers(answers(run, images))[0])
+        texts = {
+            run_folder.attempts: '{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n',
+            run_folder.config: json.dumps(
+                {**run.config.values, "resources": run.config.resources.model_dump()}, indent=1
+            ),
+            run_folder.epochs: "".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)),
+            run_folder.result: json.dumps(content, indent=1),
+        }
+        for file, text in texts.items():
+            file.write_text(text, encoding="utf-8")
     record_plan(plan, results)
     write_json(results.root / "recstudy.json", {"format": FORMAT, "what": "results of recstudy"})
+    return script, results
 
 
 def answers(run: Run, images: int) -> Answers:

@@ -1,12 +1,8 @@
-"""What a run costs besides its training: 200 runs that train nothing, through the driver and through plain
-Ray Tune.
+"""What a run costs besides its training: 200 runs that train nothing, through the driver and through plain Ray Tune.
 
-The clock runs from the moment Ray is up until it is shut down again: starting the workers, placing the
-trials, the records and the end of `Tuner.fit` count, `ray.init` does not; over 200 runs. The driver's trials
-write every record that a real run writes but its weights. Plain Tune's trials write nothing of their own;
-with torch they import it, as each that trains does. The rounds alternate, in one process, each in a Ray
-session of its own; `reuse_actors=False`, which is Tune's default, starts a process a trial and is measured
-once.
+The clock runs from the end of the first run to the end of the last one. The driver's trials write every record that a
+real run writes but its weights. Plain Tune's trials write nothing of their own; with torch they import it, as each that
+trains does. The rounds alternate, in one process, each in a Ray session of its own.
 """
 
 import io
@@ -20,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
 from figure import Figure
 from ray import tune
@@ -40,109 +37,62 @@ from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.study.plan import Run, make_plan
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
-MARK_MS = 80
 
 
-def measure(options: object) -> list[Figure]:
-    """Milliseconds a run, the two sides in turns."""
-    bare_times, plain_times, ours = (
-        ([], []),
-        ([], []),
-        ([], []),
-    )  # over the whole session, and from one end to the next
+def measure() -> list[Figure]:
+    """Return milliseconds a run, the sides in turns."""
+    ours, bare, with_torch = list[float](), list[float](), list[float]()
     for _ in range(ROUNDS):
-        for side, measured in (
-            (bare_times, through_plain_tune(empty)),
-            (plain_times, through_plain_tune(with_torch)),
-            (ours, through_driver()),
-        ):
-            for times, value in zip(side, measured, strict=True):
-                times.append(value)
-    fresh, _ = through_plain_tune(empty, reuse=False)
+        bare.append(through_plain_tune(report))
+        with_torch.append(through_plain_tune(report_with_torch))
+        ours.append(through_driver())
+    ratios, torch_ratios = (np.divide(ours, times).tolist() for times in (bare, with_torch))
     return [
-        Figure(
-            "a run through the driver",
-            "ms",
-            ours[0],
-            maximum=MARK_MS,
-            note=f"{RUNS} runs, records included, without ray.init",
-        ),
-        Figure(
-            "from one end to the next",
-            "ms",
-            ours[1],
-            note="the same, from the first run's end to the last one's",
-        ),
-        Figure("a run through plain Tune, warm", "ms", bare_times[0], note="reuse_actors=True, no records"),
-        Figure("the same with torch", "ms", plain_times[0], note="each trial imports it; no records"),
-        Figure("with torch, from one end to the next", "ms", plain_times[1], note="no records"),
-        Figure(
-            "a run through plain Tune",
-            "ms",
-            [fresh],
-            note="reuse_actors=False, its default: a process a trial",
-        ),
-        Figure("driver / plain Tune, warm", "x", ratios(ours[0], bare_times[0])),
-        Figure("driver / plain Tune with torch", "x", ratios(ours[0], plain_times[0])),
-        Figure("the same, from one end to the next", "x", ratios(ours[1], plain_times[1]), maximum=1.3),
-        Figure("driver / plain Tune", "x", [duration / fresh for duration in ours[0]]),
+        Figure("a run through the driver", "ms", ours, maximum=80, note=f"{RUNS} runs, records included"),
+        Figure("a run through plain Tune, warm", "ms", bare, note="reuse_actors=True, no records"),
+        Figure("the same with torch", "ms", with_torch, note="each trial imports it; no records"),
+        Figure("driver / plain Tune, warm", "x", ratios),
+        Figure("driver / plain Tune with torch", "x", torch_ratios, maximum=1.3),
     ]
 
 
-def ratios(ours: list[float], their_times: list[float]) -> list[float]:
-    return [our_time / their_time for our_time, their_time in zip(ours, their_times, strict=True)]
-
-
-# ----------------------------------------------------------------------------------------------------------
-# the driver
+def ms_per_run(end_times: list[float]) -> float:
+    return 1e3 * (end_times[-1] - end_times[0]) / (RUNS - 1)
 
 
 @dataclass
 class Stopwatch(View):
-    """A silent view that notes when Ray is up and when each run ends."""
+    """A silent view that notes when each run ends."""
 
-    connected_at: float = 0.0
     end_times: list[float] = field(default_factory=list)
-
-    def connected(self, dashboard: str) -> None:
-        self.connected_at = time.perf_counter()
 
     def on_end(self, run: Run, outcome: Any) -> None:
         assert outcome["status"] in ("done", "stopped"), outcome
         self.end_times.append(time.perf_counter())
 
 
-def through_driver() -> tuple[float, float]:
-    """Milliseconds a run: over the whole session, and between the first and the last end."""
-    plan = make_plan(idle_study())
-    with tempfile.TemporaryDirectory() as folder, environment():
-        results, clock = Results(Path(folder) / "results"), Stopwatch(Console(file=io.StringIO()))
-        run_plan(plan, results, RunOptions(data=Path(folder)), clock, plan.runs, work=no_op)
-        end = time.perf_counter()
-        assert sum(state == "done" for state in results.states().values()) == RUNS
-    return 1e3 * (end - clock.connected_at) / RUNS, 1e3 * (clock.end_times[-1] - clock.end_times[0]) / (
-        RUNS - 1
-    )
-
-
-def idle_study() -> Study:
-    rates = [round(1e-5 * step, 9) for step in range(1, RUNS // SEEDS + 1)]
+def through_driver() -> float:
     base = RunConfig(
         data=Digits(),
         model=ViTRM(width=64, heads=4, patch=2),
         train=TrainConfig(epochs=1),
         resources=Resources(gpus=0),
     )
-    return Study("idle", {"quick": base}, grid({"train.learning_rate": rates}), seeds=SEEDS)
+    rates = [round(1e-5 * step, 9) for step in range(1, RUNS // SEEDS + 1)]
+    plan = make_plan(Study("idle", {"quick": base}, grid({"train.learning_rate": rates}), seeds=SEEDS))
+    with tempfile.TemporaryDirectory() as folder, environment():
+        results, clock = Results(Path(folder) / "results"), Stopwatch(Console(file=io.StringIO()))
+        run_plan(plan, results, RunOptions(data=Path(folder)), clock, plan.runs, work=write_records)
+        assert sum(state == "done" for state in results.states().values()) == RUNS
+    return ms_per_run(clock.end_times)
 
 
-def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
-    """A worker's records, in a worker's order, without a run."""
+def write_records(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
+    """Write a worker's records, in a worker's order, without a run."""
     folder = RunFolder(Path(trial.folder))
     with locked(folder.path / "lock", wait=True):
-        append_line(
-            folder.attempts, {"started": current_time(), "host": socket.gethostname(), "process": os.getpid()}
-        )
+        attempt = {"started": current_time(), "host": socket.gethostname(), "process": os.getpid()}
+        append_line(folder.attempts, attempt)
         write_json(folder.config, trial.config)
         folder.keep_epochs(end_epoch=0)
         append_line(folder.epochs, {"epoch": 0, "train_loss": 0.0})
@@ -150,15 +100,11 @@ def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     return {"status": "done", "score": 0.0}
 
 
-# ------------------------------------------------------------------------------------------------------------
-# plain Tune
-
-
-def empty(settings: dict[str, Any]) -> None:
+def report(settings: dict[str, Any]) -> None:
     tune.report({"score": 0.0})
 
 
-def with_torch(settings: dict[str, Any]) -> None:
+def report_with_torch(settings: dict[str, Any]) -> None:
     import torch  # noqa: F401
 
     tune.report({"score": 0.0})
@@ -174,8 +120,8 @@ class EndTimes(Callback):
         self.times.append(time.perf_counter())
 
 
-def through_plain_tune(trial: Callable[[dict[str, Any]], None], reuse: bool = True) -> tuple[float, float]:
-    """Milliseconds a trial of Ray Tune as it comes, but for its console output; as `through_driver`."""
+def through_plain_tune(trial: Callable[[dict[str, Any]], None]) -> float:
+    """Return milliseconds a trial of Ray Tune as it comes, but for its console output."""
     end_times = EndTimes()
     with tempfile.TemporaryDirectory() as folder, environment(), redirect_stdout(io.StringIO()):
         ray.init(
@@ -185,23 +131,19 @@ def through_plain_tune(trial: Callable[[dict[str, Any]], None], reuse: bool = Tr
             logging_level="ERROR",
             object_store_memory=2**28,
         )
-        start_time = time.perf_counter()
         Tuner(
             tune.with_resources(trial, {"cpu": 1}),
             param_space={"index": tune.grid_search(list(range(RUNS)))},
-            tune_config=TuneConfig(reuse_actors=reuse),
+            tune_config=TuneConfig(reuse_actors=True),
             run_config=TuneRunConfig(name="plain", storage_path=folder, verbose=0, callbacks=[end_times]),
         ).fit()
         ray.shutdown()
-        total_seconds = time.perf_counter() - start_time
-    return 1e3 * total_seconds / RUNS, 1e3 * (end_times.times[-1] - end_times.times[0]) / (RUNS - 1)
+    return ms_per_run(end_times.times)
 
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """Undo the environment variables that are set inside: the driver sets some, and plain Tune is to run
-    without them.
-    """
+    """Undo the environment variables that are set inside: plain Tune runs without those of the driver."""
     saved_environment = dict(os.environ)
     try:
         yield

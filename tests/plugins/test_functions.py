@@ -100,27 +100,6 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
     assert run(optimizer="sgd").with_changes({"train.optimizer_options.momentum": 0.5}).run_id in ids
 
 
-@pytest.mark.parametrize(
-    ("train", "message"),
-    [
-        ({"optimizer": "sgdd"}, r"no optimizer 'sgdd': there are .* rprop, sgd. Did you mean 'sgd'\?"),
-        (
-            {"optimizer": "sgd", "optimizer_options": {"momemtum": 1}},
-            r"no option 'momemtum': the optimizer 'sgd' has .*. Did",
-        ),
-        (
-            {"schedule": "linaer"},
-            r"no schedule 'linaer': there are batch, epoch, linear, step, update. Did you mean 'linear'\?",
-        ),
-        ({"schedule_options": {"end": 1}}, r"no option 'end': the schedule 'epoch' has none."),
-        ({"schedule_options": {"end": [1]}}, r"'train.schedule_options.end.*' must be "),
-    ],
-)
-def test_unknown_name_is_refused(train, message):
-    with pytest.raises(ConfigError, match=message):
-        run(**train)
-
-
 def test_augmentation_gets_the_labels_if_it_asks_for_them():
     """Images of class 3 alone are turned black: so many images of an epoch are."""
     black_counts = []

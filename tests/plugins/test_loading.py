@@ -144,8 +144,9 @@ def test_changed_file_is_read_again(tmp_path):
         (family("trm"), r"mine.py, line 5: ConfigError: the model family 'trm' exists in recstudy already. Give yours another name"),
         (family("x") + family("x"), r"mine.py, line 15: ConfigError: the model family 'x' is registered twice in mine"),
         ("import sys; sys.exit(3)", r"mine.py, line 1: SystemExit: 3"),
+        ("from recstudy import main\n\nmain(None)\n", r"mine.py, line 3: ConfigError: mine.py calls main\(...\) whenever it is imported"),
     ],
-    ids=["attribute", "syntax", "inside", "own", "twice", "exit"],
+    ids=["attribute", "syntax", "inside", "own", "twice", "exit", "starts itself"],
 )  # fmt: skip
 def test_import_error_is_one_line(tmp_path, text, reason):
     write(tmp_path, mine=text, broken="\n1 / 0")
@@ -167,15 +168,6 @@ def test_import_error_is_one_line(tmp_path, text, reason):
 def test_the_other_modules_of_a_broken_study_are_there(tmp_path):
     with reading(planned(write(tmp_path, good=family("good"), bad="1 / 0"), "bad", "good"), trust=True):
         assert FAMILIES["good"](family="good").title == "one"
-
-
-def test_a_study_file_that_starts_itself_is_refused_where_it_is_imported(tmp_path):
-    write(tmp_path, mine="from recstudy import main\n\nmain(None)\n")
-
-    with pytest.raises(
-        ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main\(...\) whenever it is imported"
-    ):
-        loaded(user_files_of(tmp_path, ["mine"])).__enter__()
 
 
 STUDY = (

@@ -42,16 +42,14 @@ def study(
     variants = [
         variant(f"steps={steps}", {"steps": steps}, {"train.supervision_steps": steps}) for steps in means
     ]
-    part = Claims(claims=tuple(claims)).scored_by("top1_accuracy")
-    axes, report = {"steps": "train.supervision_steps"}, dump_report([part])
-    study_plan = plan(
-        **{"variants": variants, "axes": axes, "seeds": list(range(seeds)), "report": report, **changes}
-    )
     scores = [
         [(losses or {}).get((steps, seed), mean + AROUND[seed]) for seed in range(seeds)]
         for steps, mean in means.items()
     ]
-    return write_scored_plan(root, study_plan, scores)
+    report = dump_report([Claims(claims=tuple(claims)).scored_by("top1_accuracy")])
+    axes = {"steps": "train.supervision_steps"}
+    fields = {"variants": variants, "axes": axes, "seeds": list(range(seeds)), "report": report} | changes
+    return write_scored_plan(root, plan(**fields), scores)
 
 
 def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: Any) -> Results:
@@ -63,38 +61,27 @@ def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: An
         | {"base": 0 if position else None}
         for position, label in enumerate(scores)
     ]
-    study_plan = plan(
-        **{
-            "variants": variants,
-            "axes": {"part": "part"},
-            "seeds": [],
-            "report": dump_report(list(report)),
-            **changes,
-        }
-    )
-    study_plan["runs"] = [
+    runs = [
         [position, seed, run_id(position, seed)]
         for position, variant_scores in enumerate(scores.values())
         for seed in range(len(variant_scores))
     ]
-    return write_scored_plan(root, study_plan, list(scores.values()))
+    fields = {"axes": {"part": "part"}, "seeds": [], "report": dump_report(list(report))} | changes
+    return write_scored_plan(root, plan(variants=variants, runs=runs, **fields), list(scores.values()))
 
 
 def crossed(root: Path, variants: Any, score: Any, seeds: int = 3, report: Any = ()) -> Results:
     """A factorial whose run of a variant and a seed scores `score(levels, seed)`."""
-    variant_records = [
-        variant(chosen_variant.label, dict(chosen_variant.levels), dict(chosen_variant.changes))
-        for chosen_variant in variants
+    fields = {
+        "axes": dict(variants[0].axes),
+        "seeds": list(range(seeds)),
+        "report": dump_report(list(report)),
+    }
+    fields["variants"] = [
+        variant(crossing.label, dict(crossing.levels), dict(crossing.changes)) for crossing in variants
     ]
-    axes = dict(variants[0].axes)
-    study_plan = plan(
-        variants=variant_records, axes=axes, seeds=list(range(seeds)), report=dump_report(list(report))
-    )
-    return write_scored_plan(
-        root,
-        study_plan,
-        [[score(chosen_variant.levels, seed) for seed in range(seeds)] for chosen_variant in variants],
-    )
+    scores = [[score(crossing.levels, seed) for seed in range(seeds)] for crossing in variants]
+    return write_scored_plan(root, plan(**fields), scores)
 
 
 def write_scored_plan(root: Path, study_plan: Any, scores: Any) -> Results:
@@ -108,9 +95,8 @@ def write_scored_plan(root: Path, study_plan: Any, scores: Any) -> Results:
                 finish(results, position, seed, result(None, status="diverged"))
             elif score not in (None, "not run"):
                 values = result(score)
-                finish(
-                    results, position, seed, values | {"metrics": values["metrics"] | {LINEAR_METRIC: score}}
-                )
+                values["metrics"][LINEAR_METRIC] = score
+                finish(results, position, seed, values)
     return results
 
 

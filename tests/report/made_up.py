@@ -109,12 +109,12 @@ def plan(**changes: Any) -> dict[str, Any]:
     }
     fields |= changes
     fields.setdefault("reference", {"preset": "paper", "base": fields["base"], "axes": fields["axes"]})
-    fields["runs"] = [
+    runs = [
         [index, seed, run_id(index, seed)]
         for seed in fields["seeds"]
         for index in range(len(fields["variants"]))
     ]
-    return fields
+    return {"runs": runs} | fields
 
 
 def published_beside(cell: Cell) -> tuple[str, str]:
@@ -129,13 +129,14 @@ def run_id(variant: int, seed: int) -> str:
 def result(
     score: float | None, title: str = "ViTRM", status: str = "done", synthetic: bool = False
 ) -> dict[str, Any]:
-    metrics = (
-        {} if score is None else {"top1_accuracy": score, "macro_f1": score - 0.2, "nll": 0.31, "ece": 4.2}
-    )
+    metrics, depths = {}, {}
+    if score is not None:
+        metrics = {"top1_accuracy": score, "macro_f1": score - 0.2, "nll": 0.31, "ece": 4.2}
+        depths = {"top1_accuracy": {"1": score - 2, "2": score}}
     return {
         "status": status,
         "metrics": metrics,
-        "depths": {} if score is None else {"top1_accuracy": {"1": score - 2, "2": score}},
+        "depths": depths,
         "selected": {"epoch": 4, "split": "test", "top1_accuracy": score},
         "cost": {
             "params": PARAMS.get(title, 1000),

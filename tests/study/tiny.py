@@ -3,8 +3,9 @@
 A study for the tests: seconds a run on one core.
 """
 
-from recstudy import Resources, Study, grid, main, published
+from recstudy import Study, grid, main, published
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
+from recstudy.recursive.testing import tiny_model, tiny_run
 from recstudy.report import Curve, LearningCurves, Table
 
 FIGURES = published("002_ablation_fig2_fig3")
@@ -12,12 +13,13 @@ FIGURES = published("002_ablation_fig2_fig3")
 study = Study(
     name="tiny",
     presets={
-        "quick": RunConfig(
-            data=Digits(limit=300),
-            model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
-            train=TrainConfig(epochs=8, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
-            resources=Resources(gpus=0, checkpoint_seconds=0),
-        ),
+        "quick": tiny_run(
+            tiny_model(layers=1, latent_steps=3, dropout=0.0),
+            Digits(limit=300),
+            epochs=8,
+            batch_size=32,
+            learning_rate=5e-3,
+        ).with_changes({"resources.checkpoint_seconds": 0}),
         "long": RunConfig(
             data=Digits(), model=ViTRM(width=16, heads=2, layers=1, patch=2), train=TrainConfig(epochs=500)
         ),

@@ -3,16 +3,18 @@
 A search for the tests: seconds a run on one core, nine settings in all with the default ranges.
 """
 
-from recstudy import Range, Resources, Search, main
-from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
+from recstudy import Range, Search, main
+from recstudy.recursive import Digits
+from recstudy.recursive.testing import tiny_model, tiny_run
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
-BASE = RunConfig(
-    data=Digits(limit=200),
-    model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
-    train=TrainConfig(epochs=6, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
-    resources=Resources(gpus=0, checkpoint_seconds=0),
-)
+BASE = tiny_run(
+    tiny_model(layers=1, latent_steps=3, dropout=0.0),
+    Digits(limit=200),
+    epochs=6,
+    batch_size=32,
+    learning_rate=5e-3,
+).with_changes({"resources.checkpoint_seconds": 0})
 
 study = Search(
     name="tiny_search",

@@ -19,7 +19,7 @@ from recstudy.recursive.config.parts import FAMILIES
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.train.loop import Training
 
 CLOSE = 1e-4  # relative difference that is allowed between processors
@@ -122,7 +122,6 @@ def first_losses(config: RunConfig, folder: Path = Path("data")) -> list[float]:
     if TASKS[config.task].mixes and not config.model.reads_pixels:
         config = config.with_changes({"train.augment.mixup": 0.4})
     training = training_of(config, folder)
-    # In float64 the order of summation, which differs between processors, does not change the losses' digits.
     # In float64 the order of summation, which differs between processors, does not change the losses' digits.
     training.state.network.double()
     training.state.average = None

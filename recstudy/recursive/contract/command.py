@@ -1,6 +1,6 @@
 """Run `recstudy check FILE`: check everything that a file registers and print one line for each check."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,16 @@ from recstudy.recursive.contract.checks import (
     small_run,
     switches,
 )
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 
-# Description of a check, and a function that returns a note or raises an error
-Check = tuple[str, Callable[[], object]]
+Work = Callable[[], object]  # a check: it returns a note or raises an error
+# Registry of functions -> the field of the training that names one.
+FUNCTIONS = (
+    (OPTIMIZERS, "optimizer"),
+    (LOSSES, "loss"),
+    (SCHEDULES, "schedule"),
+    (AUGMENTATIONS, "augment.more"),
+)
 
 
 def check_file(file: Path, data: Path, write: bool, console: Console) -> int:
@@ -50,11 +56,29 @@ def check_file(file: Path, data: Path, write: bool, console: Console) -> int:
     """
     # Threads of small examples wait for each other: on a busy machine 457 s, but 17 s with one thread.
     torch.set_num_threads(1)
-    passes = []
+    golden = file.with_suffix(".golden.json")
+    passes: list[bool] = []
+
+    def check(title: str, checks: dict[str, Work]) -> None:
+        console.print(Text(title, style="bold"), soft_wrap=True)
+        passes.extend(_passes(words, work, console) for words, work in checks.items())
+
     with loaded(module_files(file)):
-        for title, checks in _parts(file.with_suffix(".golden.json"), data, write):
-            console.print(Text(title, style="bold"), soft_wrap=True)
-            passes += [_passes(words, work, console) for words, work in checks]
+        for task in _outside(TASKS):
+            if config := _example(example_of_task, task, check):
+                title = f"{task}: task, with {config.model.title} on {config.data.title}"
+                check(title, _described((*promises.OF_TASKS, *promises.OF_RUNS), config, data))
+        for family in _outside(FAMILIES):
+            if config := _example(example, family, check):
+                title = f"{family}: {config.model.title}, on {config.data.title}"
+                check(title, _of_family(config, data, golden, write))
+        # A function is checked in the training of the fastest family.
+        cnn = small_run({**JUDGE, "model": {"family": "cnn", "width": 8}})
+        for registry, field in FUNCTIONS:
+            for name in _outside(registry):
+                config = cnn.with_changes({f"train.{field}": [name] if field == "augment.more" else name})
+                title = f"{name}: {registry.kind}, with a small CNN on digits"
+                check(title, _described(promises.OF_RUNS, config, data))
     if not passes:
         raise ConfigError(
             f"{file} registers nothing that can be checked. Register a task, model family, optimizer, loss,"
@@ -65,7 +89,22 @@ def check_file(file: Path, data: Path, write: bool, console: Console) -> int:
     return min(failures, 1)
 
 
-def _passes(words: str, work: Callable[[], object], console: Console) -> bool:
+def _outside(registry: Registry[Any]) -> list[str]:
+    return [name for name in registry if registry.modules[name].partition(".")[0] != "recstudy"]
+
+
+def _example(
+    make: Callable[[str], RunConfig], name: str, check: Callable[[str, dict[str, Work]], None]
+) -> RunConfig | None:
+    """Return the example of a task or family; if it has none, report that as a failed check."""
+    try:
+        return make(name)
+    except RecstudyError:
+        check(name, {"it has an example": partial(make, name)})
+        return None
+
+
+def _passes(words: str, work: Work, console: Console) -> bool:
     """Run one check, print its description with the note or error, and return whether it passes."""
     try:
         note, passes = work(), True
@@ -76,76 +115,41 @@ def _passes(words: str, work: Callable[[], object], console: Console) -> bool:
     return passes
 
 
-def _parts(golden: Path, data: Path, write: bool) -> Iterator[tuple[str, Sequence[Check]]]:
-    """Yield a title and the checks of everything that is registered from outside of recstudy."""
-    for make, names, context in (
-        (example_of_task, _outside(TASKS), "task, with "),
-        (example, _outside(FAMILIES), ""),
-    ):
-        for name in names:
-            try:
-                config = make(name)
-            except RecstudyError:
-                yield name, [("it has an example", partial(make, name))]
-                continue
-            title = f"{name}: {context}{config.model.title}{' on' if context else ', on'} {config.data.title}"
-            checks = _described((*promises.OF_TASKS, *promises.OF_RUNS), config, data)
-            yield title, checks if context else _of_family(config, data, golden, write)
-    # A function is checked in the training of the fastest family.
-    # A function is checked in the training of the fastest family.
-    cnn = small_run({**JUDGE, "model": {"family": "cnn", "width": 8}})
-    functions = (
-        (OPTIMIZERS, "optimizer"),
-        (LOSSES, "loss"),
-        (SCHEDULES, "schedule"),
-        (AUGMENTATIONS, "augment.more"),
-    )
-    for registry, field in functions:
-        for name in _outside(registry):
-            config = cnn.with_changes({f"train.{field}": [name] if field == "augment.more" else name})
-            checks = _described((promises.trains_and_counts, promises.resumes_to_the_bit), config, data)
-            yield f"{name}: {registry.kind}, with a small CNN on digits", checks
+def _described(checks: Iterable[Callable[..., None]], *values: Any) -> dict[str, Work]:
+    """Return checks by their docstrings."""
+    described: dict[str, Work] = {}
+    for check in checks:
+        sentence = " ".join((check.__doc__ or check.__name__).split()).rstrip(".")
+        described[sentence[0].lower() + sentence[1:]] = partial(check, *values)
+    return described
 
 
-def _outside(registry: Registry[Any]) -> list[str]:
-    return [name for name in registry if registry.modules[name].partition(".")[0] != "recstudy"]
-
-
-def _described(checks: Sequence[Callable[..., None]], *values: Any) -> list[Check]:
-    """Return checks with their docstrings as descriptions."""
-    sentences = [" ".join((check.__doc__ or check.__name__).split()).rstrip(".") for check in checks]
-    return [
-        (words[0].lower() + words[1:], partial(check, *values))
-        for words, check in zip(sentences, checks, strict=True)
-    ]
-
-
-def _of_family(config: RunConfig, data: Path, golden: Path, write: bool) -> list[Check]:
+def _of_family(config: RunConfig, data: Path, golden: Path, write: bool) -> dict[str, Work]:
     family = config.model.family
-    switched: Sequence[Callable[..., None]]
+    checks = _described(promises.OF_NETWORKS, config)
     if isinstance(config.model, CaptionModel):
-        family_checks, switched = _described(promises.OF_CAPTIONERS, config), promises.OF_CAPTIONERS
+        checks |= _described(promises.OF_CAPTIONERS, config)
         fixed, words = {"family", "backbone", "weights"}, "the same checks pass with {}={}"
     else:
-        family_checks, switched = (
-            _described(promises.OF_RUNS, config, data),
-            [partial(promises.trains_and_counts, folder=data)],
-        )
+        checks |= _described(promises.OF_RUNS, config, data)
         fixed, words = {"family"}, "{}={} trains"
 
     def switch(name: str, value: Any) -> str:
         try:
-            config = example(family, **{name: value})
+            switched = example(family, **{name: value})
         except ConfigError as error:  # a family may refuse a value in combination with others
             return f"skipped: the example cannot have it ({error})"
-        for check in switched:
-            check(config)
+        if not isinstance(switched.model, CaptionModel):
+            promises.trains_and_counts(switched, data)
+            return ""
+        for check in promises.OF_CAPTIONERS:
+            check(switched)
         return ""
 
-    def compare_losses() -> str:
-        return compare(golden, family, first_losses(config, data), write)
-
-    checks = [*_described(promises.OF_NETWORKS, config), *family_checks]
-    checks += [(words.format(*pair), partial(switch, *pair)) for pair in switches(type(config.model), fixed)]
-    captions = isinstance(config.model, CaptionModel)
-    return checks if captions else [*checks, ("the first twenty losses are unchanged", compare_losses)]
+    for name, value in switches(type(config.model), fixed):
+        checks[words.format(name, value)] = partial(switch, name, value)
+    if not isinstance(config.model, CaptionModel):
+        checks["the first twenty losses are unchanged"] = lambda: compare(
+            golden, family, first_losses(config, data), write
+        )
+    return checks

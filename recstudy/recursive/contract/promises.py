@@ -18,7 +18,7 @@ from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.contract.checks import require, trained, training_of
 from recstudy.recursive.metrics.kept import pack_answers, unpack_answers
 from recstudy.recursive.metrics.registry import measured
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.costs import cost
 from recstudy.recursive.models.networks.caption import Captioner, reorder
 from recstudy.recursive.models.networks.contract import Output, build

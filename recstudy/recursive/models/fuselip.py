@@ -7,16 +7,13 @@ Every number that depends on it names it as a stand-in. The networks are in `net
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from recstudy.plugins import import_object
 from recstudy.programs.settings import Config
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
-
-if TYPE_CHECKING:
-    from torch import nn
+from recstudy.recursive.models.fields import Count, Depth, Rate, Weight
 
 # Size -> width, heads, layers, and the codebook size of the TiTok in its public weights.
 SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
@@ -37,19 +34,16 @@ class FuseLIP(Config):
     pad: int = Field(0, ge=0, description="id of the padding")
     bos: int = Field(49_406, ge=0, description="id at the beginning of a text")
     eos: int = Field(49_407, ge=0, description="id at the end of a text, at which the feature is read")
-    codes: int = Field(128, ge=1, description="K: number of codes of an image")
+    codes: Count = Field(128, description="K: number of codes of an image")
     codebook: int | None = Field(None, ge=2, description="size of the codebook; default by size")
     context: int = Field(
         180, ge=4, description="maximum number of tokens of a sequence; longer texts are cut"
     )
-    mask_rate: float = Field(
-        0.1,
-        ge=0,
-        lt=1,
-        description="share of tokens that masked multimodal modelling hides; 0 turns it off",
+    mask_rate: Rate = Field(
+        0.1, description="share of tokens that masked multimodal modelling hides; 0 turns it off"
     )
-    mask_weight: float = Field(
-        0.25, ge=0, description="weight of masked modelling, which is added to the contrastive loss"
+    mask_weight: Weight = Field(
+        0.25, description="weight of masked modelling, which is added to the contrastive loss"
     )
 
     @property
@@ -104,13 +98,13 @@ class VQ(Config):
         "standin-vq", description="name in tables; a TiTok tokenizer has the name of its public weights"
     )
     size: int = Field(64, ge=8, description="side of the images, in pixels")
-    patch: int = Field(8, ge=1, description="side of a square patch, in pixels")
-    codes: int = Field(32, ge=1, description="K: number of latent queries, and of ids of an image")
+    patch: Count = Field(8, description="side of a square patch, in pixels")
+    codes: Count = Field(32, description="K: number of latent queries, and of ids of an image")
     width: int = Field(192, ge=2, description="D: dimensions of a token")
-    layers: int = Field(4, ge=1, le=48, description="layers of the encoder, and of the decoder")
-    heads: int = Field(3, ge=1, description="attention heads")
+    layers: Depth = Field(4, description="layers of the encoder, and of the decoder")
+    heads: Count = Field(3, description="attention heads")
     codebook: int = Field(1024, ge=2, description="V: number of codes")
-    token_size: int = Field(12, ge=1, description="E: dimensions of a code")
+    token_size: Count = Field(12, description="E: dimensions of a code")
     normalised: bool = Field(
         True, description="whether codes and latents have length 1, so that cosine finds the nearest code"
     )
@@ -118,15 +112,13 @@ class VQ(Config):
         False,
         description="whether latents are reshaped from (K, D) to (D, K) without a transpose (TiTok-S-128)",
     )
-    commitment: float = Field(
-        0.25, ge=0, description="weight of the commitment loss, which moves latents to their codes"
+    commitment: Weight = Field(
+        0.25, description="weight of the commitment loss, which moves latents to their codes"
     )
-    gradient_weight: float = Field(
-        0.1, ge=0, description="weight of the loss on differences of neighbouring pixels"
+    gradient_weight: Weight = Field(
+        0.1, description="weight of the loss on differences of neighbouring pixels"
     )
-    usage_decay: float = Field(
-        0.99, ge=0, lt=1, description="decay of the moving average that finds unused codes"
-    )
+    usage_decay: Rate = Field(0.99, description="decay of the moving average that finds unused codes")
 
     @property
     def patches(self) -> int:
@@ -185,8 +177,8 @@ class Aligner(ModelConfig):
     family: Literal["fuselip"] = "fuselip"
     encoder: FuseLIP = Field(FuseLIP(), description="the encoder of image and text")
     tokenizer: VQ = Field(VQ(), description="the image tokenizer")
-    tokenizer_epochs: int = Field(
-        20, ge=1, description="training of the image tokenizer, in passes over the training images"
+    tokenizer_epochs: Count = Field(
+        20, description="training of the image tokenizer, in passes over the training images"
     )
     files: str = Field(
         "",
@@ -203,9 +195,6 @@ class Aligner(ModelConfig):
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
         return (self.tokenizer.codes,)
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        return import_object(self.network)(self)
 
     def check(self, data: DataConfig) -> None:
         check_encoder(self.encoder, self.tokenizer, data)

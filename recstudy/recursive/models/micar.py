@@ -10,7 +10,8 @@ from pydantic import Field
 
 from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig
-from recstudy.recursive.models.captioners import ReportModel
+from recstudy.recursive.models.caption import ReportModel
+from recstudy.recursive.models.fields import Count, Layers, Rate, Weight, check_heads
 
 EPS = 1e-6  # of every RMS norm
 # Channels of the backbones' stages C2 to C5.
@@ -33,8 +34,7 @@ class MicarVLMoE(ReportModel):
 
     family: Literal["micar"] = "micar"
     backbone: Literal["resnet101", "resnet18", "small"] = Field(
-        "resnet101",
-        description="vision encoder: a network of timm, or recstudy's small CNN for 64x64 pixels",
+        "resnet101", description="vision encoder: a network of timm, or recstudy's small CNN for 64x64 pixels"
     )
     msve: Literal["pyramid", "one_scale", "off"] = Field(
         "pyramid",
@@ -43,9 +43,9 @@ class MicarVLMoE(ReportModel):
             " upsampled and convolved at that resolution (without scales, at the same FLOPs to 3 %); or C5"
         ),
     )
-    pyramid_width: int = Field(2048, ge=1, description="d_v: channels of the pyramid")
+    pyramid_width: Count = Field(2048, description="d_v: channels of the pyramid")
     width: int = Field(512, ge=8, description="d_model: dimensions of a token and of an image position")
-    heads: int = Field(8, ge=1, description="h: attention heads")
+    heads: Count = Field(8, description="h: attention heads")
     latent: int = Field(768, ge=4, description="d_latent: width of the queries, keys and values of all heads")
     projections: Literal["fused", "separate"] = Field(
         "fused",
@@ -68,7 +68,7 @@ class MicarVLMoE(ReportModel):
     encoder_layers: Annotated[int, Range(1, 4)] = Field(
         2, ge=0, le=48, description="layers of the latent encoder; 0 removes it"
     )
-    decoder_layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the decoder")
+    decoder_layers: Layers = Field(2, description="layers of the decoder")
     fusion: Literal["gated", "attention"] = Field(
         "gated", description="how the image enters: gated fusion, or cross-attention alone"
     )
@@ -88,7 +88,7 @@ class MicarVLMoE(ReportModel):
         le=256,
         description="E: experts per decoder layer; 1 is a feed-forward network without a router",
     )
-    top_k: Annotated[int, Range(1, 2)] = Field(2, ge=1, description="k: experts per token")
+    top_k: Annotated[Count, Range(1, 2)] = Field(2, description="k: experts per token")
     combine: Literal["weighted", "unweighted"] = Field(
         "weighted",
         description=(
@@ -96,9 +96,9 @@ class MicarVLMoE(ReportModel):
             " learns only from the balance loss (published code, contradiction MicarVLMoE-1)"
         ),
     )
-    balance: float = Field(0.01, ge=0, description="alpha: weight of the balance loss; 0 turns it off")
-    attention_dropout: float = Field(0.12, ge=0, lt=1, description="dropout rate of the attention weights")
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate of all other layers")
+    balance: Weight = Field(0.01, description="alpha: weight of the balance loss; 0 turns it off")
+    attention_dropout: Rate = Field(0.12, description="dropout rate of the attention weights")
+    dropout: Rate = Field(0.1, description="dropout rate of all other layers")
 
     @property
     def narrow(self) -> int:
@@ -132,10 +132,7 @@ class MicarVLMoE(ReportModel):
             raise ValueError(
                 f"model.top_k must be at most model.experts, but got {self.top_k} of {self.experts}"
             )
-        if self.width % self.heads:
-            raise ValueError(
-                f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}"
-            )
+        check_heads(self.width, self.heads)
         if self.latent % (2 * self.heads):
             raise ValueError(
                 "model.latent must be a multiple of twice model.heads, because a head has two branches, but"

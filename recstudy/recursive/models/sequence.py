@@ -1,18 +1,18 @@
-"""Settings of the models that read an image or a grid as tokens: HRM, TRM and the plain transformer.
+"""Settings of the models that read an image or a grid as tokens, and of the plain transformer.
 
-Inputs, outputs and the transformer's layers are in `networks/sequence.py`. The recursions are in
-`networks/hrm.py` (HRM, and its form for chest X-rays, HRM-ChestXRay) and `networks/trm.py`.
+HRM and TRM are in `hrm.py` and `trm.py`. Inputs, outputs and the transformer's layers are in
+`networks/sequence.py`.
 """
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import import_object
-from recstudy.programs.settings import Range
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.recursive.config.tasks import TASKS
+from recstudy.recursive.models.fields import Count, Depth, Repeats, Weight
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,7 +35,7 @@ class SequenceModel(ModelConfig):
             " which the answer is read too"
         ),
     )
-    patch: int = Field(4, ge=1, description="side of a square patch, in pixels, with patch tokens")
+    patch: Count = Field(4, description="side of a square patch, in pixels, with patch tokens")
     vocabulary: int = Field(
         256,
         ge=2,
@@ -43,19 +43,13 @@ class SequenceModel(ModelConfig):
         description="V: grey levels of a pixel, and tokens of an answer; puzzles have their own vocabulary",
     )
     width: int = Field(512, ge=2, description="d: dimensions of a token")
-    heads: int = Field(
-        8,
-        ge=1,
-        description="attention heads, of d / heads dimensions each, rounded down: 12 heads of 512 read 504",
+    heads: Count = Field(
+        8, description="attention heads, of d / heads dimensions each, rounded down: 12 heads of 512 read 504"
     )
-    expansion: int = Field(
-        4,
-        ge=1,
-        description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up by `multiple`",
+    expansion: Count = Field(
+        4, description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up by `multiple`"
     )
-    multiple: int = Field(
-        256, ge=1, description="divisor of the hidden widths; 256 is large for a small width"
-    )
+    multiple: Count = Field(256, description="divisor of the hidden widths; 256 is large for a small width")
     mixing: Literal["attention", "mlp"] = Field(
         "attention",
         description=(
@@ -63,11 +57,8 @@ class SequenceModel(ModelConfig):
         ),
     )
     positions: Literal["rotary", "learned"] = Field("rotary", description="position encoding of the tokens")
-    prefix: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="positions before the image, filled with the puzzle embedding or zeros",
+    prefix: Repeats = Field(
+        1, description="positions before the image, filled with the puzzle embedding or zeros"
     )
     head: Literal["single_token", "multilabel"] = Field(
         "single_token",
@@ -95,9 +86,8 @@ class SequenceModel(ModelConfig):
             " and position (EqR), and that vector at test"
         ),
     )
-    noise: float = Field(
+    noise: Weight = Field(
         0.0,
-        ge=0,
         description="standard deviation of Gaussian noise on the lower state before each training segment",
     )
     feedback: float = Field(
@@ -110,7 +100,7 @@ class SequenceModel(ModelConfig):
             " over or reset"
         ),
     )
-    half_steps: int = Field(1, ge=1, le=64, description="supervision steps on the left half")
+    half_steps: Repeats = Field(1, description="supervision steps on the left half")
     half_loss: Literal["last", "both"] = Field(
         "last", description="with halves: whether only the answer after the right half has a loss, or both"
     )
@@ -242,169 +232,9 @@ class Transformer(SequenceModel):
     network: ClassVar[str] = "recstudy.recursive.models.networks.sequence:TransformerCore"
 
     family: Literal["transformer"] = "transformer"
-    layers: int = Field(8, ge=1, le=48, description="layers, each with its own weights")
-
-
-@FAMILIES.add("hrm")
-class HRM(SequenceModel):
-    """HRM v1. Defaults: the published network, on 8-bit pixels.
-
-    The core has 27,262,976 parameters, and the whole network has 27,526,146.
-    """
-
-    network: ClassVar[str] = "recstudy.recursive.models.networks.hrm:HRMCore"
-    bootstraps: ClassVar[bool] = True
-
-    family: Literal["hrm"] = "hrm"
-    high_layers: Annotated[int, Range(1, 6)] = Field(4, ge=1, le=48, description="layers of f_H")
-    low_layers: Annotated[int, Range(1, 6)] = Field(4, ge=1, le=48, description="layers of f_L")
-    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates per segment")
-    low_cycles: Annotated[int, Range(1, 4)] = Field(
-        2, ge=1, le=64, description="T: L-updates before each H-update"
-    )
-    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "one_step",
-        description=(
-            "updates with gradient: the last L- and the last H-update (paper); those of the last high cycle;"
-            " or all"
-        ),
-    )
-
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Return the number of parameters of each part; `core` is both modules (HRM-ChestXRay, section 3)."""
-        length, inner = self.length(shape), self.width // self.heads * self.heads
-        if self.mixing == "mlp":
-            mixing = 3 * length * hidden_width(length, self.expansion, self.multiple)  # SwiGLU: u, g, down
-        else:
-            mixing = 4 * self.width * inner  # q, k, v, out
-        layer = mixing + 3 * self.width * self.hidden_width
-        inputs = {"pixel": self.vocabulary, "patch": shape[0] * self.patch**2, "cell": classes}[self.tokens]
-        if self.tokens == "cell":
-            outputs = classes
-        elif self.head == "single_token":
-            outputs = self.vocabulary
-        else:
-            outputs = 1 if self.puzzle_emb == "pathology_query" else classes
-        return {
-            "core": (self.high_layers + self.low_layers) * layer,
-            "embedding": inputs * self.width,
-            "head": outputs * self.width,
-            "q_head": 2 * self.width + 2,
-            "puzzle": self.puzzles(classes) * self.width,
-            "positions": length * self.width if self.positions == "learned" else 0,
-        }
-
-
-@FAMILIES.add("trm")
-class TRM(SequenceModel):
-    """TRM. Defaults: the published network for Sudoku, on 8-bit pixels.
-
-    With attention, the core has 6,815,744 parameters.
-    """
-
-    network: ClassVar[str] = "recstudy.recursive.models.networks.trm:TRMCore"
-
-    family: Literal["trm"] = "trm"
-    prefix: int = Field(
-        16,
-        ge=1,
-        le=64,
-        description="positions before the image, of which the puzzle embedding fills one",
-    )
-    layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the network")
-    cycles: Annotated[int, Range(1, 4)] = Field(3, ge=1, le=64, description="T: cycles per segment")
-    latent_steps: Annotated[int, Range(1, 8)] = Field(
-        6, ge=1, le=64, description="n: z-updates per cycle; 6 for Sudoku, 4 for ARC and mazes"
-    )
-    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "last_cycle",
-        description=(
-            "updates with gradient: those of the last cycle (the authors' code); all; or the last z- and the"
-            " last y-update"
-        ),
-    )
-
-    networks: Literal[1, 2] = Field(
-        1, description="one network for z and y, or one for each, as in HRM (TRM, Table 1)"
-    )
-    states: Literal["answer and latent", "single", "multi-scale"] = Field(
-        "answer and latent",
-        description=(
-            "states: y and z; a single state; or y and a separate z for each of the n updates (TRM, Table 2)"
-        ),
-    )
-    act: Literal["halt only", "continue"] = Field(
-        "halt only",
-        description=(
-            "what the halting head learns: whether the answer is correct; or also HRM's value of continuing"
-            " (TRM, Table 1)"
-        ),
-    )
-    curriculum: Literal["none", "thirds"] = Field(
-        "none",
-        description=(
-            "depth curriculum: T and n are a third of their values in the first 30 % of the updates, two"
-            " thirds up to 60 %, and full after that (CGAR)"
-        ),
-    )
-
-    @property
-    def bootstraps(self) -> bool:
-        return self.act == "continue"
-
-    @property
-    def stages(self) -> tuple[tuple[float, Self], ...]:
-        if self.curriculum == "none":
-            return super().stages
-        # CGAR: T and n are a third of their values, rounded up, then two thirds, then whole.
-        thirds = []
-        for k in (1, 2, 3):
-            depth = {"cycles": -(-self.cycles * k // 3), "latent_steps": -(-self.latent_steps * k // 3)}
-            thirds.append(self.model_copy(update=depth))
-        return tuple(zip((0.3, 0.3, 0.4), thirds, strict=True))
-
-    @property
-    def revised(self) -> int:
-        """The revision of what this model computes, which is part of the run id."""
-        # In revision 1, the norm after the mixing of `mlp` was over the width, and the last update of
-        # `single` read the image.
-        return self.revision + (self.mixing == "mlp") + (self.states == "single")
+    layers: Depth = Field(8, description="layers, each with its own weights")
 
 
 def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:
     """Return 2/3 x expansion x width, rounded up to a multiple of `multiple`: a width of 512 gives 1,536."""
     return -(-round(expansion * width * 2 / 3) // multiple) * multiple
-
-
-def parameter_growth(old: HRM, new: HRM, old_shape: Shape, new_shape: Shape) -> dict[str, float]:
-    """Return the parameters, tokens and growth of `001_parameter_arithmetic` (HRM-ChestXRay, section 3).
-
-    Args:
-        old: The original model.
-        new: The enlarged model.
-        old_shape: The image shape of the old model.
-        new_shape: The image shape of the new model.
-    """
-    # As in the paper: the growth in percent refers to the old size in whole millions (27 M), and the puzzle
-    # table is left out of every count (HRM-ChestXRay-5).
-
-    old_counts, new_counts = old.counts(old_shape, old.vocabulary), new.counts(new_shape, new.vocabulary)
-    size = sum(old_counts.values()) - old_counts["puzzle"]
-    increase = new_counts["embedding"] + new_counts["head"] - old_counts["embedding"] - old_counts["head"]
-    length = new.length(new_shape) - new.prefix
-    return {
-        "hidden_size": new.width,
-        "vocab_old": old.vocabulary,
-        "vocab_new": new.vocabulary,
-        "seq_len_old": old.length(old_shape) - old.prefix,
-        "seq_len_new": length,
-        "seq_len_patch": length // 2,
-        "embed_old": old_counts["embedding"],
-        "embed_new": new_counts["embedding"],
-        "lm_head_old": old_counts["head"],
-        "lm_head_new": new_counts["head"],
-        "total_increase": increase,
-        "total_increase_exact": increase,
-        "growth_percent": 100 * increase / (round(size / 1e6) * 1e6),
-        "params_model": size,
-    }

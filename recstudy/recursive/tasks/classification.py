@@ -6,11 +6,12 @@
 Shapes: B images, K classes, V >= K logits (a token's vocabulary may be larger than the classes).
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from recstudy.base.lazy import np
 from recstudy.recursive.config.answers import UNKNOWN, Answers
 from recstudy.recursive.config.tasks import TASKS, Labels
-from recstudy.recursive.train.task import Task
+from recstudy.recursive.train.task import Files, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from recstudy.recursive.data.batches import Batch
     from recstudy.recursive.data.cache import Split
     from recstudy.recursive.models.networks.contract import Output
-    from recstudy.recursive.train.task import Files
 
 MISTAKES = 36  # misclassified test images that are saved for the board
 
@@ -58,28 +58,22 @@ class Classification(Task):
             labels = batch.targets.argmax(-1)
         return output.logits.argmax(-1) == labels
 
-    def shown(self, answers: Answers, split: "Split") -> "Files":
+    def shown(self, answers: Answers, split: "Split") -> Files:
         """Return `mistakes.npz`: the first misclassified images with their labels and predictions."""
-        import numpy as np
-
         is_wrong = answers.predicted != answers.labels
         mistakes = is_wrong.nonzero()[0][:MISTAKES]
         rows = split.rows[mistakes]
         names = [*answers.class_names]
         # Tokens of a vocabulary that is larger than the classes have no class name.
         names += [f"token {token}" for token in range(len(names), answers.logits.shape[1])]
-        arrays: dict[str, Any] = {
-            "rows": rows,
-            "labels": answers.labels[mistakes],
-            "predicted": answers.predicted[mistakes],
-        }
         images = np.asarray(split.images[rows])
-        if images.dtype != np.uint8 and len(
-            images
-        ):  # for display, the lowest value is black, the highest white
+        # For display, the lowest value is black and the highest white.
+        if images.dtype != np.uint8 and len(images):
             value_range = max(np.ptp(images), 1e-12)
             images = (255 * (images - images.min()) / value_range).astype(np.uint8)
-        return {"mistakes.npz": {**arrays, "images": images, "names": np.array(names)}}
+        labels, predicted = answers.labels[mistakes], answers.predicted[mistakes]
+        arrays = {"rows": rows, "labels": labels, "predicted": predicted, "images": images}
+        return {"mistakes.npz": {**arrays, "names": np.array(names)}}
 
 
 @TASKS.add("multilabel")

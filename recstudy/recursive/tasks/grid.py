@@ -10,6 +10,7 @@ Shapes: B puzzles, S cells, V tokens.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from recstudy.base.lazy import np
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.config.train import Augment
@@ -87,8 +88,6 @@ class Grid(Task):
 
     def answers(self, arrays: "Mapping[str, npt.NDArray[Any]]", rows: "Rows", split: "Split") -> "Answers":
         """Return the answers, and whether each breaks no rule of the puzzle, if the data define rules."""
-        import numpy as np
-
         data = self.config.data
         answers = super().answers(arrays, rows, split)
         verdicts = []

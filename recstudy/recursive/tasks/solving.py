@@ -9,10 +9,11 @@ Shapes: B puzzles of a batch, N puzzles, S cells, T segments, H halting rules.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from recstudy.programs.watchdog import heartbeat
@@ -21,24 +22,22 @@ from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.metrics.registry import score, selection_score
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.tasks.at_test import at_test
+from recstudy.recursive.tasks.grid import Grid
 from recstudy.recursive.train.evaluate import (
     DivergenceError,
     autocast,
     collect_answers,
     drop_undefined,
+    joint_scores,
     pad_empty_batch,
     summarize_answers,
+    training_score,
     worker_batch_size,
 )
 from recstudy.recursive.train.losses import token_hits
-from recstudy.recursive.train.parallel import concatenated
-
-if TYPE_CHECKING:
-    from recstudy.recursive.tasks.grid import Grid
-    from recstudy.recursive.train.task import Judged
+from recstudy.recursive.train.task import Judged
 
 SHOWN_PUZZLES = 12  # test puzzles whose answers after every segment are saved for the board
 MAX_SEGMENTS = 64  # at most so many segments of these answers are saved
@@ -93,7 +92,7 @@ def sum_segments(hits: Tensor, scored_cells: Tensor, halts: Tensor, last: int) -
 
 @torch.no_grad()
 def solve(
-    task: "Grid",
+    task: Grid,
     network: Network,
     batches: Batches,
     segments: int = 0,
@@ -183,19 +182,13 @@ def halts(halt: Tensor, proceed: Tensor | None, config: RunConfig) -> Tensor:
     return torch.stack(rules)
 
 
-def selection_scores(task: "Grid", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
+def selection_scores(task: Grid, network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Return the loss in nats a cell and the score that selects epochs, over the shares of all workers."""
     solution = solve(task, network, batches)
-    cells = concatenated(solution.cells)
-    loss = concatenated(solution.loss)
-    size = worker_batch_size(task.config) * batches.world
-    # Each worker evaluated other rows, so the rows are gathered in the same order as the answers.
-    rows = concatenated(batches.evaluation_rows(size).to(cells.device))
-    answers = collect_answers(task, {"cells": cells}, batches, rows.cpu().numpy())
-    return loss.mean().item(), selection_score(task.config.score, answers)
+    return joint_scores(task, {"cells": solution.cells}, solution.loss, batches)
 
 
-def findings(task: "Grid", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Grid, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Evaluate the test set at the end of a run.
 
     Returns:
@@ -213,11 +206,8 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
     judged, files = summarize_answers(answers)
     metrics = {}
     if not config.train.imported:  # the training data of imported weights are unknown
-        train_solution = solve(task, network, train, max_puzzles=TRAIN_PUZZLES)
-        train_cells = train_solution.cells
-        train_rows = train.rows[: len(train_cells)].numpy()
-        train_answers = collect_answers(task, {"cells": train_cells}, train, train_rows)
-        metrics = drop_undefined({f"train_{config.score}": score(config.score, train_answers)})
+        cells = solve(task, network, train, max_puzzles=TRAIN_PUZZLES).cells
+        metrics = training_score(task, {"cells": cells}, train)
     metrics |= halting(solution, config) | at_test(network, test, config)
     assert isinstance(config.data, Puzzles)
     ids = None if test.split.ids is None else test.split.ids[answers.rows]
@@ -237,7 +227,7 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
     return judged, {**files, "thinking.npz": recorder.to_arrays(test, config), **verdict_files}
 
 
-def answered(task: "Grid", network: Network, test: Batches, data: DataSet) -> Answers:
+def answered(task: Grid, network: Network, test: Batches, data: DataSet) -> Answers:
     """Return the answers that the metrics of the test set are computed from.
 
     Raises:
@@ -246,7 +236,7 @@ def answered(task: "Grid", network: Network, test: Batches, data: DataSet) -> An
     return collect_test_answers(task, solve(task, network, test), test)
 
 
-def collect_test_answers(task: "Grid", solution: Solution, test: Batches) -> Answers:
+def collect_test_answers(task: Grid, solution: Solution, test: Batches) -> Answers:
     """Return the answers of a solution of the test set.
 
     Raises:
@@ -294,8 +284,6 @@ def halting(solution: Solution, config: RunConfig) -> dict[str, float]:
     metrics |= {f"halted_steps{rule}": steps for rule, steps in zip(rules, step_counts, strict=True)}
     # The AUROC is undefined if all answers are right or all are wrong.
     if 0 < solution.right.sum() < count:
-        from sklearn.metrics import roc_auc_score
-
         auroc = roc_auc_score(solution.right.cpu().numpy(), solution.sure.cpu().numpy())
         metrics["halting_auroc"] = 100 * float(auroc)
     return metrics

@@ -9,7 +9,7 @@ Shapes: N items.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,9 +29,7 @@ from recstudy.recursive.metrics.registry import measured, score, selection_score
 from recstudy.recursive.models.networks.contract import Network, Output
 from recstudy.recursive.train.losses import item_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world
-
-if TYPE_CHECKING:
-    from recstudy.recursive.train.task import Judged, Task
+from recstudy.recursive.train.task import Judged, Task
 
 TaskArrays = dict[str, Tensor]  # arrays that a task keeps of its answers, with N rows each
 LOSS = "loss"
@@ -83,7 +81,7 @@ def iterate_outputs(
 
 @torch.no_grad()
 def predict(
-    task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()
+    task: Task, network: Network, batches: Batches, depths: Sequence[int] = ()
 ) -> tuple[list[TaskArrays], Tensor]:
     """Return what the task keeps of this worker's share, and the losses.
 
@@ -111,7 +109,7 @@ def concatenate(parts: list[TaskArrays]) -> TaskArrays:
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
-def _item_arrays(task: "Task", output: Output, batch: Batch, count: int) -> TaskArrays:
+def _item_arrays(task: Task, output: Output, batch: Batch, count: int) -> TaskArrays:
     """Return what the task keeps of the first `count` items.
 
     Raises:
@@ -127,22 +125,33 @@ def _item_arrays(task: "Task", output: Output, batch: Batch, count: int) -> Task
     return {name: array[:count] for name, array in arrays.items()}
 
 
-def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
+def selection_scores(task: Task, network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Return the loss and the score on the selection split, over all workers.
 
     The score is NaN if no class has both positive and negative images.
     """
     (arrays,), loss = predict(task, network, batches)
+    return joint_scores(task, arrays, loss, batches)
+
+
+def joint_scores(task: Task, arrays: TaskArrays, loss: Tensor, batches: Batches) -> tuple[float, float]:
+    """Return the loss and the selection score over the shares of all workers."""
     arrays = {name: concatenated(array) for name, array in arrays.items()}
+    # Each worker evaluated other rows, so the rows are gathered in the same order as the answers.
     batch_size = worker_batch_size(task.config) * batches.world
     rows = concatenated(batches.evaluation_rows(batch_size).to(batches.device))
     answers = collect_answers(task, arrays, batches, rows.cpu().numpy())
     return concatenated(loss).mean().item(), selection_score(task.config.score, answers)
 
 
-def collect_answers(
-    task: "Task", arrays: TaskArrays, batches: Batches, rows: Labels | None = None
-) -> Answers:
+def training_score(task: Task, arrays: TaskArrays, train: Batches) -> dict[str, float]:
+    """Return the score on the first training items, for which the arrays are; empty if it is undefined."""
+    name, count = task.config.score, len(next(iter(arrays.values())))
+    answers = collect_answers(task, arrays, train, train.rows[:count].numpy())
+    return drop_undefined({f"train_{name}": score(name, answers)})
+
+
+def collect_answers(task: Task, arrays: TaskArrays, batches: Batches, rows: Labels | None = None) -> Answers:
     """Return the answers that metrics are computed from.
 
     Args:
@@ -163,23 +172,22 @@ def worker_batch_size(config: RunConfig) -> int:
     return max(1, 2 * config.train.batch_size // rank_and_world()[1])
 
 
-def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Return the part of a result that describes the answers, and the files to keep, by name.
 
     Raises:
         DivergenceError: An answer is not finite.
     """
-    answers, name = answered(task, network, test, data), task.config.score
+    answers = answered(task, network, test, data)
     judged, files = summarize_answers(answers)
     if not task.config.train.imported:  # the training data of imported weights are unknown
         (train_arrays,), _ = predict(task, network, train)
-        train_score = score(name, collect_answers(task, train_arrays, train))
-        judged["metrics"] |= drop_undefined({f"train_{name}": train_score})
-    judged["depths"] = {name: score_by_depth(task, network, test)}
+        judged["metrics"] |= training_score(task, train_arrays, train)
+    judged["depths"] = {task.config.score: score_by_depth(task, network, test)}
     return judged, {**task.shown(answers, data.test), **files}
 
 
-def summarize_answers(answers: Answers) -> "Judged":
+def summarize_answers(answers: Answers) -> Judged:
     """Return the metrics of answers to the test set, and the file that keeps the answers."""
     scores, (content, count) = measured(answers), pack_answers(answers)
     judged = {
@@ -192,7 +200,7 @@ def summarize_answers(answers: Answers) -> "Judged":
     return judged, {"answers.npz": content}
 
 
-def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
+def answered(task: Task, network: Network, test: Batches, data: DataSet) -> Answers:
     """Return the network's answers to the test set.
 
     Raises:
@@ -206,7 +214,7 @@ def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> An
     return collect_answers(task, arrays, test)
 
 
-def score_by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
+def score_by_depth(task: Task, network: Network, test: Batches) -> dict[str, float]:
     """Return the test score after 1, 2, ... supervision steps of the same weights.
 
     The first depth is the first one that has seen the whole image. A model without recursion has no depths.

@@ -23,7 +23,7 @@ from recstudy.records.schema import Initial, current_time
 from recstudy.recursive.config.parts import DataConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.models.networks.contract import build
-from recstudy.recursive.models.networks.weight_files import check_names, check_shape, read_weights
+from recstudy.recursive.models.networks.weight_files import check_weights, read_weights, sha256
 
 DIGITS = 20  # length of a digest, as of a run id
 # File names of weights: of a folder from `recstudy weights export`, and of a run's folder.
@@ -92,11 +92,6 @@ def read_initial_weights(source: str, results: Results) -> Weights:
     settings = read_json(file.parent / "config.json") or {}
     data = settings.get("recstudy", settings).get("data")
     return Weights(read_weights(file), Initial(source=origin, sha256=sha256(file), date=current_time()), data)
-
-
-def sha256(file: Path) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def initial(config: RunConfig, results: Results) -> Weights | None:
@@ -179,7 +174,4 @@ def check_state(weights: Weights, network_state: Mapping[str, Tensor], title: st
     Raises:
         DataError: A name or a shape differs.
     """
-    check_names(weights.about.source, f"the weights of {title} as set here", network_state, weights.state)
-
-    for name, value in network_state.items():
-        check_shape(weights.about.source, name, value, weights.state[name])
+    check_weights(weights.about.source, f"the weights of {title} as set here", network_state, weights.state)

@@ -15,7 +15,6 @@ Shapes: B items, V logits, T tokens.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -28,14 +27,12 @@ from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.batches import Batch
 from recstudy.recursive.models.networks.contract import Output
 from recstudy.recursive.models.networks.layers import in_float64
-
-if TYPE_CHECKING:
-    from recstudy.recursive.train.task import Task
+from recstudy.recursive.train.task import Task
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 
 
-def step_loss(output: Output, batch: Batch, task: "Task", proceed_target: Tensor | None = None) -> Tensor:
+def step_loss(output: Output, batch: Batch, task: Task, proceed_target: Tensor | None = None) -> Tensor:
     """Compute the loss of one supervision step, Eq. 1.
 
     Args:
@@ -67,7 +64,7 @@ def step_loss(output: Output, batch: Batch, task: "Task", proceed_target: Tensor
     return loss + weight * halting
 
 
-def item_loss(output: Output, batch: Batch, task: "Task") -> Tensor:
+def item_loss(output: Output, batch: Batch, task: Task) -> Tensor:
     """Return the task's loss of each item (B,) in nats.
 
     Raises:
@@ -76,7 +73,7 @@ def item_loss(output: Output, batch: Batch, task: "Task") -> Tensor:
     return _check_item_values("the loss", task.loss(output, batch), batch, task)
 
 
-def _check_item_values(name: str, values: Tensor, batch: Batch, task: "Task") -> Tensor:
+def _check_item_values(name: str, values: Tensor, batch: Batch, task: Task) -> Tensor:
     """Return a task's values for a batch (ConfigError: they are not one number per item)."""
     shape, expected_shape = tuple(values.shape), (len(batch.images),)
     if shape != expected_shape:

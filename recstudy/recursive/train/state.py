@@ -29,11 +29,15 @@ FORMAT = 1  # version of a checkpoint's content; a checkpoint of another version
 KEPT_CHECKPOINTS = 2
 DIGEST = 32  # bytes of a sha256
 MESSAGE_LENGTH = 200  # maximum number of characters of torch's message
-OTHER_CAPTIONS = "The captions have changed. Restore the old ones"
-OTHER_CODES = (
-    "A machine without an image tokenizer trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE of the"
-    " machine where the run started, or resume there"
-)
+OTHER_TOKENIZER = {  # entry of a checkpoint -> kind, what the present one belongs to, and the fix
+    "tokenizer": ("text", "the data", "The captions have changed. Restore the old ones"),
+    "image_tokenizer": (
+        "image",
+        "this machine",
+        "A machine without an image tokenizer trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE of"
+        " the machine where the run started, or resume there",
+    ),
+}
 
 
 def save_checkpoint(training: Training, folder: Path, write: bool = True) -> None:
@@ -59,8 +63,7 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
         "average": None if state.average is None else state.average.network.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in state.optimizers],
         "slots": slots,
-        "tokenizer": _words(training),
-        "image_tokenizer": _codes(training),
+        **tokenizers(training),
         "best": vars(state.best),
         "spent": state.compute,
     }
@@ -100,10 +103,14 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
         if content.get("format") != FORMAT:
             log.warning("%s was written by another version of recstudy and is not used", path)
             continue
-        _check_tokenizer(path, "text", content.get("tokenizer"), "the data", _words(training), OTHER_CAPTIONS)
-        _check_tokenizer(
-            path, "image", content.get("image_tokenizer"), "this machine", _codes(training), OTHER_CODES
-        )
+        for entry, current in tokenizers(training).items():
+            saved = content.get(entry, current)  # early versions recorded none
+            if saved != current:
+                kind, owner, fix = OTHER_TOKENIZER[entry]
+                raise DataError(
+                    f"{path} was trained with the {kind} tokenizer {saved or 'none'}, but {owner} has"
+                    f" {current or 'none'}. {fix}, or remove {path.parent} to train again."
+                )
         state = training.state
         try:
             state.network.load_state_dict(content["network"])
@@ -150,35 +157,14 @@ def _read(path: Path) -> dict[str, Any] | None:
     return torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
 
 
-def _words(training: Training) -> str:
-    """Return the name and checksum of the data's text tokenizer; empty for data without captions."""
-    tokenizer = training.data.tokenizer
-    if tokenizer is None:
-        return ""
-    return f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
+def tokenizers(training: Training) -> dict[str, str]:
+    """Return name and checksum of the data's text tokenizer, and the hash of the image tokenizer.
 
-
-def _codes(training: Training) -> str:
-    """Return the hash of the image tokenizer; empty if images are not read as codes."""
-    return str(training.facts.get("image_hash", ""))
-
-
-def _check_tokenizer(path: Path, kind: str, saved: str | None, place: str, current: str, fix: str) -> None:
-    """Raise a DataError if a checkpoint was trained with another tokenizer.
-
-    Args:
-        path: The checkpoint.
-        kind: Text or image.
-        saved: The tokenizer of the checkpoint; None if it was written before tokenizers were recorded.
-        place: What the current tokenizer belongs to, for the message.
-        current: The current tokenizer.
-        fix: The first sentences of the message's advice, without a final dot.
+    They are empty for data without captions, and for images that are not read as codes.
     """
-    if saved is not None and saved != current:
-        raise DataError(
-            f"{path} was trained with the {kind} tokenizer {saved or 'none'}, but {place} has"
-            f" {current or 'none'}. {fix}, or remove {path.parent} to train again."
-        )
+    text = training.data.tokenizer
+    words = f"{text.name} ({text.size:,} ids, {text.checksum[:12]})" if text else ""
+    return {"tokenizer": words, "image_tokenizer": str(training.facts.get("image_hash", ""))}
 
 
 def _parts(slots: Slots) -> list[Tensor]:

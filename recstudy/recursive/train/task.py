@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from recstudy.recursive.models.networks.contract import Network, Output
 
     Read = Callable[[Split], Split]
-    Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
-    Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
+
+Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
+Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
 
 
 class Task(TaskKind):

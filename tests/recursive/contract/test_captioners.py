@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from recstudy.base.errors import ConfigError
-from recstudy.recursive import FAMILIES, Digits, PhantomCaptions, RunConfig
+from recstudy.recursive import FAMILIES, PhantomCaptions, RunConfig
 from recstudy.recursive.contract import promises, switches
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.networks.caption import Captioner
 from recstudy.recursive.testing import tiny_model
 
@@ -89,31 +88,3 @@ def compiled(network: Captioner, images: torch.Tensor, tokens: torch.Tensor) -> 
     with torch.no_grad():  # where a graph ends, dynamo reads `.grad` of tensors that have none, which warns
         torch.compile(network, backend=backend, dynamic=False)(images, network.start(images, tokens))
     return sum(operations)
-
-
-@pytest.mark.parametrize(
-    ("fields", "data", "message"),
-    [
-        ({}, Digits(), "gives captions, but Digits .multiclass. needs an answer an image"),
-        (
-            {"weights": "pretrained"},
-            DATA,
-            "weights must be 'random' with model.backbone 'small', which has no pretrained weights",
-        ),
-        ({"backbone": "swin_t"}, DATA, "data.size must be 224 for model.backbone 'swin_t', but got 16x16"),
-        (
-            {},
-            PhantomCaptions(length=4096),
-            "data.length must be at most 2,048 tokens for ImageTRM .*, but got 4,096",
-        ),
-        (
-            {"width": 18, "heads": 6},
-            DATA,
-            "model.width must be an even multiple of model.heads, but got 18 and 6",
-        ),
-    ],
-    ids=["no captions", "untrained", "Swin's pixels", "too long", "heads"],
-)
-def test_captioner_refuses_settings_that_do_not_fit(fields, data, message):
-    with pytest.raises(ConfigError, match=message):
-        RunConfig(data=data, model=small("image_trm", **fields))

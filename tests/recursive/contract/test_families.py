@@ -4,12 +4,10 @@ their own file.
 
 import pytest
 
-from recstudy.base.errors import ConfigError
-from recstudy.programs.settings import configure
-from recstudy.recursive import FAMILIES, Aligner, Augment, Digits, PhantomXray, RunConfig, Sudoku, TrainConfig
+from recstudy.recursive import FAMILIES, Aligner, Digits, PhantomXray, RunConfig, Sudoku, TrainConfig
 from recstudy.recursive.contract import promises, switches
 from recstudy.recursive.contract.checks import trained
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.testing import tiny_model
 
 XRAYS = PhantomXray(size=32, limit=24)
@@ -44,16 +42,6 @@ def small(family: str, **fields) -> RunConfig:
     return RunConfig(data=data, model=model, train=train)
 
 
-@pytest.mark.parametrize("family", JUDGES)
-def test_a_family_that_judges_images_refuses_captions(family):
-    """Where the config is read, whatever the images are like."""
-    with pytest.raises(
-        ConfigError,
-        match=r"^.* gives an answer an image.*, but Phantom captions \(synthetic\) \(caption\) needs captions, which \w+, ",
-    ):
-        configure(RunConfig, {"data": {"name": "phantom_captions"}, "model": {"family": family}})
-
-
 FAMILY_SWITCHES = [
     (family, name, value)
     for family in JUDGES
@@ -80,18 +68,3 @@ def test_every_switch_value_of_training_trains(name, value):
     trained(
         small("vitrm").with_changes({f"train.{name}": value, "train.augment.mixup": 0.4, **extra_settings})
     )
-
-
-@pytest.mark.parametrize(
-    "augment",
-    [
-        Augment(crop=1),
-        Augment(flip=True),
-        Augment(randaugment_ops=2),
-        Augment(mixup=0.2),
-        Augment(cutmix=1.0),
-    ],
-    ids=lambda augment: next(iter(augment.model_fields_set)),
-)
-def test_every_augmentation_trains(augment):
-    trained(small("vitrm").with_changes({"train.augment": augment}))

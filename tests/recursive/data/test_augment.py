@@ -160,12 +160,7 @@ def test_a_users_augmentation_comes_after_our_own_which_are_known_by_name_too(mo
         (lambda images, generator: images[:, :1], r"\(8, 1, 32, 32\) uint8"),
     ],
 )
-def test_an_augmentation_must_be_known_and_give_images_of_the_same_kind(monkeypatch, wrong, got):
-    with pytest.raises(
-        ConfigError,
-        match=r"^no augmentation 'filp': there are crop, flip, randaugment. Did you mean 'flip'\?$",
-    ):
-        Augment(more=("filp",))
+def test_an_augmentation_must_give_images_of_the_same_kind(monkeypatch, wrong, got):
     monkeypatch.setitem(AUGMENTATIONS, "wrong", wrong)
     message = (
         r"the augmentation 'wrong' must return images \(8, 3, 32, 32\) uint8, as it was given, but returned "

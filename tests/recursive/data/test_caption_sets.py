@@ -3,7 +3,7 @@ import re
 
 import numpy as np
 import pytest
-from layouts import paint
+from layouts import check_refusal, paint, refusals
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, Roco, RocoV2
@@ -314,21 +314,10 @@ def test_row_without_image_or_caption_is_refused_or_left_out(own_set, change, cl
     assert len(decoded.train_captions) == len(decoded.train_groups) == len(decoded.train_held) == len(left)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda own_set: edit(own_set, "i1.png", "i0"), "line 3: names 'i0' again, after line 2. Keep one of the two."),
-        (lambda own_set: edit(own_set, "i6.png", "i5.png"), "captions.csv, line 8: 'i5.png' has a different split or group than in line 7."),
-        (lambda own_set: edit(own_set, "group", "Patient ID"), "has a column 'Patient ID'. Did you mean 'patient_id'?"),
-        (lambda own_set: edit(own_set, "test,d", "test,a"), "own: group a is in train and test; 1 group is in more than one split."),
-        (lambda own_set: (own_set / "captions.csv").write_text("image,caption,group\ni0.png,a,a\ni1.png,b,b\n"),
-         "own/captions.csv has fewer than 3 groups, too few for three splits. Add groups, or a column `split`."),
-    ],
-)  # fmt: skip
-def test_a_bad_table_is_refused(own_set, change, message):
-    change(own_set)
-    with pytest.raises(DataError, match=re.escape(message)):
-        read_data(config(allow_missing=True).reader(), own_set.parent)
+@pytest.mark.parametrize(("edit", "message"), refusals("bad table of captions"))
+def test_a_bad_table_is_refused(own_set, edit, message):
+    reader = config(allow_missing=True).reader()
+    check_refusal(own_set, edit, message, lambda: read_data(reader, own_set.parent))
 
 
 def test_several_captions_of_an_image_are_its_references(tmp_path):
@@ -401,27 +390,14 @@ def test_the_reports_of_r2gen_are_read(tmp_path):
             config().reader().check(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("kind", "file", "content", "message"),
-    [
-        (PeirGross, "peir_gross_captions.json", '{"0.jpg": "a", "3.jpg": "half \\ud83d"}',
-         r"key '3.jpg': '.ud83d' is half of a surrogate pair, not a character"),
-        (PeirGross, "peir_gross_captions.json", r'{"\udc00.jpg": "a"}', r"key '.udc00.jpg': '.udc00' is half of"),
-        (Roco, "data/validation/radiology/captions.txt", "ROCO_9 no tab\n", "line 1 must have 2 cells separated by tabs, but has 1"),
-        (MedPix, "splitted_dataset/descriptions_dev.jsonl", "{\n", r"line 1 is not valid JSON \(Expecting property name"),
-        (MedPix, "splitted_dataset/descriptions_dev.jsonl", "[1]\n", "line 1 must be a JSON object"),
-        (MedPix, "splitted_dataset/descriptions_dev.jsonl", '{"image": "a", "U_id": "b"}\n', "line 1: 'Description' is missing"),
-        (PeirGross, "peir_gross_captions.json", '{"00001.jpg": 3}', "00001.jpg: a caption must be a text, but is '3'"),
-        (PeirGross, "peir_gross_captions.json", '{"00001.jpg": "a", "00001.jpg": "b"}',
-         "key '00001.jpg': names 'images/00001.jpg' again, after key"),
-        (PeirGross, "peir_gross_captions.json", "{}", "has no rows"),
-    ],
-)  # fmt: skip
-def test_a_broken_file_of_an_official_layout_is_named_with_its_line(tmp_path, kind, file, content, message):
-    files, _ = (SPLIT_SETS | WHOLE_SETS)[kind]
-    lay(tmp_path / kind().path, files | {file: content}, "")
-    with pytest.raises(DataError, match=f"{file},? {message}"):
-        kind(**SMALL).reader().check(tmp_path)
+@pytest.mark.parametrize(("edit", "message"), refusals("broken file of an official layout"))
+def test_a_broken_file_of_an_official_layout_is_named_with_its_line(tmp_path, edit, message):
+    name, _, file_edit = edit.partition("/")
+    kind, (files, _) = next(
+        (kind, parts) for kind, parts in (SPLIT_SETS | WHOLE_SETS).items() if kind.__name__ == name
+    )
+    place = lay(tmp_path / kind().path, files, "")
+    check_refusal(place, file_edit, message, lambda: kind(**SMALL).reader().check(tmp_path))
 
 
 def test_real_medpix(real_data):

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from layouts import paint
+from layouts import check_refusal, paint, refusals
 from PIL import Image
 
 from recstudy.base.errors import DataError
@@ -274,27 +274,14 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
     ]
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("labels.csv", LABELS.replace("12,0,0,0,1,0", "12,0,0,0,1,2"),
-         "line 5, column 'Edema' must be 0, 1 or blank (unknown), but got '2'."),
-        # both spellings are one file, which could come to train and to test
-        ("labels.csv", LABELS.replace("I4", "I1.png"), "line 6, column 'id' names 'I1.png' again, after line 3. Keep"),
-        ("labels.csv", "id,patient_id\nI0,10\n", "labels.csv has no column of a finding. Findings are "),
-        ("labels.csv", LABELS.replace("I1,train", "I1,val"), "by labels.csv, patient 10 is in train and val"),
-        ("Data_Entry_2017_v2020.csv", "Image Index\n",
-         "has labels.csv and Data_Entry_2017_v2020.csv. Keep one of them."),
-        ("images_001/images/I3.png", "", "has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two."),
-    ],
-)  # fmt: skip
-def test_error_in_the_table_of_columns_is_named(nih, file, content, message):
-    (nih / "images_001/images").mkdir(parents=True)
-    (nih / file).write_text(content)
-    with pytest.raises(DataError, match=re.escape(message)):
-        read_data(config(findings="single").reader(), nih.parent)
+@pytest.mark.parametrize(("edit", "message"), refusals("error in the table of columns"))
+def test_error_in_the_table_of_columns_is_named(nih, edit, message):
+    reader = config(findings="single").reader()
+    check_refusal(nih, edit, message, lambda: read_data(reader, nih.parent))
+
+
+def test_a_folder_without_a_table_is_named(nih):
     (nih / "labels.csv").unlink()
-    (nih / "Data_Entry_2017_v2020.csv").unlink(missing_ok=True)
     with pytest.raises(
         DataError,
         match=r"\(nih/labels.csv or Data_Entry_2017\*.csv is missing\). Pass --data DIR, set RECSTUDY_DATA",

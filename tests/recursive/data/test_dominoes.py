@@ -1,13 +1,10 @@
 """The drawn boards: what a reader of the pixels finds is what the labels say."""
 
-import hashlib
 from functools import cache
 
 import numpy as np
 import pytest
 
-from recstudy.base.errors import ConfigError
-from recstudy.programs.settings import configure
 from recstudy.recursive import Dominoes
 from recstudy.recursive.data.dominoes import draw_set
 
@@ -45,18 +42,6 @@ def test_walking_from_the_mark_gives_label_and_level(columns, least_steps, most_
     assert images[0].shape == config.shape
     assert [walked(image) for image in images] == list(zip(labels.tolist(), levels, strict=True))
     assert set(levels) == set(range(least_steps, most_steps + 1))
-
-
-def test_the_same_bits_on_every_machine():
-    images, labels = draw_boards()[2:4]
-
-    assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()[:16] == "0dfed01f6f210f6c"
-
-
-@pytest.mark.parametrize("steps", [{"most_steps": 4}, {"least_steps": 4}])
-def test_levels_beyond_the_board_are_refused(steps):
-    with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 with 6 dominoes, but are"):
-        configure(Dominoes, steps)
 
 
 def test_noise_inverts_its_share_of_the_pixels_and_nothing_else():

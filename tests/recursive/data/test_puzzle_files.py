@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from layouts import check_refusal, refusals
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Augment, Grid, MazeHard, PuzzleFolder, Sudoku, SudokuExtreme
@@ -299,28 +300,11 @@ def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message, blank_line
         load(SudokuExtreme(), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (
-            "given,solution\n",
-            r"train.csv has no column 'question' \(or questions, .*puzzle.*\). Its columns are given, solution.",
-        ),
-        (
-            "puzzle,quizzes,solution\n",
-            r"train.csv has several columns 'question': puzzle, quizzes, solution. Remove all but one.",
-        ),
-        ("", r"train.csv is empty.$"),
-        ("source,question,answer,rating\n", r"train.csv has no puzzles. Download it again.$"),
-        (None, r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to at most 24.$"),
-    ],
-)
-def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, content, message):
+@pytest.mark.parametrize(("edit", "message"), refusals("puzzles without columns"))
+def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, edit, message):
     tables(tmp_path)
-    if content is not None:
-        (tmp_path / "sudoku-extreme/train.csv").write_text(content)
-    with pytest.raises(DataError, match=message):
-        load(SudokuExtreme(train_puzzles=1000), tmp_path)
+    config = SudokuExtreme(train_puzzles=1000)
+    check_refusal(tmp_path / "sudoku-extreme", edit, message, lambda: load(config, tmp_path))
 
 
 def test_mazes_of_csv_files_are_read_and_checked_by_their_rules(tmp_path):

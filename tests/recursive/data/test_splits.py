@@ -1,10 +1,10 @@
-import re
 from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from layouts import check_refusal, refusals
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Digits
@@ -138,44 +138,13 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
     assert not np.array_equal(splits, draw_splits(groups, 0.1, 0.2, seed=5))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"id,split\n", " has no rows."),
-        (
-            b'id,split\na,train\n\n"b,train\nc,train\n',
-            ", line 4: unexpected end of data. Close a quotation mark that opens a cell",
-        ),
-        (b"ID;split\nx;y\n", " has no column 'id'. Its columns are ID, split."),
-        (b"id,split,id\nx,train,y\n", " has several columns 'id': id, split, id. Remove all but one."),
-        (
-            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
-            " is a pointer of Git LFS or git-annex, not the file",
-        ),
-        (
-            b"\n<!DOCTYPE html><html>",
-            " is a web page, not the file itself. Download the file from its own address",
-        ),
-        (b"id,split\n\n,,\n  \n", " has no rows."),
-        (b"id,Split\nx,train\n", " has a column 'Split'. Did you mean 'split'? Rename or remove it."),
-        (b"id,split\nx,\xe9\n", ", line 2: the byte 0xE9 is not UTF-8. Save the file with that encoding."),
-        (b"split,id\ntrain,x\ntrain\n", ", line 3 has only 1 of 2 cells."),
-        (b"id,split\n ,train\n", ", line 2, column 'id' must not be blank."),
-        (
-            b"id,split\nx,train\ny,\n",
-            ", line 3, column 'split' must be train, val, test or blank in all rows, but got ''.",
-        ),
-    ],
-)
-def test_a_bad_table_is_named_with_its_line(tmp_path, content, message):
-    (tmp_path / "table.csv").write_bytes(content)
-
+@pytest.mark.parametrize(("edit", "message"), refusals("bad table of splits"))
+def test_a_bad_table_is_named_with_its_line(tmp_path, edit, message):
     def read():
         rows = Rows(tmp_path / "table.csv")
         return list(rows.column("id", is_key=True)), rows.splits()
 
-    with pytest.raises(DataError, match=re.escape(f"table.csv{message}")):
-        read()
+    check_refusal(tmp_path, edit, message, read)
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

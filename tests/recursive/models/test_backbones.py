@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from recstudy.recursive import ImageLSTM
-from recstudy.recursive.models.captioners import BACKBONES
+from recstudy.recursive.models.caption import BACKBONES
 from recstudy.recursive.models.networks.caption import BackboneNetwork, frozen
 
 

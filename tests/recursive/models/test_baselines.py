@@ -4,7 +4,8 @@ from torchvision import models as torchvision_models
 
 from recstudy.recursive import CNN, Cifar10, HRMImage, ResNet, RunConfig, ViT, ViTRM
 from recstudy.recursive.models.costs import cost
-from recstudy.recursive.models.networks.classifiers import CNNNetwork, ResNetNetwork
+from recstudy.recursive.models.networks.classifiers import CNNNetwork
+from recstudy.recursive.models.networks.torchvision_models import ResNetNetwork
 
 
 @pytest.mark.parametrize("depth", [18, 34, 50])

@@ -52,7 +52,7 @@ def test_places_that_are_looked_at_word_by_word():
     network, a = tiny(ShowAttendTell, width=4, attention=3), torch.rand(2, 196, 64)
     h, c = network.first(a.mean(1)).chunk(2, dim=-1)
     output, _ = network(a, network.start(a, TOKENS))
-    maps = network.trace(a, TOKENS).attention
+    maps = network.trace(a, TOKENS)
 
     for place in range(4):
         e = torch.stack(

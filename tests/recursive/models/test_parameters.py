@@ -89,9 +89,6 @@ def unfilled(model, words):
 )
 def test_networks_that_judge_images(data, model, params):
     assert cost(RunConfig(data=data, model=model)).params == params
-    if isinstance(model, HRM):
-        parts = model.counts(data.shape, data.classes)
-        assert (sum(parts.values()), parts["core"]) == (params, 27_262_976)
 
 
 @pytest.mark.parametrize(
@@ -181,5 +178,5 @@ def test_the_stand_in_tokenizer_and_an_hrm_whose_tokens_an_mlp_mixes():
         tokens="cell", mixing="mlp", width=64, heads=4, expansion=2, multiple=32, high_layers=1, low_layers=1
     )
 
-    assert model.counts((1, 6, 6), 7)["core"] == 2 * (3 * 37 * 64 + 3 * 64 * 96) == size(HRMCore(model, 37))
+    assert size(HRMCore(model, 37)) == 2 * (3 * 37 * 64 + 3 * 64 * 96)
     assert size(VQNetwork(VQ())) == 3_695_244

@@ -43,14 +43,14 @@ def test_a_cycle_by_hand(fields, z, expected_y, expected_z):
     assert (y.tolist(), z.tolist()) == ([expected_y], expected_z)
 
 
-@pytest.mark.parametrize("act", ["halt only", "continue"])
-def test_nothing_halts_at_the_start_and_the_continue_head_is_hrms(act):
-    """Weights 0, bias -5."""
-    network, images = tiny(act=act), torch.zeros(2, *SHAPE)
+@pytest.mark.parametrize(("act", "bias"), [("halt only", -5.0), ("continue", 1.0)])
+def test_the_halting_head_begins_with_its_bias_and_the_continue_head_is_hrms(act, bias):
+    network, images = tiny(act=act, halt_bias=bias), torch.ones(2, *SHAPE)
     output, _ = network(images, network.start(images))
 
-    assert output.halt.tolist() == [-5.0, -5.0]
+    assert output.halt.tolist() == [bias] * 2
     assert (output.proceed is not None) == (act == "continue")
+    assert network.q_head.bias.tolist() == [bias, -5]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from recstudy.recursive import Answers, measured
 from recstudy.recursive.tasks.captioning.rate_score import (
     TYPES,
     Entities,
-    RateModels,
     agreement,
-    configured_models,
     entity_spans,
+    model_folder,
     rate_score,
     rate_scores,
     read_weights,
@@ -35,33 +34,29 @@ def entities(*labelled_embeddings):
 
 
 def test_agreement_by_hand():
-    """A disease meets its absence at 0.8 and counts a half, an anatomy meets the same entity at 0.6: weights
+    """A disease meets its absence at 0.8 and counts by the negation, an anatomy meets the same entity at 0.6: weights
     0.4 and 0.1.
     """
     predicted = entities(("DISEASE", NORTH), ("ANATOMY", EAST))
     truth = entities(("NON-DISEASE", BETWEEN))
 
-    assert agreement(predicted, truth, WEIGHTS, 0.5) == pytest.approx((0.4 * 0.5 * 0.8 + 0.1 * 0.6) / 0.5)
-    assert agreement(truth, predicted, WEIGHTS, 0.5) == pytest.approx(0.5 * 0.8)  # its nearest is the disease
+    assert agreement(predicted, truth, WEIGHTS) == pytest.approx((0.4 * 0.8717 * 0.8 + 0.1 * 0.6) / 0.5)
+    assert agreement(truth, predicted, WEIGHTS) == pytest.approx(0.8717 * 0.8)  # its nearest is the disease
 
 
 def test_the_score_is_the_harmonic_mean_of_both_directions():
     predicted = entities(("DISEASE", NORTH), ("DISEASE", EAST))
     truth = entities(("DISEASE", BETWEEN))
 
-    assert rate_score(predicted, truth, WEIGHTS, 0.5) == pytest.approx(2 * 0.7 * 0.8 / 1.5)
-    assert rate_score(truth, truth, WEIGHTS, 0.5) == pytest.approx(1)
+    assert rate_score(predicted, truth, WEIGHTS) == pytest.approx(2 * 0.7 * 0.8 / 1.5)
+    assert rate_score(truth, truth, WEIGHTS) == pytest.approx(1)
 
 
 def test_a_text_without_entities_scores_a_half_and_unweighted_pairs_nothing():
     no_entities, anatomy = Entities((), torch.empty(0, 1)), entities(("ANATOMY", EAST))
 
-    assert (
-        rate_score(no_entities, anatomy, WEIGHTS, 0.5)
-        == rate_score(anatomy, no_entities, WEIGHTS, 0.5)
-        == 0.5
-    )
-    assert rate_score(anatomy, anatomy, WEIGHTS, 0.5) == 0
+    assert rate_score(no_entities, anatomy, WEIGHTS) == rate_score(anatomy, no_entities, WEIGHTS) == 0.5
+    assert rate_score(anatomy, anatomy, WEIGHTS) == 0
 
 
 def test_spans_begin_with_b():
@@ -100,20 +95,17 @@ def test_missing_models_are_the_reason(tmp_path):
     (tmp_path / "weights.json").write_text(
         json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
     )
-    models = RateModels(tmp_path / "ner", tmp_path / "biolord", tmp_path / "weights.json")
 
-    with pytest.raises(NotAvailable, match=r"transformers is not installed|ner holds no model"):
-        rate_scores(["a mass"], [["no mass"]], models)
+    with pytest.raises(NotAvailable, match=r"transformers is not installed|entities holds no model"):
+        rate_scores(["a mass"], [["no mass"]], tmp_path)
 
 
 def test_the_models_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("RECSTUDY_RATESCORE", raising=False)
     with pytest.raises(NotAvailable, match="RECSTUDY_RATESCORE names no folder with its models"):
-        configured_models()
+        model_folder()
     monkeypatch.setenv("RECSTUDY_RATESCORE", str(tmp_path))
-    assert configured_models() == RateModels(
-        tmp_path / "entities", tmp_path / "meanings", tmp_path / "weights.json"
-    )
+    assert model_folder() == tmp_path
     without_weights = measured(
         Answers("caption", written=["a disc"], references=[["a ring"]]), ["rate_score"]
     )
@@ -142,7 +134,7 @@ def test_the_whole_way_with_two_tiny_models(tmp_path):
     }
     labels = dict(enumerate(["O", *(f"{part}-{kind}" for kind in TYPES for part in "BI")]))
     torch.manual_seed(0)
-    for name, kind in {"ner": "BertForTokenClassification", "biolord": "BertModel"}.items():
+    for name, kind in {"entities": "BertForTokenClassification", "meanings": "BertModel"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "vocab.txt").write_text("\n".join(words))
         config = transformers.BertConfig(**size, id2label=labels, initializer_range=1.0)
@@ -151,11 +143,10 @@ def test_the_whole_way_with_two_tiny_models(tmp_path):
     (tmp_path / "weights.json").write_text(
         json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
     )
-    models = RateModels(tmp_path / "ner", tmp_path / "biolord", tmp_path / "weights.json")
     report, other_report = "a mass in the left lung is seen. no nodule", "the lung in the left."
 
     itself, best, worse = rate_scores(
-        [report, report, report], [[report], [other_report, report], [other_report]], models
+        [report, report, report], [[report], [other_report, report], [other_report]], tmp_path
     )
 
     assert itself == best == pytest.approx(1, abs=1e-5)

@@ -10,9 +10,8 @@ import torch
 from mirrored import SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
-from recstudy.base.errors import ConfigError
 from recstudy.programs.settings import doubling_counts
-from recstudy.recursive import HRM, TRM, AtTest, Digits, RunConfig, TrainConfig
+from recstudy.recursive import HRM, AtTest, RunConfig, TrainConfig
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.data.puzzles import numbers
@@ -184,30 +183,3 @@ def test_a_part_of_the_puzzles_is_spread_over_all():
 
 def test_counts_are_doubled_up_to_the_last():
     assert [doubling_counts(maximum) for maximum in (0, 1, 5, 8)] == [[], [1], [1, 2, 4, 5], [1, 2, 4, 8]]
-
-
-@pytest.mark.parametrize("bias", [-5.0, 1.0])
-def test_the_halting_head_begins_with_its_bias(bias):
-    network = build(TINY.model_copy(update={"halt_bias": bias}), Mirrored())
-
-    output, _ = network(images := torch.ones(4, 1, 2, 3), network.start(images))
-
-    assert output.halt.tolist() == [bias] * 4
-    assert network.q_head.bias.tolist() == [bias, -5]
-
-
-def test_at_test_needs_puzzles_and_a_halting_head_and_copies_need_symmetries(monkeypatch):
-    with pytest.raises(ConfigError, match=r"train\.at_test must be off for .*igits: it is for puzzles"):
-        RUN.with_changes({"data": Digits(), "model": TRM(width=16, heads=2), "train.at_test.trajectories": 2})
-    monkeypatch.setattr(Mirrored, "draws", 0)
-    with pytest.raises(
-        ConfigError,
-        match=r"train\.at_test\.copies must be 0 for Mirrored grids .*, whose symmetries are not defined",
-    ):
-        RUN.with_changes({"train.at_test.copies": 2})
-
-
-@pytest.mark.parametrize("halts", ["0.5,1", (0.0,)])
-def test_thresholds_of_halting_are_probabilities(halts):
-    with pytest.raises(ConfigError, match=r"halts must be probabilities above 0 and below 1, but got [01]"):
-        RUN.with_changes({"train.at_test.halts": halts})

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from recstudy.base.errors import ConfigError
 from recstudy.recursive import FuseLIPBackboneConfig, ModelConfig, PhantomCaptions, RunConfig
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.tasks.captioning.retrieval import contrast, recalls
@@ -130,33 +129,6 @@ def test_the_contrast_by_hand():
 
     assert contrast(images, texts, tokens) == pytest.approx((1 + 0.6 + 1) / 3 - (0 + 0.8 + 0.8 + 0) / 4)
     assert contrast(images[::2], texts[::2], tokens[::2]) is None  # all captions are equal
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"model.fuselip": None}, "model.fuselip must be set with model.backbone 'fuselip'"),
-        ({"model.fuselip.aligner.tokenizer.codes": 8}, "codes must be 8"),
-        (
-            {"data.length": 37},
-            "context must be at least 41, for the 37 tokens of data.length and 4 codes of the image, but got 40",
-        ),
-    ],
-)
-def test_captioning_refuses_settings_that_do_not_fit(change, words):
-    with pytest.raises(ConfigError, match=words):
-        config("fused").with_changes(change)
-
-
-def test_a_caption_is_never_cut_where_nobody_counts():
-    """An encoder cuts what is beyond its context; the data set counts what it cuts."""
-    assert config("image only").with_changes({"data.length": 40}).data.length == 40
-    for name in ("image only", "aligner"):
-        with pytest.raises(
-            ConfigError,
-            match=r"context must be at least 41, for the 41 tokens of data.length, but got 40. A shorter data.length cuts",
-        ):
-            config(name).with_changes({"data.length": 41})
 
 
 def test_the_aligners_scale_stays_between_1_and_100():

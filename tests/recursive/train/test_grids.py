@@ -12,8 +12,7 @@ import torch
 from mirrored import SIZES, SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
-from recstudy.base.errors import ConfigError
-from recstudy.recursive import TRM, Answers, Augment, Grid, RunConfig, TrainConfig, ViTRM, measured
+from recstudy.recursive import TRM, Answers, Augment, Grid, RunConfig, TrainConfig, measured
 from recstudy.recursive.contract import promises
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import load
@@ -218,21 +217,3 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
         training.task, training.state.evaluated, training._batches(training.data.test, shared=False)
     )
     assert exact.tolist() == solved.right[:12].tolist()
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"model": TRM(width=16, heads=2)}, "model.tokens must be 'cell' for Mirrored grids"),
-        (
-            {"model": ViTRM()},
-            "ViTRM gives an answer an image, but Mirrored grids .* needs an answer a cell of a grid, which transformer, hrm, trm give",
-        ),
-        ({"model": TINY.model_copy(update={"halves": "carry"})}, "model.halves must be 'whole'"),
-        ({"train.augment.flip": True}, "train.augment must be off for puzzles"),
-    ],
-    ids=["tokens", "family", "halves", "augment"],
-)
-def test_puzzles_refuse_settings_that_do_not_fit(changes, words):
-    with pytest.raises(ConfigError, match=words):
-        RUN.with_changes(changes)

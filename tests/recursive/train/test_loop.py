@@ -186,12 +186,6 @@ def test_selection_on_test_trains_on_all_images_and_reports_the_best_test_epoch(
     assert run.finish()["metrics"]["top1_accuracy"] == pytest.approx(max(scores))
 
 
-def test_patience_stops_after_so_many_epochs_without_a_better_score():
-    run = training(train__epochs=50, train__patience=2, train__learning_rate=1e-12, train__ema_decay=0)
-
-    assert [line["epoch"] for line in run.epochs()] == [0, 1, 2]
-
-
 def test_evaluation_uses_the_average_and_leaves_training_alone():
     run = training(train__epochs=1)
     list(run.epochs())

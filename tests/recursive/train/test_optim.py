@@ -223,36 +223,6 @@ def make_trm() -> nn.Module:
     return TRM(tokens="cell", mixing="mlp", cycles=1, latent_steps=1, layers=1, **size).build((1, 2, 2), 5)
 
 
-def train(network: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
-    """Return the loss of each step on one batch, whose answer is the puzzle itself."""
-    images = torch.arange(16, dtype=torch.float32).reshape(4, 1, 2, 2) % 5
-    losses = []
-    for _ in range(steps):
-        output, _ = network(images, network.start(images))
-        loss = nn.functional.cross_entropy(output.logits.flatten(0, 1), images.flatten().long())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def test_muon_lowers_a_loss_and_resumes_to_the_same_bits():
-    uninterrupted, parts = make_trm(), make_trm()
-    (optimizer,) = make_optimizers(uninterrupted, TrainConfig(**MUON))
-    losses = train(uninterrupted, optimizer, 20)
-    (first,) = make_optimizers(parts, TrainConfig(**MUON))
-    train(parts, first, 10)
-    resumed = make_trm()
-    resumed.load_state_dict(parts.state_dict())
-    (second,) = make_optimizers(resumed, TrainConfig(**MUON))
-    second.load_state_dict(copy.deepcopy(first.state_dict()))
-    train(resumed, second, 10)
-
-    assert losses[-1] < losses[0] / 2
-    assert all(map(torch.equal, uninterrupted.parameters(), resumed.parameters()))
-
-
 def test_muon_orthogonalizes_hidden_matrices_alone():
     """In the first step every weight of AdamW moves by its rate. A hidden matrix moves by 0.2 sqrt(max(A, B))
     times its rate along an orthogonal matrix, whose singular values Newton and Schulz leave between 0.5 and

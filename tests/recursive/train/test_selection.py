@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from recstudy.base.errors import ConfigError
 from recstudy.plugins import gathering
 from recstudy.programs.metric import NotAvailable
 from recstudy.recursive import METRICS, Digits, PhantomCaptions, RunConfig, metric
@@ -94,32 +93,6 @@ def test_captions_that_the_model_writes_can_select():
 
     assert result["selected"]["bleu_1"] == max(line["selection_bleu_1"] for line in lines)
     assert "token_accuracy" in result["depths"]
-
-
-@pytest.mark.parametrize(
-    ("base", "changes", "words"),
-    [
-        (CLASSES, {"train.score": "nlll"}, "no metric 'nlll': .* Did you mean 'nll'"),
-        (
-            CLASSES,
-            {"train.score": "auroc"},
-            "train.score 'auroc' is for multilabel data, but those of Digits are multiclass",
-        ),
-        (
-            CLASSES,
-            {"train.selection": "last"},
-            "score must be left out with selection 'last', which scores no epoch, but got 'nll'",
-        ),
-        (
-            CAPTIONS,
-            {"model": tiny_model("fuselip", tokenizer={"size": 64})},
-            "train.score must be left out for .*, which is judged by Recall@1 alone",
-        ),
-    ],
-)
-def test_a_score_that_cannot_select_is_refused(base, changes, words):
-    with pytest.raises(ConfigError, match=words):
-        base.with_changes(changes)
 
 
 def test_the_score_is_part_of_the_id_where_it_is_given():

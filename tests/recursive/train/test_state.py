@@ -12,6 +12,7 @@ from PIL import Image
 
 from recstudy.base.errors import ConfigError, DataError
 from recstudy.recursive import CaptionFolder
+from recstudy.recursive.contract import promises
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.models.networks.vq import load_tokenizer, save_tokenizer
 from recstudy.recursive.testing import tiny_model, tiny_run
@@ -67,28 +68,10 @@ def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
         load_checkpoint(training_of(RUN), tmp_path)
 
 
-@settings(deadline=None, max_examples=6)
-@given(st.integers(1, 3), st.booleans())
-def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, attached):
-    config = RUN.with_changes(
-        {"train.detach_carry": not attached, "train.supervision_steps": 2, "train.augment.mixup": 0.3}
-    )
-    folder = tmp_path_factory.mktemp("run")
-    straight, stopped = training_of(config), training_of(config)
-    list(straight.epochs())
-    for line in stopped.epochs():
-        if line["epoch"] == epoch - 1:
-            break
-    save_checkpoint(stopped, folder)
-    resumed = training_of(config)
-
-    load_checkpoint(resumed, folder)
-    list(resumed.epochs())
-
-    ours, theirs = resumed.state, straight.state
-    assert all(map(torch.equal, ours.evaluated.state_dict().values(), theirs.evaluated.state_dict().values()))
-    assert all(ours.compute[name] == theirs.compute[name] for name in ("images", "image_steps"))
-    assert resumed.finish() == straight.finish()
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_run_with_mixed_images_resumes_to_the_bit(detach):
+    changes = {"train.detach_carry": detach, "train.supervision_steps": 2, "train.augment.mixup": 0.3}
+    promises.resumes_to_the_bit(RUN.with_changes(changes))
 
 
 CAPTIONS = ("a large bright disc", "a small faint ring")

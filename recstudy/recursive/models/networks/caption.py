@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recstudy.base.errors import DataError
-from recstudy.recursive.models.captioners import BACKBONES, CaptionModel
+from recstudy.recursive.models.caption import BACKBONES, CaptionModel
 from recstudy.recursive.models.networks.contract import Carry, Network, Output, VisionEncoder
 from recstudy.recursive.models.networks.layers import lecun_normal
 
@@ -64,6 +64,11 @@ class BackboneNetwork(VisionEncoder):
             map_ = map_.permute(0, 3, 1, 2)
         # Eq. 3: pooling to the grid.
         return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)
+
+
+def tuned_backbone(config: CaptionModel) -> BackboneNetwork | None:
+    """Return the backbone that is trained with a captioner; None if it is frozen, and features are read."""
+    return BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
 
 
 def frozen(config: CaptionModel) -> BackboneNetwork:
@@ -113,9 +118,7 @@ class VisionProjection(nn.Module):
 
     def __init__(self, config: CaptionModel, width: int, bias: bool, norm: bool = False) -> None:
         super().__init__()
-        self.backbone = (
-            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
-        )
+        self.backbone = tuned_backbone(config)
         self.project = nn.Linear(config.features, width, bias=bias)
         self.norm = norm
         lecun_normal(self.project)

@@ -6,11 +6,6 @@ author's 0.9 in Flax's convention):
 
     [Conv3x3 - BN - ReLU] x 2 - MaxPool2, twice, with C and 2C channels; global average pool; linear head
 
-ResNet-18, -34 and -50 are baselines of ViTRM. They are torchvision's, with a choice of stem: `imagenet`
-halves the image twice (7x7 convolution with stride 2, max-pooling), and `cifar` is a 3x3 convolution with
-stride 1, which keeps all 32x32 pixels. DenseNet-121 (Huang et al. 2017) is torchvision's, with a first
-convolution for any number of channels.
-
 ViT is a baseline of ViTRM: pre-norm layers over patches and a class token. Query, key and value have no bias:
 
     t = LN(LN(patches) W + b)                                (1)
@@ -21,13 +16,11 @@ ViT is a baseline of ViTRM: pre-norm layers over patches and a class token. Quer
 Shapes: B images, N patches, S = N + 1 tokens, D width.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, channels_last, nn
 
 from recstudy.recursive.config.parts import Shape
-from recstudy.recursive.models.classifiers import CNN, DenseNet, ResNet, ViT
+from recstudy.recursive.models.classifiers import CNN, ViT
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.models.networks.layers import (
     Attention,
@@ -36,9 +29,6 @@ from recstudy.recursive.models.networks.layers import (
     TransformerLayer,
     lecun_normal,
 )
-
-RESNET_LAYERS = {18: [2, 2, 2, 2], 34: [3, 4, 6, 3], 50: [3, 4, 6, 3]}  # depth -> layers of the four blocks
-DENSENET_LAYERS = (6, 12, 24, 16)  # layers of DenseNet-121's four blocks
 
 
 class Classifier(Network):
@@ -69,56 +59,6 @@ def stage(channels: int, width: int) -> nn.Sequential:
     for inputs in (channels, width):
         layers += [nn.Conv2d(inputs, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     return nn.Sequential(*layers, nn.MaxPool2d(2))
-
-
-class TorchvisionNetwork(Classifier):
-    """A torchvision model with the interface of `Network`."""
-
-    net: Any
-
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        return Output(self.net(images)), ()
-
-
-class ResNetNetwork(TorchvisionNetwork):
-    """torchvision's ResNet with the interface of `Network`."""
-
-    def __init__(self, config: ResNet, shape: Shape, classes: int) -> None:
-        super().__init__()
-        from torchvision.models import resnet  # takes a second, which the other classifiers avoid
-
-        kind = resnet.Bottleneck if config.depth == 50 else resnet.BasicBlock
-        self.net = resnet.ResNet(kind, RESNET_LAYERS[config.depth], num_classes=classes)
-        if config.stem == "cifar":
-            self.net.conv1 = convolution(shape[0], size=3, stride=1)
-            self.net.maxpool = nn.Identity()
-        elif shape[0] != 3:
-            self.net.conv1 = convolution(shape[0], size=7, stride=2)
-
-
-def convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
-    """Return a first convolution with torchvision's initial weights."""
-    layer = nn.Conv2d(channels, 64, kernel_size=size, stride=stride, padding=size // 2, bias=False)
-    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-    return layer
-
-
-class DenseNetNetwork(TorchvisionNetwork):
-    """torchvision's DenseNet with the interface of `Network`."""
-
-    def __init__(self, config: DenseNet, shape: Shape, classes: int) -> None:
-        super().__init__()
-        from torchvision.models import densenet
-
-        first = 2 * config.growth
-        self.net = densenet.DenseNet(
-            config.growth, DENSENET_LAYERS, num_init_features=first, num_classes=classes
-        )
-        if shape[0] != 3:
-            self.net.features.conv0 = nn.Conv2d(
-                shape[0], first, kernel_size=7, stride=2, padding=3, bias=False
-            )
-            nn.init.kaiming_normal_(self.net.features.conv0.weight)
 
 
 class ViTNetwork(Classifier):

@@ -44,6 +44,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.fuselip import Aligner, FuseLIP
 from recstudy.recursive.models.networks.contract import Carry, Network, Output, VisionEncoder, on_paper
 from recstudy.recursive.models.networks.layers import ClipLayer, Past, init_as_clip, own_precision
@@ -176,14 +177,6 @@ def prefix_causal(codes: int, tokens_BT: Tensor) -> Tensor:
     return causal_SS | F.pad(causal_SS.new_ones(codes, codes), (0, length - codes, 0, length - codes))
 
 
-class Losses(NamedTuple):
-    """The losses (A2), (A3) and (A4), in nats."""
-
-    contrastive: Tensor
-    masked: Tensor
-    total: Tensor
-
-
 class Hidden(NamedTuple):
     """Sequences with some of their tokens replaced by [MASK]."""
 
@@ -198,7 +191,7 @@ class AlignerNetwork(Network):
 
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"encoder.log_scale": (0.0, math.log(100))}
 
-    def __init__(self, config: Aligner) -> None:
+    def __init__(self, config: Aligner, shape: Shape, classes: int) -> None:
         super().__init__()
         self.encoder = FuseLIPNetwork(config.encoder)
 
@@ -211,7 +204,7 @@ class AlignerNetwork(Network):
         left, right = self.sequences(images, tokens)
         if not self.training or on_paper(images):  # `meta` tensors have no random numbers for the masking
             return Output(torch.cat([self.encoder(left), self.encoder(right)], dim=1)), carry
-        loss = fuselip_loss(self.encoder, *mask_pair(self.encoder.config, left, right)).total
+        loss = fuselip_loss(self.encoder, *mask_pair(self.encoder.config, left, right))
         return Output(loss.expand(len(images), 1), loss=loss.expand(len(images))), carry
 
     def sequences(self, images: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -236,13 +229,13 @@ def mask_pair(config: FuseLIP, left: Tensor, right: Tensor) -> tuple[Hidden, Hid
     return hide(config, left, generator), hide(config, right, generator)
 
 
-def fuselip_loss(network: FuseLIPNetwork, left: Hidden, right: Hidden) -> Losses:
-    """Return the losses of B pairs of sequences, Eqs. A2 to A4."""
+def fuselip_loss(network: FuseLIPNetwork, left: Hidden, right: Hidden) -> Tensor:
+    """Return the loss of B pairs of sequences in nats, Eqs. A2 to A4."""
     left_BW, left_masked = _side(network, left)
     right_BW, right_masked = _side(network, right)
     contrastive = siglip_loss(left_BW, right_BW, network.log_scale.exp(), network.bias)
     masked = left_masked + right_masked  # Eq. A3
-    return Losses(contrastive, masked, contrastive + network.config.mask_weight * masked)  # Eq. A4
+    return contrastive + network.config.mask_weight * masked  # Eq. A4
 
 
 def siglip_loss(left_BW: Tensor, right_BW: Tensor, scale: Tensor, bias: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ other key must be present and known, with the right shape; otherwise nothing is 
 with `weights_only`, which executes nothing in them.
 """
 
-import hashlib
 from pathlib import Path
 
 import torch
@@ -16,12 +15,7 @@ from recstudy.records import read_json
 from recstudy.recursive.models.fuselip import VQ, FuseLIP
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork
 from recstudy.recursive.models.networks.vq import ImageTokenizer
-from recstudy.recursive.models.networks.weight_files import (
-    check_names,
-    check_shape,
-    public_names,
-    read_weights,
-)
+from recstudy.recursive.models.networks.weight_files import check_weights, public_names, read_weights
 
 # Pattern of recstudy's name -> public name. The rules in LAYERS are applied last.
 LAYERS = {
@@ -55,6 +49,7 @@ TITOK = {
     r"^": "image_tokenizer.model.",
 }
 TIED = "mask_prediction_head.decoder.weight"  # a second copy of the token embedding
+CONVOLUTION = "image_tokenizer.model.encoder.conv_out.weight"
 UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's decoder to pixels
 
 
@@ -66,30 +61,28 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
         DataError: A file is missing or damaged, or its weights are not exactly those of the networks.
     """
     _check(config, vq, folder)
-    path = _file(folder)
-    public_weights = read_weights(path)
+    path = weight_file(folder)
+    content = read_weights(path)
+    tied = content.pop(TIED, None)
+    weights = {name: value for name, value in content.items() if not name.startswith(UNREAD)}
+    # TiTok's 1x1 convolution is a linear layer here.
+    if CONVOLUTION in weights and weights[CONVOLUTION].shape[2:] == (1, 1):
+        weights[CONVOLUTION] = weights[CONVOLUTION][:, :, 0, 0]
     network, tokenizer = FuseLIPNetwork(config), ImageTokenizer(vq)
-    names = [
-        (part, public_names(part, {**rules, **LAYERS}))
-        for part, rules in ((network, ENCODER), (tokenizer, TITOK))
-    ]
-    expected_names = [public for _, table in names for public in table.values()]
-    read_names = [name for name in public_weights if name != TIED and not name.startswith(UNREAD)]
-    check_names(path, "FuseLIP's weights", expected_names, read_names)
-    embedding = public_weights["token_embedding.weight"]
-    if TIED in public_weights and not torch.equal(public_weights[TIED], embedding):
+    parts = (
+        (network, public_names(network, ENCODER | LAYERS)),
+        (tokenizer, public_names(tokenizer, TITOK | LAYERS)),
+    )
+    expected = {
+        names[own_name]: value for part, names in parts for own_name, value in part.state_dict().items()
+    }
+    check_weights(path, "FuseLIP's weights", expected, weights)
+    if tied is not None and not torch.equal(tied, weights["token_embedding.weight"]):
         raise DataError(
             f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded."
         )
-    for part, table in names:
-        weights = {}
-        for own_name, value in part.state_dict().items():
-            public = public_weights[table[own_name]]
-            if own_name == "encoder.project.weight" and public.shape[2:] == (1, 1):
-                public = public[:, :, 0, 0]  # TiTok's 1x1 convolution is a linear layer here
-            check_shape(path, table[own_name], value, public)
-            weights[own_name] = public
-        part.load_state_dict(weights)
+    for part, names in parts:
+        part.load_state_dict({own_name: weights[name] for own_name, name in names.items()})
     return network, tokenizer
 
 
@@ -132,21 +125,13 @@ def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
         )
 
 
-def public_hash(folder: Path) -> str:
-    """Return 20 hex digits of the weight file's sha256.
+def weight_file(folder: Path) -> Path:
+    """Return the weight file of a folder.
 
     Raises:
-        DataError: There is no weight file.
+        DataError: There is none.
     """
-    with open(_file(folder), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:20]
-
-
-def _file(folder: Path) -> Path:
-    paths = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
-    if not paths:
-        raise DataError(
-            f"{folder} has no model.safetensors or pytorch_model.bin. Download the weights again."
-        )
-
-    return paths[0]
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        if (folder / name).exists():
+            return folder / name
+    raise DataError(f"{folder} has no model.safetensors or pytorch_model.bin. Download the weights again.")

@@ -17,10 +17,10 @@ Shapes: B sequences, S tokens, D width.
 import torch
 from torch import Tensor
 
+from recstudy.recursive.models.hrm import HRM
 from recstudy.recursive.models.networks.layers import lecun_normal, truncated_normal
 from recstudy.recursive.models.networks.recursion import nested, schedule
 from recstudy.recursive.models.networks.sequence import SequenceCore, make_layers
-from recstudy.recursive.models.sequence import HRM
 
 
 class HRMCore(SequenceCore):

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.recursive.config.parts import Shape
-from recstudy.recursive.models.classifiers import HRMImage
+from recstudy.recursive.models.hrm_image import HRMImage
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.models.networks.layers import (
     GEGLU,
     TRUNCATED,
-    Attention,
-    PostNorm,
     Rotary,
+    Stack,
     lecun_normal,
     truncated_normal,
 )
@@ -44,8 +43,11 @@ class HRMImageNetwork(Network):
         self.embed = nn.Linear(channels * config.patch**2, config.width, bias=False)
         self.class_token = nn.Parameter(torch.randn(1, 1, config.width))
         rotary = Rotary(tokens, config.width // config.heads)
-        self.f_low = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.low_layers)))
-        self.f_high = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.high_layers)))
+        sizes = config.width, config.heads, config.expansion * config.width
+        self.f_low, self.f_high = (
+            Stack(layers, *sizes, rotary, GEGLU, eps=1e-6, scale=True)  # Eq. I2
+            for layers in (config.low_layers, config.high_layers)
+        )
         self.turns = tuple(schedule([config.low_cycles, config.high_cycles]))
         self.classify = nn.Linear(config.width, classes, bias=False)
         lecun_normal(self)
@@ -64,10 +66,3 @@ class HRMImageNetwork(Network):
         # Eqs. 1 and 2 of `hrm.py`
         z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)
         return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # Eq. I3
-
-
-def make_layer(config: HRMImage, rotary: Rotary) -> PostNorm:
-    """Return a layer, Eq. I2."""
-    attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
-    ffn = GEGLU(config.width, config.expansion * config.width, bias=False)
-    return PostNorm(attention, ffn, config.width, eps=1e-6, scale=True)

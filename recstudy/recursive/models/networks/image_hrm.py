@@ -45,44 +45,19 @@ Shapes: B captions, T tokens, D width, F features, V vocabulary.
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.models.captioners import (
-    LONGEST,
-    CaptionModel,
-    ImageHRM,
-    ImageTRM,
-    RecursiveCaptionModel,
-)
+from recstudy.recursive.config.parts import PAD, Shape
+from recstudy.recursive.models.caption import LONGEST, CaptionModel
+from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM, RecursiveCaptionModel
 from recstudy.recursive.models.networks.caption import Cache, Captioner, VisionProjection
 from recstudy.recursive.models.networks.contract import Carry, Output
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork, Injection
-from recstudy.recursive.models.networks.layers import (
-    Attention,
-    Past,
-    PostNorm,
-    Rotary,
-    Stack,
-    SwiGLU,
-    lecun_normal,
-    truncated_normal,
-)
+from recstudy.recursive.models.networks.layers import Past, Rotary, Stack, lecun_normal, truncated_normal
 from recstudy.recursive.models.networks.recursion import TopDown, nested, schedule
 from recstudy.recursive.models.sequence import hidden_width
-
-
-class CaptionCore(Protocol):
-    """One segment of a causal recursion over the states of a caption. The last state gives the answer."""
-
-    def start(self, x_BTD: Tensor) -> Sequence[Tensor]: ...
-
-    def __call__(
-        self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None
-    ) -> Sequence[Tensor]: ...
 
 
 class FusedProjection(nn.Module):
@@ -125,9 +100,7 @@ class FusedProjection(nn.Module):
 class RecursiveCaptioner(Captioner):
     """Inputs and outputs around a recursion: Eqs. C1 to C5, and Eq. 4 of `caption.py`."""
 
-    core: CaptionCore
-
-    def __init__(self, config: RecursiveCaptionModel, classes: int, core: nn.Module) -> None:
+    def __init__(self, config: RecursiveCaptionModel, classes: int, core: "LevelsCore") -> None:
         super().__init__()
         self.config = config
         width, norm = config.width, config.image_norm
@@ -138,7 +111,7 @@ class RecursiveCaptioner(Captioner):
         )
         fused = config.fuselip is not None and config.fuselip.mode != "image_only"
         self.embed = None if fused else nn.Embedding(classes, config.width)
-        self.core = core  # type: ignore[assignment]
+        self.core = core
         self.answer = nn.Linear(config.width, classes, bias=False)
         self.q_head = nn.Linear(config.width, 2)
         truncated_normal(self.answer.weight, 1 / math.sqrt(config.width))
@@ -197,14 +170,8 @@ class RecursiveCaptioner(Captioner):
 
 def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> Stack:
     """Return a stack of causal layers, Eq. C6."""
-    stacked = []
-    for _ in range(layers):
-        attention = Attention(
-            config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=True
-        )
-        ffn = SwiGLU(config.width, hidden_width(config.width, config.expansion), bias=False)
-        stacked.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))
-    return Stack(stacked)
+    hidden = hidden_width(config.width, config.expansion)
+    return Stack(layers, config.width, config.heads, hidden, rotary, causal=True)
 
 
 class LevelsCore(nn.Module):
@@ -239,7 +206,7 @@ class LevelsCore(nn.Module):
         return nested(updates, self.turns, x_BTD, states, self.top_down, self.config.gradient)
 
 
-def image_hrm(config: ImageHRM, classes: int) -> RecursiveCaptioner:
+def image_hrm(config: ImageHRM, shape: Shape, classes: int) -> RecursiveCaptioner:
     rotary = Rotary(LONGEST, config.width // config.heads)
     f = nn.ModuleDict(
         {name: make_stack(config, layers, rotary) for name, (_, layers) in config.levels.items()}
@@ -248,7 +215,7 @@ def image_hrm(config: ImageHRM, classes: int) -> RecursiveCaptioner:
     return RecursiveCaptioner(config, classes, core)
 
 
-def image_trm(config: ImageTRM, classes: int) -> RecursiveCaptioner:
+def image_trm(config: ImageTRM, shape: Shape, classes: int) -> RecursiveCaptioner:
     f = make_stack(config, config.layers, Rotary(LONGEST, config.width // config.heads))
     return RecursiveCaptioner(
         config, classes, LevelsCore(config, f, [config.latent_steps, config.cycles], "chain")

@@ -8,12 +8,16 @@ With causal attention, nothing at a token depends on later tokens. Keys and valu
 the sequence grows, and a further token costs one token (`Past`), however often a recursion passes over the
 sequence.
 
+There are three kinds of layers: `TransformerLayer` (ViTRM, ViT, encoders of captioners), `PostNorm` (HRM, TRM
+and their captioners) and `ClipLayer` (FuseLIP, TiTok). Names of parameters, such as `qkv`, `out`, `up` and
+`down`, must not change: saved weights have them, and so have the digests of imported weights in run ids.
+
 Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of a head, M hidden width.
 """
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +83,12 @@ def by_head(x_BSD: Tensor, heads: int) -> Tensor:
     return x_BSD.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
+def attend(q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, **options: Any) -> Tensor:
+    """Return the mixed values of each token with its heads side by side, (B, S, D); options are torch's."""
+    mixed_BHSE = F.scaled_dot_product_attention(q_BHSE, k_BHKE, v_BHKE, **options)
+    return mixed_BHSE.transpose(1, 2).flatten(2)
+
+
 class Attention(nn.Module):
     """Multi-head self-attention, with the parameters of `torch.nn.MultiheadAttention` by default.
 
@@ -119,10 +129,7 @@ class Attention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         # A single token is the last one, which attends to all tokens.
         causal = self.causal and q_BHRE.shape[2] > 1
-        mixed_BHRE = F.scaled_dot_product_attention(
-            q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal
-        )
-        return self.out(mixed_BHRE.transpose(1, 2).flatten(2))
+        return self.out(attend(q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal))
 
     def _project(self, x_BSD: Tensor, read: slice) -> tuple[Tensor, ...]:
         if read == ALL:
@@ -214,7 +221,24 @@ class PostNorm(nn.Module):
 
 
 class Stack(nn.ModuleList):
-    """A sequence of post-norm layers that share one `Past`."""
+    """Post-norm layers with attention, one after the other, which share one `Past`. No layer has biases."""
+
+    def __init__(
+        self,
+        count: int,
+        width: int,
+        heads: int,
+        hidden: int,
+        rotary: Rotary | None,
+        ffn: type[SwiGLU] = SwiGLU,
+        causal: bool = False,
+        eps: float = 1e-5,
+        scale: bool = False,
+    ) -> None:
+        super().__init__()
+        for _ in range(count):
+            attention = Attention(width, heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=causal)
+            self.append(PostNorm(attention, ffn(width, hidden, bias=False), width, eps, scale))
 
     def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
         for layer in self:
@@ -260,8 +284,7 @@ class ClipLayer(nn.Module):
         )
         if past is not None:
             k_BHSE, v_BHSE = past.extend(k_BHSE, v_BHSE)
-        mixed_BHSE = F.scaled_dot_product_attention(q_BHSE, k_BHSE, v_BHSE, attn_mask=mask)
-        x_BSD = x_BSD + self.out(mixed_BHSE.transpose(1, 2).flatten(2))
+        x_BSD = x_BSD + self.out(attend(q_BHSE, k_BHSE, v_BHSE, attn_mask=mask))
         return x_BSD + self.ffn(self.norm2(x_BSD))
 
 

@@ -32,33 +32,27 @@ re-implementation; the paper has tanh and a sum.
 Shapes: B captions, T tokens, P positions, F features, A dimensions of (A1), D width, V vocabulary.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.models.captioners import ImageLSTM, ShowAttendTell, ShowTell
-from recstudy.recursive.models.networks.caption import (
-    BackboneNetwork,
-    Cache,
-    PlainCaptioner,
-    VisionProjection,
-)
+from recstudy.recursive.config.parts import PAD, Shape
+from recstudy.recursive.models.lstm_captioners import ImageLSTM, ShowAttendTell, ShowTell
+from recstudy.recursive.models.networks.caption import Cache, PlainCaptioner, VisionProjection, tuned_backbone
 from recstudy.recursive.models.networks.contract import Carry, Output
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # dynamo (torch 2.15) has no LSTM
-def recur(lstm: nn.LSTM, x_BTD: Tensor, h_1BD: Tensor, c_1BD: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Run an LSTM with its own kernels, outside of a compiled graph."""
-    return lstm(x_BTD, (h_1BD.contiguous(), c_1BD.contiguous()))
+def recur(lstm: nn.LSTM, x_BTD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Tensor, Cache]:
+    """Run an LSTM with its own kernels, outside of a compiled graph. Return all h, and the last h and c."""
+    h_BTD, (h_1BD, c_1BD) = lstm(x_BTD, (h_BD[None].contiguous(), c_BD[None].contiguous()))
+    return h_BTD, (h_1BD[0], c_1BD[0])
 
 
 class LSTMCaptioner(PlainCaptioner):
     """Vision encoder, word embedding, LSTM and answer. The image's features are `parts` states wide."""
 
-    def __init__(self, config: ImageLSTM | ShowTell, classes: int, parts: int = 1) -> None:
+    def __init__(self, config: ImageLSTM | ShowTell, shape: Shape, classes: int, parts: int = 1) -> None:
         super().__init__()
         self.eyes = VisionProjection(config, parts * config.width, bias=True)
         self.embed = nn.Embedding(classes, config.width)
@@ -69,8 +63,8 @@ class LSTMCaptioner(PlainCaptioner):
 class ImageLSTMNetwork(LSTMCaptioner):
     """ResNet-18 + LSTM, Eqs. L1 to L3."""
 
-    def __init__(self, config: ImageLSTM, classes: int) -> None:
-        super().__init__(config, classes, 1 if config.image == "merge" else 2)
+    def __init__(self, config: ImageLSTM, shape: Shape, classes: int) -> None:
+        super().__init__(config, shape, classes, 1 if config.image == "merge" else 2)
         self.merges = config.image == "merge"
 
     def begin(self, images: Tensor) -> Cache:
@@ -84,8 +78,8 @@ class ImageLSTMNetwork(LSTMCaptioner):
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return h of the tokens, Eq. L1 or L2, and the new cache."""
         e_BD, h_BD, c_BD = cache
-        h_BTD, (h_1BD, c_1BD) = recur(self.lstm, self.embed(tokens) + e_BD[:, None], h_BD[None], c_BD[None])
-        return h_BTD, (e_BD, h_1BD[0], c_1BD[0])
+        h_BTD, states = recur(self.lstm, self.embed(tokens) + e_BD[:, None], h_BD, c_BD)
+        return h_BTD, (e_BD, *states)
 
 
 class ShowTellNetwork(LSTMCaptioner):
@@ -95,32 +89,20 @@ class ShowTellNetwork(LSTMCaptioner):
         """Return h and c after the image, Eq. T1, each (B, D)."""
         e_BD = self.eyes(images)
         zeros_BD = e_BD.new_zeros(e_BD.shape)
-        return self._run(e_BD[:, None], zeros_BD, zeros_BD)[1]
+        return recur(self.lstm, e_BD[:, None], zeros_BD, zeros_BD)[1]
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        return self._run(self.embed(tokens), *cache)  # Eqs. T2 and T3
-
-    def _run(self, x_BTD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Tensor, Cache]:
-        h_BTD, (h_1BD, c_1BD) = recur(self.lstm, x_BTD, h_BD[None], c_BD[None])
-        return h_BTD, (h_1BD[0], c_1BD[0])
-
-
-class AttentionTrace(NamedTuple):
-    """The attention of each word to the positions of the image."""
-
-    attention: Tensor  # (B, T, P) alpha_t of Eq. A2; sums to 1 over the positions, which are row by row
+        return recur(self.lstm, self.embed(tokens), *cache)  # Eqs. T2 and T3
 
 
 class ShowAttendTellNetwork(PlainCaptioner):
     """Show, Attend and Tell, Eqs. A1 to A6."""
 
-    def __init__(self, config: ShowAttendTell, classes: int) -> None:
+    def __init__(self, config: ShowAttendTell, shape: Shape, classes: int) -> None:
         super().__init__()
         width, features = config.width, config.features
         self.alpha_c = config.alpha_c
-        self.backbone = (
-            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
-        )
+        self.backbone = tuned_backbone(config)
         self.of_place = nn.Linear(features, config.attention)  # W_a
         self.of_state = nn.Linear(width, config.attention)  # W_h
         self.score = nn.Linear(config.attention, 1, bias=False)  # w
@@ -141,9 +123,9 @@ class ShowAttendTellNetwork(PlainCaptioner):
             carry,
         )
 
-    def trace(self, images: Tensor, tokens: Tensor) -> AttentionTrace:
-        """Return the attention maps of captions; the arguments are those of `start`."""
-        return AttentionTrace(self._unroll(tokens, self.begin(images))[1])
+    def trace(self, images: Tensor, tokens: Tensor) -> Tensor:
+        """Return alpha (B, T, P) of captions, Eq. A2. The arguments are those of `start`."""
+        return self._unroll(tokens, self.begin(images))[1]
 
     def begin(self, images: Tensor) -> Cache:
         """Return a_p (B, P, F) and W_a a_p + b_a (B, P, A), then the initial h and c of (A4)."""

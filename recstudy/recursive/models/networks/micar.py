@@ -63,10 +63,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.recursive.config.parts import PAD
-from recstudy.recursive.models.captioners import LONGEST
+from recstudy.recursive.config.parts import PAD, Shape
+from recstudy.recursive.models.caption import LONGEST
 from recstudy.recursive.models.micar import EPS, MicarVLMoE
-from recstudy.recursive.models.networks.caption import POOLING, BackboneNetwork, Cache, Captioner
+from recstudy.recursive.models.networks.caption import (
+    POOLING,
+    BackboneNetwork,
+    Cache,
+    Captioner,
+    tuned_backbone,
+)
 from recstudy.recursive.models.networks.contract import Carry, Output, VisionEncoder
 from recstudy.recursive.models.networks.experts import (
     ACTIVATIONS,
@@ -75,7 +81,7 @@ from recstudy.recursive.models.networks.experts import (
     TokenRouting,
     count_choices,
 )
-from recstudy.recursive.models.networks.layers import Past, Rotary
+from recstudy.recursive.models.networks.layers import Past, Rotary, attend
 from recstudy.recursive.models.networks.transformer_captioners import sinusoids
 
 
@@ -96,7 +102,7 @@ class MicarNetwork(Captioner):
 
     sinusoids: Tensor  # (LONGEST, D)
 
-    def __init__(self, config: MicarVLMoE, classes: int) -> None:
+    def __init__(self, config: MicarVLMoE, shape: Shape, classes: int) -> None:
         super().__init__()
         self.config = config
         rotary = Rotary(LONGEST, config.rope_dims)
@@ -322,12 +328,9 @@ class MDLA(nn.Module):
         self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, mask_BSK: Tensor | None = None
     ) -> Tensor:
         """Return the attention's output (B, S, D), Eqs. 3b and 3c; a mask is True for keys that count."""
-        mixed_BHSE = F.scaled_dot_product_attention(
-            q_BHSE, k_BHKE, v_BHKE,
-            attn_mask=None if mask_BSK is None else mask_BSK[:, None],
-            dropout_p=self.dropout if self.training else 0.0, scale=self.scale,
-        )  # fmt: skip
-        return self.out(mixed_BHSE.transpose(1, 2).flatten(2))
+        mask = None if mask_BSK is None else mask_BSK[:, None]
+        dropout = self.dropout if self.training else 0.0
+        return self.out(attend(q_BHSE, k_BHKE, v_BHKE, attn_mask=mask, dropout_p=dropout, scale=self.scale))
 
     def maps(self, q_BHSE: Tensor, k_BHKE: Tensor, mask_BSK: Tensor | None = None) -> Tensor:
         """Return the attention maps A_h, Eq. 3b, (B, H, S, K). `forward` does not materialise them."""
@@ -413,9 +416,7 @@ class MultiscaleEncoder(VisionEncoder):
     def __init__(self, config: MicarVLMoE) -> None:
         super().__init__()
         self.grid = config.grid
-        self.backbone = (
-            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
-        )
+        self.backbone = tuned_backbone(config)
         self.pyramid = Pyramid(config.scales, config.pyramid_width) if config.scales else None
 
     def forward(self, images: Tensor) -> Tensor:

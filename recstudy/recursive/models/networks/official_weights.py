@@ -27,14 +27,10 @@ from recstudy.base.errors import ConfigError, DataError, choices
 from recstudy.base.strict_yaml import read_yaml
 from recstudy.records.reading import fault
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.models.hrm import HRM
 from recstudy.recursive.models.networks.sequence import SequenceNetwork
-from recstudy.recursive.models.networks.weight_files import (
-    check_names,
-    check_shape,
-    public_names,
-    read_weights,
-)
-from recstudy.recursive.models.sequence import HRM, TRM
+from recstudy.recursive.models.networks.weight_files import check_weights, public_names, read_weights
+from recstudy.recursive.models.trm import TRM
 
 Family = Literal["hrm", "trm"]
 WRAPPED = re.compile(r"^(?:(?:_orig_mod|module|model)\.)*(?:inner\.)?")
@@ -65,6 +61,19 @@ COUNTS: dict[Family, dict[str, int]] = {
     "hrm": {"H_cycles": 2, "L_cycles": 2, "H_layers": 4, "L_layers": 4},
     "trm": {"H_cycles": 3, "L_cycles": 6, "H_layers": 0, "L_layers": 2},
 }  # defaults of the authors' config/arch/*.yaml
+SIZES = {"hidden_size": "width", "num_heads": "heads", "expansion": "expansion"}
+FIELDS: dict[Family, dict[str, str]] = {
+    "hrm": SIZES
+    | {
+        "H_cycles": "high_cycles",
+        "L_cycles": "low_cycles",
+        "H_layers": "high_layers",
+        "L_layers": "low_layers",
+    },
+    "trm": SIZES
+    | {"H_cycles": "cycles", "L_cycles": "latent_steps", "L_layers": "layers", "puzzle_emb_len": "prefix"},
+}  # their setting -> field of our model
+TABLE = "puzzle_emb.weights"
 
 
 class Arch(BaseModel):
@@ -161,11 +170,11 @@ def official_model(family: Family, arch: Arch, weights: Mapping[str, Tensor]) ->
         ConfigError: A setting has no counterpart.
         DataError: The puzzle embeddings are missing or have another shape.
     """
-    table = weights.get("puzzle_emb.weights")
+    table = weights.get(TABLE)
     if table is None or table.ndim != 2 or table.shape[1] > arch.hidden_size:
         problem = "is missing" if table is None else f"has the shape {tuple(table.shape)}"
         raise DataError(
-            f"puzzle_emb.weights {problem}, but must have the shape (puzzles, 1 to {arch.hidden_size}),"
+            f"{TABLE} {problem}, but must have the shape (puzzles, 1 to {arch.hidden_size}),"
             " because a sequence begins with one such row"
         )
     if arch.expansion != int(arch.expansion):
@@ -175,21 +184,16 @@ def official_model(family: Family, arch: Arch, weights: Mapping[str, Tensor]) ->
         raise ConfigError(
             f"arch.pos_encodings must be {choices(allowed_positions)}, but got {arch.pos_encodings!r}"
         )
-    shared: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "tokens": "cell",
-        "width": arch.hidden_size,
-        "heads": arch.num_heads,
-        "expansion": int(arch.expansion),
         "positions": "learned" if arch.pos_encodings == "learned" else "rotary",
         "mixing": "mlp" if arch.mlp_t else "attention",
         "puzzle_emb": "puzzle",
         "identifiers": len(table),
+        **{ours: getattr(arch, theirs) for theirs, ours in FIELDS[family].items()},
     }
     if family == "hrm":
-        layers = {"high_layers": arch.H_layers, "low_layers": arch.L_layers}
-        return HRM(**shared, **layers, prefix=1, high_cycles=arch.H_cycles, low_cycles=arch.L_cycles)
-    act = "halt only" if arch.no_ACT_continue else "continue"
-    prefix = arch.puzzle_emb_len or 1
+        return HRM(**fields)
     scales = sum(re.fullmatch(r"L\d+_init", name) is not None for name in weights)
     is_single = scales == 0 and "L_init" in weights and "H_init" not in weights
     module = arch.module
@@ -201,8 +205,8 @@ def official_model(family: Family, arch: Arch, weights: Mapping[str, Tensor]) ->
             f"arch.L_cycles must be {scales}, the number of latents in the file (L1_init, ...), but got"
             f" {arch.L_cycles}"
         )
-    counts = {"layers": arch.L_layers, "cycles": arch.H_cycles, "latent_steps": arch.L_cycles}
-    return TRM(**shared, **counts, prefix=prefix, act=act, states=STATES[module])
+    act = "halt only" if arch.no_ACT_continue else "continue"
+    return TRM(**{**fields, "prefix": arch.puzzle_emb_len or 1, "act": act, "states": STATES[module]})
 
 
 def read_official(path: Path) -> dict[str, Tensor]:
@@ -235,19 +239,17 @@ def from_official(network: SequenceNetwork, weights: Mapping[str, Tensor], path:
     Raises:
         DataError: A weight is missing, unknown, or has another shape.
     """
-    expected_weights = to_official(network, network.state_dict())
-    check_names(path, f"a checkpoint of {network.config.title} as set here", expected_weights, weights)
-    converted = {}
-    for name, value in expected_weights.items():
-        weight = weights[name]
-        if name == "puzzle_emb.weights" and weight.ndim == 2 and weight.shape[1] < value.shape[1]:
-            weight = nn.functional.pad(weight, (0, value.shape[1] - weight.shape[1]))
-        check_shape(path, name, value, weight)
-        converted[name] = weight.to(value.dtype)
+    weights = dict(weights)
+    table, width = weights.get(TABLE), network.config.width
+    if table is not None and table.ndim == 2 and table.shape[1] < width:
+        weights[TABLE] = nn.functional.pad(table, (0, width - table.shape[1]))
     state = network.state_dict()
+    title = f"a checkpoint of {network.config.title} as set here"
+    check_weights(path, title, to_official(network, state), weights)
     for own_name, names in _names(network).items():
         if names:
-            state[own_name] = _swapped(own_name, torch.cat([converted[name] for name in names]))
+            value = torch.cat([weights[name] for name in names]).to(state[own_name].dtype)
+            state[own_name] = _swapped(own_name, value)
     return state
 
 
@@ -299,43 +301,27 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
             f"a run of {model.title} cannot be written with --as {family}. Only runs of HRM and TRM can be"
             " written, with their own family"
         )
-    arch: dict[str, Any] = {
-        "hidden_size": model.width,
-        "num_heads": model.heads,
-        "expansion": model.expansion,
-        "pos_encodings": {"learned": "learned", "rotary": "none" if model.mixing == "mlp" else "rope"}[
-            model.positions
-        ],
+    is_mlp = model.mixing == "mlp"
+    loss = "stablemax_cross_entropy" if config.train.loss == "stablemax" else "softmax_cross_entropy"
+    arch: dict[str, Any] = {theirs: getattr(model, ours) for theirs, ours in FIELDS[family].items()}
+    arch |= {
+        "name": "hrm.hrm_act_v1@HierarchicalReasoningModel_ACTV1",
+        "pos_encodings": {"learned": "learned", "rotary": "none" if is_mlp else "rope"}[model.positions],
         "puzzle_emb_ndim": model.width,
         "halt_max_steps": config.train.evaluation_steps,
         "halt_exploration_prob": 0.1,
         "forward_dtype": config.train.precision,
-        "loss": {
-            "name": "losses@ACTLossHead",
-            "loss_type": (
-                "stablemax_cross_entropy" if config.train.loss == "stablemax" else "softmax_cross_entropy"
-            ),
-        },
+        "loss": {"name": "losses@ACTLossHead", "loss_type": loss},
     }
-    if isinstance(model, HRM):
-        arch |= {"name": "hrm.hrm_act_v1@HierarchicalReasoningModel_ACTV1"}
-        arch |= {"H_cycles": model.high_cycles, "L_cycles": model.low_cycles}
-        arch |= {"H_layers": model.high_layers, "L_layers": model.low_layers}
-    else:
+    if isinstance(model, TRM):
         module = next(module for module, states in STATES.items() if states == model.states)
-        arch |= {"name": f"recursive_reasoning.{module}@TinyRecursiveReasoningModel_ACTV1"}
         arch |= {
-            "H_cycles": model.cycles,
-            "L_cycles": model.latent_steps,
+            "name": f"recursive_reasoning.{module}@TinyRecursiveReasoningModel_ACTV1",
             "H_layers": 0,
-            "L_layers": model.layers,
-        }
-        arch |= {
-            "mlp_t": model.mixing == "mlp",
-            "puzzle_emb_len": model.prefix,
+            "mlp_t": is_mlp,
             "no_ACT_continue": model.act == "halt only",
         }
-    table = {"puzzle_emb.weights": torch.empty(model.identifiers or 1, model.width)}
+    table = {TABLE: torch.empty(model.identifiers or 1, model.width)}
     if getattr(model, "states", "") == "multi-scale":  # their code has six latents for any L_cycles
         table |= {f"L{scale}_init": torch.empty(model.width) for scale in range(1, 7)}
     # Read the block back as a config of ours: any field that differs has no counterpart in their code.

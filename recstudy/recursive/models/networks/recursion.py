@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from recstudy.recursive.models.fields import GradientMode
+
 Update = Callable[[Tensor], Tensor]
-GradientMode = Literal["full_bptt", "last_cycle", "one_step"]
 TopDown = Literal["literal", "chain", "full"]
 
 

@@ -50,10 +50,9 @@ from torch import Tensor, nn
 from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.models.networks.layers import (
-    Attention,
-    PostNorm,
     RMSNorm,
     Rotary,
+    Stack,
     SwiGLU,
     lecun_normal,
     truncated_normal,
@@ -255,17 +254,12 @@ def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
     return table(ids)
 
 
-def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential:
+def make_layers(config: SequenceModel, length: int, count: int) -> nn.Module:
     """Return `count` layers, Eq. L1 or L2, for sequences of `length` tokens."""
     if config.mixing == "mlp":
         return nn.Sequential(*(MixLayer(config, length) for _ in range(count)))
     rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
-    layers = []
-    for _ in range(count):
-        attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
-        ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-        layers.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))  # Eq. L1
-    return nn.Sequential(*layers)
+    return Stack(count, config.width, config.heads, config.hidden_width, rotary)  # Eq. L1
 
 
 class MixLayer(nn.Module):

@@ -38,16 +38,18 @@ vocabulary.
 
 import math
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.recursive.models.captioners import LONGEST, CaptionTransformer, EncoderDecoderModel, R2Gen
+from recstudy.recursive.config.parts import Shape
+from recstudy.recursive.models.caption import LONGEST
 from recstudy.recursive.models.networks.caption import Cache, PlainCaptioner, VisionProjection
 from recstudy.recursive.models.networks.contract import VisionEncoder
-from recstudy.recursive.models.networks.layers import Attention, Past, TransformerLayer, by_head
+from recstudy.recursive.models.networks.layers import Attention, Past, TransformerLayer, attend, by_head
+from recstudy.recursive.models.transformer_captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
 
 FUSED = {"qkv": 3, "kv": 2}  # name of a linear layer -> number of matrices that it concatenates
 
@@ -77,11 +79,7 @@ class See(nn.Module):
         super().__init__()
         width = config.width
         self.heads, self.dropout = config.heads, config.dropout
-        self.q, self.kv, self.out = (
-            nn.Linear(width, width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(width, width),
-        )
+        self.q, self.kv, self.out = (nn.Linear(width, size * width) for size in (1, 2, 1))
 
     def keys_values(self, y_BPD: Tensor) -> tuple[Tensor, Tensor]:
         """Return the keys and values of the image, each (B, H, P, E)."""
@@ -90,10 +88,8 @@ class See(nn.Module):
 
     def forward(self, x_BTD: Tensor, k_BHPE: Tensor, v_BHPE: Tensor) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        mixed_BHTE = F.scaled_dot_product_attention(
-            by_head(self.q(x_BTD), self.heads), k_BHPE, v_BHPE, dropout_p=dropout
-        )
-        return self.out(mixed_BHTE.transpose(1, 2).flatten(2))
+        q_BHTE = by_head(self.q(x_BTD), self.heads)
+        return self.out(attend(q_BHTE, k_BHPE, v_BHPE, dropout_p=dropout))
 
 
 def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
@@ -135,12 +131,15 @@ def xavier(network: nn.Module) -> None:
 class DecoderLayer(nn.Module):
     """A decoder layer of the plain transformer, Eq. V3."""
 
-    def __init__(self, config: CaptionTransformer) -> None:
+    def __init__(self, config: EncoderDecoderModel) -> None:
         super().__init__()
         self.attention = Attention(config.width, config.heads, config.dropout, causal=True)
         self.see, self.ffn = See(config), feed_forward(config)
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(config.width) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (self.make_norm(config) for _ in range(3))
         self.dropout = nn.Dropout(config.dropout)
+
+    def make_norm(self, config: Any) -> nn.Module:
+        return nn.LayerNorm(config.width)
 
     def forward(self, x_BTD: Tensor, image: Cache, past: Past) -> Tensor:
         x_BTD = self.norm1(x_BTD + self.dropout(self.attention(x_BTD, past=past)))
@@ -153,7 +152,7 @@ class CaptionTransformerNetwork(PlainCaptioner):
 
     places: Tensor  # (P, D)
 
-    def __init__(self, config: CaptionTransformer, classes: int) -> None:
+    def __init__(self, config: CaptionTransformer, shape: Shape, classes: int) -> None:
         super().__init__()
         self.eyes = VisionProjection(config, config.width, bias=True)
         self.words = WordEmbedding(classes, config.width, config.dropout)
@@ -235,17 +234,13 @@ class MemoryNorm(nn.Module):
         return (self.g + self.scale(m_BTM)) * self.norm(x_BTD) + self.b + self.shift(m_BTM)  # Eq. R6
 
 
-class MemoryDecoderLayer(nn.Module):
+class MemoryDecoderLayer(DecoderLayer):
     """A decoder layer of R2Gen, Eq. R7."""
 
-    def __init__(self, config: R2Gen) -> None:
-        super().__init__()
-        self.attention = Attention(config.width, config.heads, config.dropout, causal=True)
-        self.see, self.ffn = See(config), feed_forward(config)
-        self.norm1, self.norm2, self.norm3 = (MemoryNorm(config) for _ in range(3))
-        self.dropout = nn.Dropout(config.dropout)
+    def make_norm(self, config: R2Gen) -> MemoryNorm:
+        return MemoryNorm(config)
 
-    def forward(self, x_BTD: Tensor, m_BTM: Tensor, image: Cache, past: Past) -> Tensor:
+    def forward(self, x_BTD: Tensor, image: Cache, past: Past, m_BTM: Tensor) -> Tensor:  # type: ignore[override]
         x_BTD = x_BTD + self.dropout(self.attention(self.norm1(x_BTD, m_BTM), past=past))
         x_BTD = x_BTD + self.dropout(self.see(self.norm2(x_BTD, m_BTM), *image))
         return x_BTD + self.dropout(self.ffn(self.norm3(x_BTD, m_BTM)))
@@ -254,7 +249,7 @@ class MemoryDecoderLayer(nn.Module):
 class R2GenNetwork(PlainCaptioner):
     """R2Gen, Eqs. R1 to R8."""
 
-    def __init__(self, config: R2Gen, classes: int) -> None:
+    def __init__(self, config: R2Gen, shape: Shape, classes: int) -> None:
         super().__init__()
         self.eyes = VisionProjection(config, config.width, bias=True)
         self.image_dropout = nn.Dropout(config.image_dropout)
@@ -273,11 +268,10 @@ class R2GenNetwork(PlainCaptioner):
         return self.memory.start(y_BPD), *keys_values(self.decoder, y_BPD)
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        m_BSD, *rest = cache
-        size = 2 * len(self.decoder)  # the image's keys and values of each layer
-        image, past = rest[:size], Past(tuple(rest[size:]))
+        size = 1 + 2 * len(self.decoder)  # the memory, and the image's keys and values of each layer
+        m_BSD, image, past = cache[0], cache[1:size], Past(cache[size:])
         x_BTD = self.words(tokens, past.length)
         m_BTM, m_BSD = self.memory(x_BTD, m_BSD)
         for index, layer in enumerate(self.decoder):
-            x_BTD = layer(x_BTD, m_BTM, (image[2 * index], image[2 * index + 1]), past)  # Eq. R7
+            x_BTD = layer(x_BTD, image[2 * index : 2 * index + 2], past, m_BTM)  # Eq. R7
         return x_BTD, (m_BSD, *image, *past.new_cache)

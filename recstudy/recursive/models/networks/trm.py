@@ -25,7 +25,7 @@ from torch import Tensor
 from recstudy.recursive.models.networks.layers import lecun_normal, truncated_normal
 from recstudy.recursive.models.networks.recursion import updating
 from recstudy.recursive.models.networks.sequence import SequenceCore, make_layers
-from recstudy.recursive.models.sequence import TRM
+from recstudy.recursive.models.trm import TRM
 
 
 class TRMCore(SequenceCore):

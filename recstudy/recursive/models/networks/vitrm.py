@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.recursive.config.parts import Shape
-from recstudy.recursive.models.classifiers import ViTRM
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.models.networks.layers import (
     Attention,
@@ -32,6 +31,7 @@ from recstudy.recursive.models.networks.layers import (
     learned,
 )
 from recstudy.recursive.models.networks.recursion import updating
+from recstudy.recursive.models.vitrm import ViTRM
 
 
 class ViTRMNetwork(Network):

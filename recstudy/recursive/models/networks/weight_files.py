@@ -3,6 +3,7 @@
 Nothing in a file is executed. `recstudy weights import` and public FuseLIP weights use these functions.
 """
 
+import hashlib
 import pickle
 import re
 import string
@@ -109,13 +110,6 @@ def _describe_fault(path: Path, head: bytes, reason: str) -> str:
     return "is not a weight file: neither torch.save nor safetensors wrote it. Give a weight file."
 
 
-def check_shape(path: object, name: str, expected: Tensor, weight: Tensor) -> None:
-    """Raise a DataError if a weight does not have the shape of the network's."""
-    shape, expected_shape = tuple(weight.shape), tuple(expected.shape)
-    if shape != expected_shape:
-        raise DataError(f"{path}: {name} must have the shape {expected_shape}, but has {shape}")
-
-
 def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]:
     """Return the public name of each of the network's weights.
 
@@ -132,28 +126,38 @@ def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]
     return names
 
 
-def check_names(path: object, title: str, expected: Collection[str], names: Collection[str]) -> None:
-    """Check that a file has exactly the expected weights.
+def check_weights(
+    path: object, title: str, expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]
+) -> None:
+    """Check that a file has exactly the expected weights, each with the expected shape.
 
     Args:
         path: The file.
         title: The expected content, for the message.
-        expected: The expected names.
-        names: The names in the file.
+        expected: The expected weights by name.
+        weights: The weights in the file.
 
     Raises:
-        DataError: A name is missing or unexpected.
+        DataError: A name is missing or unexpected, or a shape differs.
     """
-    missing_names = sorted(set(expected) - set(names))
-    unexpected_names = sorted(set(names) - set(expected))
+    missing_names, unexpected_names = expected.keys() - weights.keys(), weights.keys() - expected.keys()
     if missing_names or unexpected_names:
         difference = f"{_count_keys(missing_names)} missing, {_count_keys(unexpected_names)} unexpected"
         raise DataError(f"{path} is not {title}: {difference}. Nothing was loaded.")
+    for name, value in expected.items():
+        shape, expected_shape = tuple(weights[name].shape), tuple(value.shape)
+        if shape != expected_shape:
+            raise DataError(f"{path}: {name} must have the shape {expected_shape}, but has {shape}")
 
 
-def _count_keys(keys: list[str]) -> str:
+def _count_keys(keys: Collection[str]) -> str:
     """Return the number of keys and the first three of them, in words."""
     if not keys:
         return "0 keys"
-    first_keys = ", ".join([*keys[:3], *(["..."] if len(keys) > 3 else [])])
+    first_keys = ", ".join([*sorted(keys)[:3], *(["..."] if len(keys) > 3 else [])])
     return f"{len(keys)} keys ({first_keys})"
+
+
+def sha256(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

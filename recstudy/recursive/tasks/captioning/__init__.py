@@ -1,4 +1,7 @@
-"""The task of captioning: a network predicts tokens in training and writes captions at the end.
+"""The tasks on captioned images: to write the captions, and to align images with captions.
+
+A captioner predicts tokens in training and writes captions at the end. The features of a pair shall be close
+in an aligner, whose network has its own loss.
 
     L = mean over a caption's tokens of CE(p, token), each by the tokens before it           (1)
     with caption_mean `batch`: (1) times its tokens, over the mean number of tokens          (2)
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.parts import PAD
+from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.tasks.captioning import scores
 from recstudy.recursive.train.task import Task
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from recstudy.recursive.config.answers import Answers
-    from recstudy.recursive.config.run import RunConfig
     from recstudy.recursive.data.batches import Batch, Batches
     from recstudy.recursive.data.cache import DataSet
     from recstudy.recursive.models.networks.contract import Network, Output
@@ -105,3 +108,33 @@ class Captioning(CaptionedImages):
         from recstudy.recursive.tasks.captioning import writing
 
         writing.captions(network, test, self.config, data.tokenizer)
+
+
+@TASKS.add("alignment")
+class ImageCaptionPairs(CaptionedImages):
+    """Find the caption of each image, and the image of each caption."""
+
+    name: ClassVar[str] = "alignment"
+    output: ClassVar[str] = "pair"
+    score: ClassVar[str] = "recall_1"
+    evaluation: ClassVar[str] = "recstudy.recursive.tasks.captioning.retrieval"
+
+    @classmethod
+    def check_score(cls, config: RunConfig) -> None:
+        if config.train.score not in (None, cls.score):
+            raise ValueError(
+                f"train.score must be left out for {config.model.title}, which is judged by"
+                f" {METRICS[cls.score].title} alone"
+            )
+
+    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Return the network's own loss, which it computes in training."""
+        assert output.loss is not None
+        return output.loss
+
+    def right(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Return whether each image of the batch is nearer to its own caption than to the others, (B,)."""
+        import torch
+
+        image_BW, caption_BW = output.logits.chunk(2, dim=1)
+        return (image_BW @ caption_BW.T).argmax(1) == torch.arange(len(image_BW), device=image_BW.device)

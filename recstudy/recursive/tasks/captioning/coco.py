@@ -91,7 +91,15 @@ def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words
     """
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} captions for {len(references)} images")
-    tokenised, tokenizer, reason = words([*hypotheses, *chain.from_iterable(references)])
+    captions = [*hypotheses, *chain.from_iterable(references)]
+    notes = []
+    try:
+        token_lists, tokenizer = penn_treebank(captions), STANFORD
+    except NotAvailable as error:
+        # Without Java the scores are still useful to compare runs, but not with published values.
+        token_lists, tokenizer = [*map(approximate, captions)], APPROXIMATION
+        notes.append(f"the tokenizer is an approximation, not comparable with Stanford's: {error}")
+    tokenised = [" ".join(token for token in tokens if token not in PUNCTUATION) for tokens in token_lists]
     offsets = list(accumulate(map(len, references), initial=len(hypotheses)))
     kept_hypotheses: list[str] = []
     kept_references: list[list[str]] = []
@@ -101,9 +109,6 @@ def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words
         if image_references:
             kept_hypotheses.append(hypothesis)
             kept_references.append(image_references)
-    notes = []
-    if reason is not None:
-        notes.append(f"the tokenizer is an approximation, not comparable with Stanford's: {reason}")
     kept_count = len(kept_hypotheses)
     if left_out := len(hypotheses) - kept_count:
         notes.append(f"{left_out:,} of {len(hypotheses):,} images have no reference caption and are left out")
@@ -141,26 +146,6 @@ TOKEN = re.compile(
 )
 SPELLINGS = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", '"': "''"}
 SPELLINGS |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": "wan na"}
-
-
-def words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
-    """Return the words of each caption, the name of the tokenizer, and why it is not Stanford's.
-
-    The words of a caption are separated by one space.
-    """
-    reason = None
-    name = STANFORD
-    try:
-        token_lists = penn_treebank(captions)
-    except NotAvailable as error:
-        # Without Java the scores are still useful to compare runs, but not with published values.
-        reason = str(error)
-        name = APPROXIMATION
-        token_lists = [approximate(caption) for caption in captions]
-    texts = []
-    for tokens in token_lists:
-        texts.append(" ".join(token for token in tokens if token not in PUNCTUATION))
-    return texts, name, reason
 
 
 def approximate(caption: str) -> list[str]:
@@ -214,19 +199,16 @@ def meteor(references: Texts, hypotheses: Texts) -> float:
     if shutil.which("java") is None:
         raise NotInstalled(NO_JAVA)
     try:
-        if (
-            _meteor().meteor_p.poll() is not None
-        ):  # killed since the last call, for example for lack of memory
+        # It may have been killed since the last call, for example for lack of memory.
+        if _meteor().meteor_p.poll() is not None:
             _end_meteor()
         program = _meteor()
     except OSError as error:
         raise NotInstalled(f"Java does not start: {error}") from error
     try:
         return float(program.compute_score(_clean(references), _clean(hypotheses))[0])
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # the process has ended: a broken pipe, or an answer without a number
+    # The process has ended: a broken pipe, or an answer without a number.
+    except (OSError, ValueError) as error:
         program.lock.release()  # the destructor of `Meteor` waits for the lock
         program.meteor_p.kill()
         reason = _last_line(program.meteor_p.stderr.read())
@@ -246,19 +228,8 @@ def _clean(captions: Texts) -> Texts:
 def _meteor() -> Meteor:
     """Return METEOR's process, which ends with this process."""
     # pycocoevalcap's constructor starts the same command without `FLAGS`, so it is not called.
-    command = [
-        "java",
-        *FLAGS,
-        "-Xmx2G",
-        "-jar",
-        meteor_module.METEOR_JAR,
-        "-",
-        "-",
-        "-stdio",
-        "-l",
-        "en",
-        "-norm",
-    ]
+    options = ["-", "-", "-stdio", "-l", "en", "-norm"]
+    command = ["java", *FLAGS, "-Xmx2G", "-jar", meteor_module.METEOR_JAR, *options]
     program = Meteor.__new__(Meteor)
     program.lock = threading.Lock()
     program.meteor_p = subprocess.Popen(

@@ -29,11 +29,12 @@ from recstudy.recursive.config.parts import ModelConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, Split, ensure_cached, write_entry
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.fuselip import Aligner
 from recstudy.recursive.models.networks.caption import frozen
 from recstudy.recursive.models.networks.contract import Network
-from recstudy.recursive.models.networks.fuselip_weights import load_public, public_hash
+from recstudy.recursive.models.networks.fuselip_weights import load_public, weight_file
+from recstudy.recursive.models.networks.weight_files import sha256
 from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 
 FORMAT = 1  # of a file of features; increase it if the same backbone computes other numbers
@@ -46,10 +47,10 @@ Read = Callable[[Split], Split]
 def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
     """Return a function that reads a split, and the facts about the image tokenizer for the result."""
     model = config.model
-    if isinstance(model, CaptionModel) and model.fuselip is not None:
-        return _codes_reader(model.fuselip.aligner, config, data, device)
-    if isinstance(model, Aligner):
-        return _codes_reader(model, config, data, device)
+    fused = isinstance(model, CaptionModel) and model.fuselip
+    aligner = fused.aligner if fused else model
+    if isinstance(aligner, Aligner):
+        return _codes_reader(aligner, config, data, device)
     if isinstance(model, CaptionModel) and model.reads_features:
         backbone = frozen(model).to(device)
         name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
@@ -161,7 +162,7 @@ def _codes_reader(
         _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
         name = f"{aligner.tokenizer.name} (public weights)"
         tokenizer = tokenizer.to(device).eval()
-        description = {"image": name, "image_hash": public_hash(Path(aligner.files))}
+        description = {"image": name, "image_hash": sha256(weight_file(Path(aligner.files)))[:20]}
     else:
         network, header = image_tokenizer(
             aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device

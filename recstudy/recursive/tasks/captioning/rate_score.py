@@ -5,7 +5,7 @@ that of i:
 
     agreement = sum_i w(t_i, t_j) p(t_i, t_j) s_ij / sum_i w(t_i, t_j)       (1)
 
-w weighs the pair of types. p is `negation` if one entity is present and the other absent, otherwise 1. The
+w weighs the pair of types. p is 0.8717 if one entity is present and the other absent, otherwise 1. The
 score is the harmonic mean of the agreements in both directions (2), and 0.5 if a text has no entity (3).
 `scores.py` registers the metric.
 """
@@ -28,9 +28,10 @@ from recstudy.programs.metric import NotAvailable, NotInstalled
 # Tables show this note, because the deviation changes scores.
 NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"
 FOLDER = "RECSTUDY_RATESCORE"  # the environment variable that names a folder with the models
-Weights = Mapping[tuple[str, str], float]
+PairWeights = Mapping[tuple[str, str], float]
 PRESENT, ABSENT = ("DISEASE", "ABNORMALITY"), ("NON-DISEASE", "NON-ABNORMALITY")
 TYPES = (*PRESENT, *ABSENT, "ANATOMY")
+NEGATION = 0.8717  # belongs to the "long" weights of RaTEScore's authors
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 BATCH = 32  # sentences or entities at once
 
@@ -43,26 +44,18 @@ class Entities:
     embeddings: Tensor  # (E, D)
 
 
-@dataclass(frozen=True)
-class RateModels:
-    """The paths of RaTEScore's models, and the factor that belongs to the weights."""
+def model_folder() -> Path:
+    """Return the folder that RECSTUDY_RATESCORE names.
 
-    entities: Path  # folder of RaTE-NER-Deberta
-    meanings: Path  # folder of BioLORD-2023-C
-    weights: Path  # JSON file of the 25 weights by pair of types: "disease_anatomy": 0.995, ...
-    negation: float = 0.8717  # of the "long" weights; 0.3612 of the "short" ones
-
-
-def configured_models() -> RateModels:
-    """Return `entities`, `meanings` and `weights.json` in the folder that RECSTUDY_RATESCORE names.
+    It has `entities` (RaTE-NER-Deberta), `meanings` (BioLORD-2023-C) and `weights.json`, the 25 weights by
+    pair of types: "disease_anatomy": 0.995, ...
 
     Raises:
         NotInstalled: RECSTUDY_RATESCORE is not set.
     """
     if not os.environ.get(FOLDER):
         raise NotInstalled(f"{FOLDER} names no folder with its models")
-    folder = Path(os.environ[FOLDER])
-    return RateModels(folder / "entities", folder / "meanings", folder / "weights.json")
+    return Path(os.environ[FOLDER])
 
 
 def mean_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
@@ -71,7 +64,7 @@ def mean_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -
     Raises:
         NotAvailable: no models are configured, or no image has a reference.
     """
-    scores = rate_scores(hypotheses, references, configured_models())
+    scores = rate_scores(hypotheses, references, model_folder())
     if not scores:
         raise NotAvailable("no image has a reference caption")
     return sum(scores) / len(scores)
@@ -83,44 +76,42 @@ def describe_models() -> str:
     Raises:
         NotInstalled: no models are configured.
     """
-    models = configured_models()
-    return f"{models.entities} and {models.meanings}, weights {models.weights}; {NOTE}"
+    folder = model_folder()
+    return f"{folder / 'entities'} and {folder / 'meanings'}, weights {folder / 'weights.json'}; {NOTE}"
 
 
-def rate_scores(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], models: RateModels
-) -> list[float]:
+def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], folder: Path) -> list[float]:
     """Return the highest RaTEScore over the references of each image that has any, as a fraction.
 
     Raises:
         NotInstalled: `transformers` is not installed, or a model or the weights are not at their path.
     """
-    weights = read_weights(models.weights)
+    weights = read_weights(folder / "weights.json")
     # Each distinct text goes through the models once.
     texts = list(dict.fromkeys(chain(hypotheses, *references)))
-    embedded_entities = embed_entities(find_entities(texts, models.entities), models.meanings)
+    embedded_entities = embed_entities(find_entities(texts, folder / "entities"), folder / "meanings")
     entities = dict(zip(texts, embedded_entities, strict=True))
     scores = []
     for hypothesis, image_references in zip(hypotheses, references, strict=True):
         if image_references:
             candidates = [
-                rate_score(entities[hypothesis], entities[reference], weights, models.negation)
+                rate_score(entities[hypothesis], entities[reference], weights)
                 for reference in image_references
             ]
             scores.append(max(candidates))
     return scores
 
 
-def rate_score(hypothesis: Entities, truth: Entities, weights: Weights, negation: float) -> float:
+def rate_score(hypothesis: Entities, truth: Entities, weights: PairWeights) -> float:
     """Return the score (2), (3) of two texts from their entities."""
     if not hypothesis.types or not truth.types:
         return 0.5
-    forward = agreement(hypothesis, truth, weights, negation)
-    backward = agreement(truth, hypothesis, weights, negation)
+    forward = agreement(hypothesis, truth, weights)
+    backward = agreement(truth, hypothesis, weights)
     return 2 * forward * backward / (forward + backward) if forward + backward else 0.0
 
 
-def agreement(entities: Entities, targets: Entities, weights: Weights, negation: float) -> float:
+def agreement(entities: Entities, targets: Entities, weights: PairWeights) -> float:
     """Return the agreement (1) of `entities` with their nearest `targets`."""
     cosines = F.normalize(entities.embeddings, dim=1) @ F.normalize(targets.embeddings, dim=1).T
     similarities, nearest = cosines.max(1)
@@ -129,14 +120,14 @@ def agreement(entities: Entities, targets: Entities, weights: Weights, negation:
     products = []
     for kind, index, similarity in zip(entities.types, nearest.tolist(), similarities.tolist(), strict=True):
         pair = (kind, targets.types[index])
-        factor = negation if pair in flips else 1
+        factor = NEGATION if pair in flips else 1
         pair_weights.append(weights[pair])
         products.append(weights[pair] * factor * similarity)
     total = sum(pair_weights)
     return sum(products) / total if total else 0.0
 
 
-def read_weights(path: Path) -> Weights:
+def read_weights(path: Path) -> PairWeights:
     """Return the weight of each ordered pair of types.
 
     Raises:

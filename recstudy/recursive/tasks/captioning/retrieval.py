@@ -11,8 +11,6 @@ pairs.
 Shapes: N pairs, W width.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -31,16 +29,14 @@ from recstudy.recursive.tasks.captioning.writing import EXAMPLES
 from recstudy.recursive.train.evaluate import DivergenceError, autocast, pad_empty, worker_batch_size
 from recstudy.recursive.train.parallel import concatenated
 from recstudy.recursive.train.process import draw
-
-if TYPE_CHECKING:
-    from recstudy.recursive.train.task import Judged, Task
+from recstudy.recursive.train.task import Judged, Task
 
 PAIRS = 1000  # test pairs whose cosines are saved
 RANKS = (1, 5, 10)
 
 
 @torch.no_grad()
-def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
+def selection_scores(task: Task, network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Return the contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
     images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, task.config))
     assert isinstance(network, AlignerNetwork)
@@ -97,7 +93,7 @@ def equal_captions(tokens: Tensor) -> Tensor:
     return captions_N[:, None] == captions_N[None]
 
 
-def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
+def answered(task: Task, network: Network, test: Batches, data: DataSet) -> Answers:
     """Refuse, because an aligner predicts neither classes nor captions.
 
     Raises:
@@ -108,7 +104,7 @@ def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> An
     )
 
 
-def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Evaluate the test set at the end of a run, and compare with the network before training.
 
     Returns:

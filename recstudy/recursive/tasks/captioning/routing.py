@@ -90,7 +90,7 @@ def trace_captions(
 def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor]:
     """Return the maps of the module docstring for a batch, batch first; empty for a network without maps."""
     if isinstance(network, ShowAttendTellNetwork):
-        return {"cross_attention": network.trace(images, tokens).attention[:, None, None]}
+        return {"cross_attention": network.trace(images, tokens)[:, None, None]}
     if not isinstance(network, MicarNetwork):
         return {}
     trace = network.trace(images, tokens)

@@ -9,7 +9,7 @@ Shapes: N images, T tokens.
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import DataSet, Split
 from recstudy.recursive.data.text import Tokenizer
 from recstudy.recursive.metrics.registry import selection_score
-from recstudy.recursive.models.captioners import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.networks.caption import Captioner
 from recstudy.recursive.models.networks.contract import Network
 from recstudy.recursive.models.networks.layers import in_float64
@@ -40,10 +40,7 @@ from recstudy.recursive.train.evaluate import (
 )
 from recstudy.recursive.train.losses import loss_of, token_hits, token_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world, total
-from recstudy.recursive.train.task import Task
-
-if TYPE_CHECKING:
-    from recstudy.recursive.train.task import Judged
+from recstudy.recursive.train.task import Judged, Task
 
 EXAMPLES = 36  # test images whose captions are saved for the board
 
@@ -97,7 +94,7 @@ def sum_token_scores(
     return sums
 
 
-def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
+def findings(task: Task, network: Network, test: Batches, train: Batches, data: DataSet) -> Judged:
     """Evaluate the test set at the end of a run, in the first worker of a group.
 
     Returns:
