@@ -32,7 +32,6 @@ else:
     Pixels = Labels = Tokens = Mask = Array = Tensor = Any  # never evaluated
 
 __all__ = [
-    "PATH_ADVICE",
     "Array",
     "Arrays",
     "DrawingReader",
@@ -48,7 +47,6 @@ __all__ = [
     "torch",
 ]
 
-PATH_ADVICE = "Pass --data DIR, set RECSTUDY_DATA or data.path."
 PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
 
 
@@ -231,7 +229,7 @@ class Reader(ABC):
 class TableReader(Reader):
     """Reader of images that a table names. `choose` checks everything but the pixels before a run starts."""
 
-    advice = PATH_ADVICE
+    advice = "Pass --data DIR, set RECSTUDY_DATA or data.path."
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)

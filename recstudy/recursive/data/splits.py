@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import islice
@@ -339,13 +340,11 @@ def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], p
     Raises:
         DataError: If a group is in several splits.
     """
-    splits_by_name: dict[str, set[str]] = {}
-    for name, split in zip(names, splits, strict=True):
-        if name is not None:
-            splits_by_name.setdefault(name, set()).add(split)
-    divided = [name for name, parts in splits_by_name.items() if len(parts) > 1]
+    pairs = dict.fromkeys(zip(names, splits, strict=True))
+    counts = Counter(name for name, _ in pairs if name is not None)
+    divided = [name for name, count in counts.items() if count > 1]
     if divided:
-        parts = " and ".join(split for split in SPLITS if split in splits_by_name[divided[0]])
+        parts = " and ".join(split for split in SPLITS if (divided[0], split) in pairs)
         count = f"1 {kind} is" if len(divided) == 1 else f"{len(divided):,} {kind}s are"
         raise DataError(
             f"{prefix}{kind} {divided[0]} is in {parts}; {count} in more than one split. "
