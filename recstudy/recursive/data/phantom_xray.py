@@ -177,20 +177,17 @@ class Chest:
         shift_x, shift_y = (0.12 * cases.image[:, axis, None, None] - 0.06 for axis in (0, 1))
         self.x, self.y = points[None, None, :] + shift_x, points[None, :, None] + shift_y  # of the pixels
         parts = cases.anatomy.T[:, :, None, None]
-        self.measures = {
-            name: low + (high - low) * part
-            for (name, (low, high)), part in zip(MEASURES.items(), parts, strict=True)
-        }
+        measures = (
+            low + (high - low) * part for (low, high), part in zip(MEASURES.values(), parts, strict=True)
+        )
+        self.body, self.apart, self.width, self.height, self.base, *others = measures
+        self.heart, self.ribs, self.bone, self.tissue = others
         # The lung markings, 0 to 1: the grid is interpolated linearly in both directions.
         points = (np.arange(size) + 0.5) / size * (GRID - 1)
         low = points.astype(int)
         part, grid = points - low, cases.markings
         rows = grid[:, low] * (1 - part[:, None]) + grid[:, low + 1] * part[:, None]
         self.texture = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
-
-    def __getattr__(self, name: str) -> Array:
-        """Return a measure."""
-        return self.measures[name]
 
     def healthy(self) -> Array:
         """Draw body, lungs with their markings, heart, spine and ribs."""
