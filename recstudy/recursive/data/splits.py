@@ -394,16 +394,14 @@ def stratified_order(labels: Labels | Tokens, seed: int) -> Labels:
     n = np.repeat(sizes, sizes)
     j = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     m = max(2 * int(np.count_nonzero(sizes)) - 2, 1)
-    first = -(-(j * m + 1) * len(labels) // (m * n))
-    last = ((j + 1) * m - 1) * len(labels) // (m * n)
-    arrivals = np.argsort(first, kind="stable")
-    entries = zip(first[arrivals].tolist(), last[arrivals].tolist(), arrivals.tolist(), strict=True)
-    entry = next(entries, None)
+    first = (-(-(j * m + 1) * len(labels) // (m * n))).tolist()
+    last = (((j + 1) * m - 1) * len(labels) // (m * n)).tolist()
+    arrivals = sorted(range(len(labels)), key=first.__getitem__, reverse=True)  # the next one is at the end
     waiting: list[tuple[int, int]] = []
     order = []
     for step in range(1, len(labels) + 1):
-        while entry and entry[0] <= step:
-            heappush(waiting, entry[1:])
-            entry = next(entries, None)
+        while arrivals and first[arrivals[-1]] <= step:
+            arrival = arrivals.pop()
+            heappush(waiting, (last[arrival], arrival))
         order.append(heappop(waiting)[1])
     return rows[order]
