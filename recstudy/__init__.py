@@ -19,8 +19,7 @@ from recstudy.base.terminal import tell_uncaught
 
 if TYPE_CHECKING:
     from recstudy.cli.study import main, run
-    from recstudy.papers import published
-    from recstudy.papers.deviations import deviations
+    from recstudy.papers import deviations, published
     from recstudy.programs.command import Command, JsonFile, LastLine
     from recstudy.programs.function import Function, RunContext
     from recstudy.programs.metric import Metric
@@ -60,8 +59,7 @@ __all__ = [
 
 _MODULES = {
     "recstudy.cli.study": "main run",
-    "recstudy.papers": "published",
-    "recstudy.papers.deviations": "deviations",
+    "recstudy.papers": "deviations published",
     "recstudy.programs.command": "Command JsonFile LastLine",
     "recstudy.programs.function": "Function RunContext",
     "recstudy.programs.metric": "Metric",

@@ -21,7 +21,7 @@ from recstudy.records import (
     write_record,
 )
 from recstudy.records.clean import left_outside, reclaimable
-from recstudy.records.study_schema import PlannedRun, TrialLine, VariantRecord
+from recstudy.records.study_schema import Run, TrialLine, VariantRecord
 from recstudy.study.testing import make_result
 
 
@@ -74,7 +74,7 @@ def grown_old(file: Path) -> None:
 
 def planned(study: Path, *names: str) -> None:
     """A study of one variant, with a seed a run."""
-    runs = tuple(PlannedRun(0, seed, name) for seed, name in enumerate(names))
+    runs = tuple(Run(0, seed, name) for seed, name in enumerate(names))
     variants = (VariantRecord(label="all"),)
     record = PlanRecord(
         study="depths", preset="quick", base={}, variants=variants, seeds=(0,), runs=runs, report=()

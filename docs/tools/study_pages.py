@@ -39,6 +39,7 @@ from recstudy.report.figures.forest import clip_percent, combine_cell, replicati
 from recstudy.report.findings import findings
 from recstudy.report.kinds import make_table, render_part
 from recstudy.report.names import DASH, study_title
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.question_table import verdict_words
@@ -158,10 +159,10 @@ def take(results: Results, name: str, preset: str) -> None:
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row.done]
     measured = {
-        part.name: make_table(records, part) for part in records.parts if isinstance(part, Table | Best)
+        part.name: make_table(records, part) for part in parts_of(records) if isinstance(part, Table | Best)
     }
     counted = [
-        claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)
+        claim for part in parts_of(records) if isinstance(part, Arithmetic) for claim in counted_claims(part)
     ]
     rows = [row for table in measured.values() for row in table.rows]
     comparisons = [
@@ -171,13 +172,15 @@ def take(results: Results, name: str, preset: str) -> None:
         for match, answer in published_answers(cell)
     ]
     comparisons += [(claim.target, "", claim.verdict) for claim in counted]
-    alignments = [part for part in records.parts if isinstance(part, Alignment)]
+    alignments = [part for part in parts_of(records) if isinstance(part, Alignment)]
     # The published pairs of an alignment plot show other images.
     comparisons += [(target, "", "not comparable") for part in alignments for target in part.targets]
-    judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
+    judged = [
+        row for part in parts_of(records) if isinstance(part, Claims) for row in family(records, part).rows
+    ]
     tables_by_part = {
         part.name: render_part(records, part).table_below
-        for part in records.parts
+        for part in parts_of(records)
         if not isinstance(part, FigurePart)
     }
     texts = {name: writers.markdown(page) for name, page in tables_by_part.items() if page}

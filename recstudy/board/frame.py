@@ -1,31 +1,26 @@
 """Fill the templates of the board, which extend the report's page and link the pages."""
 
-from functools import cache
 from typing import Any
 
 from flask import url_for
-from jinja2 import Environment
+from markupsafe import Markup
 
 from recstudy.board.folder import BoardStudy
 from recstudy.report.names import page_title
-from recstudy.report.page import FIGURE, ICON, Html, PageContent, page_values, templates
+from recstudy.report.page import FIGURE, ICON, PageContent, markup, page_values, render, templates
 
-
-@cache
-def environment() -> Environment:
-    templates_environment = templates("recstudy.board")
-    templates_environment.globals |= {"url_for": url_for, "icon": ICON, "page_title": page_title}
-    return templates_environment
+PACKAGE = "recstudy.board"
+templates(PACKAGE).globals.update(url_for=url_for, icon=ICON, page_title=page_title)
 
 
 def fill(template: str, **values: Any) -> str:
     """Return a template of the board filled with these values."""
-    return environment().get_template(f"{template}.html.jinja").render(**values)
+    return render(f"{template}.html.jinja", PACKAGE, **values)
 
 
-def piece(macro: str, *values: Any) -> Html:
+def piece(macro: str, *values: Any) -> Markup:
     """Return the HTML of a macro in `pieces.html.jinja`."""
-    return Html(str(getattr(environment().get_template("pieces.html.jinja").module, macro)(*values)))
+    return markup(macro, *values, template="pieces", package=PACKAGE)
 
 
 def framed(content: PageContent, study: BoardStudy | None = None) -> str:

@@ -15,6 +15,7 @@ from recstudy.papers import by_name
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.findings import findings
 from recstudy.report.page import Section
+from recstudy.report.parts import parts_of
 from recstudy.report.writing import page_content, section
 
 MAX_NAMED_RUNS = 3  # at most so many runs in progress are listed on the index
@@ -104,7 +105,7 @@ def study_page(study: BoardStudy) -> str:
         variant_list = ",".join(map(str, numbers)) if len(numbers) <= VARIANTS else None
         return url_for("runs", name=records.plan.study, preset=records.plan.folder, variant=variant_list)
 
-    content = page_content(records, [section(records, part, link=address) for part in records.parts])
+    content = page_content(records, [section(records, part, link=address) for part in parts_of(records)])
     first = [runs_section(study)]
     if running := running_runs(study):
         chosen = select_runs(records, [row.id for row in running[:CURVES]])

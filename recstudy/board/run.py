@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from markupsafe import Markup
+
 from recstudy.base.errors import StorageError
 from recstudy.base.opened import descriptor, is_regular_file
 from recstudy.base.values import flatten
@@ -18,7 +20,7 @@ from recstudy.records.schema import Attempt, Failure
 from recstudy.report import PARTS, Part
 from recstudy.report.caveats import warnings
 from recstudy.report.names import metric, number, quantity
-from recstudy.report.page import PageContent, Section, escape, fold, markup, table, words_table
+from recstudy.report.page import PageContent, Section, fold, markup, words_table
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import failures, named_settings, provenance
 from recstudy.report.writing import section
@@ -122,17 +124,11 @@ def last_epochs(records: StudyRecords) -> str:
         return ""
     names = [name for name in map(str, frame) if name not in NO_CURVES or name == "seconds"]
     rows = [
-        [
-            escape(line["epoch"]),
-            *(escape("" if line[name] != line[name] else number(name, line[name])) for name in names),
-        ]
+        [line["epoch"], *("" if line[name] != line[name] else number(name, line[name]) for name in names)]
         for line in frame.to_dict("records")
     ]
-    return table(
-        "Last epochs",
-        ["step" if records.is_own else "epoch", *(metric(name).heading for name in names)],
-        rows,
-    )
+    heads = [records.program.step_name, *(metric(name).heading for name in names)]
+    return words_table("Last epochs", heads, rows, kind="")
 
 
 def settings(records: StudyRecords) -> str:
@@ -145,11 +141,10 @@ def settings(records: StudyRecords) -> str:
     )
 
 
-def hang_logs(folder: RunFolder) -> str:
+def hang_logs(folder: RunFolder) -> Markup:
     """Return the last lines of the stack traces of hung workers."""
-    return "".join(
-        f"<h3>{escape(log.name)}</h3>{tail(log)}" for log in sorted(folder.path.glob("hang-*.log"))
-    )
+    title = Markup("<h3>{}</h3>{}")
+    return Markup().join(title.format(log.name, tail(log)) for log in sorted(folder.path.glob("hang-*.log")))
 
 
 def tail(log: Path) -> str:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from flask import url_for
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from recstudy.base.errors import ConfigError
 from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import fill, framed
 from recstudy.records.runs import varied_fields
 from recstudy.records.schema import Values
-from recstudy.records.study_schema import PlannedRun
+from recstudy.records.study_schema import Run
 from recstudy.report import LearningCurves
 from recstudy.report.figures.learning_curves import NO_METRICS
 from recstudy.report.names import (
@@ -29,7 +29,8 @@ from recstudy.report.names import (
     setting_name,
     value_text,
 )
-from recstudy.report.page import PageContent, Section, escape, table, words_table
+from recstudy.report.page import PageContent, Section, words_table
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.writing import section
 
@@ -67,7 +68,7 @@ def run_table(study: BoardStudy) -> dict[str, list[Any]]:
     frame = frame.assign(status=frame["status"].mask(frame["id"].isin(study.logs), "running"))
     metrics = records.measured(range(len(records.variants)))
     table_metrics = [
-        name for part in records.parts for name in part.shown_metrics if name in metrics
+        name for part in parts_of(records) for name in part.shown_metrics if name in metrics
     ] or metrics
     titles = {"id": "run id", "label": "run", "status": "status"}
     titles |= {name: metric(name).heading for name in dict.fromkeys(table_metrics[:METRICS])}
@@ -122,7 +123,7 @@ def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
         for name in records.measured(range(count))
     ]
     rows = [
-        [escape(heading), *(escape(DASH if value is None else number(name, value)) for value in row)]
+        [heading, *(DASH if value is None else number(name, value) for value in row)]
         for heading, row, name in values
     ]
     title = f"{count} runs of {page_title(records.plan)}"
@@ -130,12 +131,12 @@ def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
     sections = [
         curves(records),
         Section("Settings that differ", settings_table(heads, records.configs)),
-        Section("Metrics", table("Metrics", heads, rows)),
+        Section("Metrics", words_table("Metrics", heads, rows, kind="")),
     ]
     return framed(PageContent(title, head, sections), study)
 
 
-def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> str:
+def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> Markup:
     """Return the table of settings that differ between configs.
 
     Args:
@@ -148,7 +149,7 @@ def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -
         (setting_name(path), *(value_text(config[path]) if path in config else DASH for config in configs))
         for path in paths
     ]
-    return words_table("Settings that differ", heads, rows) if rows else "<p>No setting differs.</p>"
+    return words_table("Settings that differ", heads, rows) if rows else Markup("<p>No setting differs.</p>")
 
 
 def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
@@ -164,7 +165,7 @@ def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
         records.plan,
         variants=tuple(variants),
         seeds=tuple(dict.fromkeys(row.seed for row in rows)),
-        runs=tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows),
+        runs=tuple(Run(row.variant, row.seed, row.id) for row in rows),
     )
     return StudyRecords(records.results, plan, rows, trust=records.trust)
 

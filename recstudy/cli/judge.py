@@ -17,27 +17,22 @@ from recstudy.base.values import canonical
 from recstudy.cli.options import File, ForPaper, Name, ResultsPlace, read_yaml
 from recstudy.cli.study import draw_report
 from recstudy.papers import Target, published
-from recstudy.programs.metric import Metric, using_metrics
-from recstudy.programs.settings import Config, configure
-from recstudy.programs.table import (
+from recstudy.programs.columns import (
     BLOCKS,
     LOWER,
     METRIC,
     NEITHER,
     PREFIX,
-    PROGRAM,
     SEED,
     SETTING,
     Column,
-    RunTable,
-    TableProgram,
-    assign,
-    finished_runs,
     name_of,
-    read_table,
     value_of,
 )
-from recstudy.records import Results, write_whole
+from recstudy.programs.metric import Metric, using_metrics
+from recstudy.programs.settings import Config, configure
+from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs, read_table
+from recstudy.records import Results, Run, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun, MetricRecord
@@ -47,7 +42,7 @@ from recstudy.report.claims import DEPTH, TUNED
 from recstudy.report.figures.ranks import MIN_RANKED_BLOCKS
 from recstudy.report.names import plural
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.repository import commit_date
 from recstudy.study.study import NAME, Study
@@ -132,8 +127,9 @@ class Judge:
                 targets = published(self.published.absolute()) if self.published else ()
             program = TableProgram(name, metrics, claims_file.title, claims_file.data, imported.files)
             program.committed = commit_date(self.claims) if self.claims else ""
-            plan = finished_plan(name, program, imported.runs, claims_file, targets, _list(self.blocks))
-            say(_assignment(table, metrics, len(runs), plan.block_words), *lines)
+            blocks = _list(self.blocks)
+            plan, words = finished_plan(name, program, imported.runs, claims_file, targets, blocks)
+            say(_assignment(table, metrics, len(runs), words), *lines)
             say(*import_changes(earlier_imports, imported, runs))
             with results.changing(folder / IMPORTED):
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
@@ -157,13 +153,17 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
     Raises:
         ConfigError: A unit is probably a misspelt `higher` or `lower`.
     """
+    fields: dict[str, Any] = {}
     for word in words:
-        if word not in ("higher", "lower") and (hint := nearest(word, ("higher", "lower"))):
+        if word in ("higher", "lower"):
+            fields["better"] = word
+        elif hint := nearest(word, ("higher", "lower")):
             raise ConfigError(f"--metrics: {word!r} would be a unit.{hint}")
-    kinds = [
-        "better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words
-    ]
-    return {kind: int(word) if kind == "items" else word for kind, word in zip(kinds, words, strict=True)}
+        elif word.isdigit():
+            fields["items"] = int(word)
+        else:
+            fields["unit"] = word
+    return fields
 
 
 def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
@@ -280,13 +280,9 @@ def _normalize(value: Any, key: str, texts: Collection[str]) -> Any:
         }
     if isinstance(value, list):
         return [_normalize(value, key, texts) for value in value]
-    return (
-        value
-        if not isinstance(value, str) or name_of(key) in texts
-        else name_of(value)
-        if key in ("metric", TUNED)
-        else value_of(value)
-    )
+    if not isinstance(value, str) or name_of(key) in texts:
+        return value
+    return name_of(value) if key in ("metric", TUNED) else value_of(value)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -357,19 +353,6 @@ def import_changes(
     return [f"{line}, which {fate}" if missing_ids else line]
 
 
-@dataclass(frozen=True)
-class FinishedPlan(Plan):
-    """A plan of finished runs, each with its seed.
-
-    Attributes:
-        runs: The runs.
-        block_words: The blocks, or why nothing is compared.
-    """
-
-    runs: Sequence[Run] = ()  # type: ignore[assignment]
-    block_words: str = ""
-
-
 def finished_plan(
     name: str,
     program: TableProgram,
@@ -377,8 +360,11 @@ def finished_plan(
     claims_file: ClaimsFile,
     targets: tuple[Target, ...],
     stated_blocks: Sequence[str],
-) -> FinishedPlan:
-    """Return the plan of these runs, with one variant for each combination of settings."""
+) -> tuple[Plan, str]:
+    """Return the plan of these runs, with one variant for each combination of settings.
+
+    The text is about the blocks, or about why nothing is compared.
+    """
     if len(runs) > MOST_RUNS:
         raise ConfigError(
             f"{name} would have {len(runs):,} runs, but a study has {MOST_RUNS:,} at most: split the file"
@@ -429,10 +415,9 @@ def finished_plan(
     planned = []
     for run_id, run in runs.items():
         position = positions[canonical(run.settings)]
-        planned.append(Run(position, plan.variants[position].label, run.seed, plan.configs[position], run_id))
+        planned.append(Run(position, run.seed, run_id, plan.variants[position].label, plan.configs[position]))
     planned.sort(key=lambda run: (run.seed, run.variant))
-    plan_fields = {field.name: getattr(plan, field.name) for field in fields(Plan)}
-    return FinishedPlan(**plan_fields, runs=planned, block_words=words)
+    return replace(plan, finished=planned), words
 
 
 def _report(

@@ -17,7 +17,8 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 from recstudy.base.errors import ConfigError
 from recstudy.base.files import read_json, refuse_existing
 from recstudy.base.values import flatten
-from recstudy.programs.settings import KINDS, RunSettings
+from recstudy.programs.base import RunSettings
+from recstudy.programs.settings import KINDS
 from recstudy.records import write_whole
 from recstudy.records.study_schema import PARTS
 from recstudy.report.venues import Paper, paper_of

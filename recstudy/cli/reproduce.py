@@ -19,17 +19,18 @@ from recstudy.base.values import flatten
 from recstudy.cli.options import Address, Folder, Imports, ResultsPlace, StudyOptions, data_folder
 from recstudy.cli.study import complete, exit_code, reasons
 from recstudy.plugins import loaded, user_files_of
-from recstudy.programs.base import read_settings
+from recstudy.programs.base import RunSettings, read_settings
 from recstudy.programs.own import OwnSettings
-from recstudy.programs.settings import PREFIX, RunSettings
+from recstudy.programs.settings import PREFIX
 from recstudy.publishing.bundle import CODE, Bundle, open_bundle
-from recstudy.records import Results, read_json
+from recstudy.records import Results, Run, read_json
 from recstudy.records.plans import read_plan
-from recstudy.records.study_schema import PlannedRun
 from recstudy.report import Table
 from recstudy.report.names import plural
 from recstudy.study.design import Variant
-from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.dry_run import print_plan
+from recstudy.study.plan import Plan, make_plan
+from recstudy.study.rerun import outdated
 from recstudy.study.study import Study
 
 
@@ -83,12 +84,7 @@ class Reproduce:
             plan, runs = _planned(theirs, published, self.fresh_seeds)
             results = Results(self.results).pull()
             if self.dry_run:
-                from recstudy.study.dry_run import print_plan
-                from recstudy.study.rerun import outdated
-
-                print_plan(
-                    plan, runs, outdated(runs, results, data_folder(self.data), ""), results, as_json=False
-                )
+                print_plan(plan, runs, outdated(runs, results, data_folder(self.data)), results)
                 return 0
             say(f"{plural(len(runs), 'run')} to make; {price(theirs.records, published)}")
             options = StudyOptions(
@@ -99,7 +95,7 @@ class Reproduce:
                 say(f"Some runs have no result: {choices(sorted(why))}. Run the same command again to resume")
                 return exit_code(why)
             labels = [variant.label for variant in theirs.records.variants]
-            planned = tuple(PlannedRun(labels.index(run.label), run.seed, run.id) for run in runs)
+            planned = tuple(run._replace(variant=labels.index(run.label)) for run in runs)
             seeds = tuple(sorted({run.seed for run in runs}))
             our_records = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
             with our_records.study_modules():

@@ -29,11 +29,15 @@ from recstudy.papers import by_name
 from recstudy.plugins import frozen_files, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
-from recstudy.records import Results, is_locked
+from recstudy.records import Results, Run, is_locked
 from recstudy.records.plans import earlier_runs, record_look
+from recstudy.records.study_schema import folder_of
 from recstudy.report.names import plural
-from recstudy.study.plan import Plan, Run, make_plan, select
+from recstudy.study.dry_run import price_lines, print_plan
+from recstudy.study.plan import Plan, make_plan, select
+from recstudy.study.record import earlier_code, namesake_note, plan_record, resumed
 from recstudy.study.repository import code_version, program, user_files, version_text
+from recstudy.study.rerun import Outdated, outdated
 from recstudy.study.search import Search
 from recstudy.study.study import Study
 from recstudy.study.trials import TrialLog, runs_of
@@ -41,7 +45,6 @@ from recstudy.study.trials import TrialLog, runs_of
 if TYPE_CHECKING:
     from recstudy.programs.base import InitialWeights
     from recstudy.report.loaded import Loaded
-    from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
 
 GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
@@ -137,7 +140,7 @@ def run(
             " program=..., settings=..., metrics=...)); a Search is run by main"
         )
     options = StudyOptions(
-        preset=preset,
+        preset=study.preset_named(preset),
         seeds=seeds,
         max_seeds=max_seeds,
         only=tuple(only),
@@ -150,24 +153,24 @@ def run(
         rerun=rerun,
         keep=keep,
     )
-    begin = _begin(study, options)
-    changes = {**(set or {}), **weight_changes(begin)}
-    from recstudy.study.record import resumed
-
-    records = Results(options.results).pull()
-    plan = resumed(make_plan(study, preset, changes, seeds, smoke, vary=vary, max_seeds=max_seeds), records)
     # what ours and Ray's do suits a command
     with using_metrics(study.metrics), sigterm_restored(), environment(), output():
-        say(*_notes(plan, options, records))
-        complete(plan, select(plan.runs, only), records, options, begin)
+        carry_out(study, options, changes=set, vary=vary, draws=False)
     from recstudy.report.loaded import load
 
-    return load(records.study(study.name, plan.folder))
+    folder = folder_of(options.preset, smoke)
+    return load(Results(options.results).pull().study(study.name, folder))
 
 
 @frozen_files()
 def carry_out(
-    study: Study | Search, options: StudyOptions | SearchOptions, begin: "InitialWeights | None" = None
+    study: Study | Search,
+    options: StudyOptions | SearchOptions,
+    begin: "InitialWeights | None" = None,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    vary: Mapping[str, Any] | None = None,
+    draws: bool = True,
 ) -> int:
     """Execute the command line of a study or search.
 
@@ -175,25 +178,30 @@ def carry_out(
         study: The study or search.
         options: The command line.
         begin: The initial weights of the runs. By default those of `options`.
+        changes: Field -> value, besides those of `options`.
+        vary: Field -> levels. By default those of `options`.
+        draws: Whether the report is written.
 
     Returns:
         The exit code.
     """
-    begin = begin or _begin(study, options)
+    results = Results(options.results).pull()
+    if options.init_from:
+        begin = (study.program or load_program()).weights(options.init_from, results)
     gpus = 0.0 if options.preset or not options.address else _usable_gpus(study, options.address)
     if gpus:
         options = replace(options, preset=GPU_PRESET)
     base = next(iter(study.bases(study.preset_named(options.preset))), None)
-    changes, vary = changes_of(options, base) | weight_changes(begin), axes(options.vary)
+    changes = {**changes_of(options, base), **(changes or {})}
+    if begin:
+        changes["train.init_from"] = begin.digest
+    vary = vary or axes(options.vary)
     plan = make_plan(
         study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan
     )
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
         return 0
-    from recstudy.study.record import resumed
-
-    results = Results(options.results).pull()
     plan, until = resumed(plan, results), None
     if isinstance(options, StudyOptions) and options.until:
         from recstudy.study.until import Until, with_maximum
@@ -202,8 +210,6 @@ def carry_out(
         until = Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus and not options.json:
-        from recstudy.study.dry_run import price_lines
-
         *_, price = "", *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results)
         say(
             f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
@@ -212,19 +218,19 @@ def carry_out(
     if not options.json:
         say(*_notes(plan, options, results))
     if options.dry_run or options.json:
-        from recstudy.study.dry_run import print_plan
-
-        outdated = _outdated(plan, runs, results, options)
+        changed = _outdated(plan, runs, results, options)
         _check_report(plan)
         unchecked = plan.base.program.check_data(
             [run.config for run in runs] or [plan.base], data_folder(options.data)
         )
-        print_plan(plan, runs, outdated, results, as_json=options.json, until=until)
+        print_plan(plan, runs, changed, results, as_json=options.json, until=until)
         say(*(() if options.json else unchecked))
         return 0
     with output():
         plan, runs = complete(plan, runs, results, options, begin, until)
         say(*(until.summary(plan, results) if until else ()))
+        if not draws:
+            return 0
         try:
             draw_report(results, study.name, plan.folder, options.report)
         # such as a results folder that has filled up while runs were running
@@ -239,8 +245,6 @@ def carry_out(
 
 def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) -> Iterator[str]:
     """Yield notes before anything runs: options without effect, and another study of the same name."""
-    from recstudy.study.record import namesake_note
-
     configs = plan.configs or list(plan.space.bases.values())
     if options.data and not plan.base.program.reads_data(configs, options.data):
         reason = "its data are generated or come with a package. A preset with a data set reads it there."
@@ -268,19 +272,6 @@ def _usable_gpus(study: Study | Search, address: str) -> float:
     return count_gpus(address)
 
 
-def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | None":
-    """Read the weights of `--init-from`."""
-    if not options.init_from:
-        return None
-    program = study.program or load_program()
-    return program.weights(options.init_from, Results(options.results).pull())
-
-
-def weight_changes(begin: "InitialWeights | None") -> dict[str, str]:
-    """Return the changes of the config of runs that start from these weights."""
-    return {"train.init_from": begin.digest} if begin else {}
-
-
 @frozen_files()
 def complete(
     plan: Plan,
@@ -297,13 +288,13 @@ def complete(
     from recstudy.cluster.sources import RunOptions
     from recstudy.cluster.view import View
 
-    outdated = _outdated(plan, runs, results, options)
+    changed = _outdated(plan, runs, results, options)
     if not options.keep:
-        outdated.refuse_edited()
-    say(*outdated.notices)
+        changed.refuse_edited()
+    say(*changed.notices)
     results.check()
     storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
-    if not outdated.rerun_ids and (settled := _settled(plan, runs, results, outdated, storage)):
+    if not changed.rerun_ids and (settled := _settled(plan, runs, results, changed, storage)):
         lock_and_record(plan, results, View(console()), data_folder(options.data))
         print(settled)
         if not (until and until.next_plan(plan, results)):
@@ -316,7 +307,7 @@ def complete(
         options.address,
         data_folder(options.data),
         options.download,
-        *code_version(),
+        code_version(),
         options.log,
         options.log_losses,
         options.no_ray,
@@ -329,7 +320,7 @@ def complete(
             driver_options,
             view,
             runs,
-            rerun_ids=outdated.rerun_ids,
+            rerun_ids=changed.rerun_ids,
             until=until,
             begin=begin,
             storage=storage,
@@ -337,10 +328,10 @@ def complete(
     return plan, runs_of(plan, results) if until or plan.is_search else runs
 
 
-def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outdated", storage: str) -> str:
+def _settled(plan: Plan, runs: Sequence[Run], results: Results, changed: Outdated, storage: str) -> str:
     """Return a line if nothing remains to run; otherwise an empty text. It loads neither torch nor Ray."""
     if not plan.is_search:
-        is_finished = all(run.id in outdated.finished for run in runs)
+        is_finished = all(run.id in changed.finished for run in runs)
         return f"{plural(len(runs), 'run')}: all finished before" if is_finished else ""
     log = TrialLog(plan, results)
     if not log.params or not log.is_settled():
@@ -366,13 +357,12 @@ def exit_code(failures: set[str]) -> int:
     Runs that were skipped after failures of other runs count as no reason.
     """
     tried = failures - {"not run"}
-    return 0 if not failures else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
+    if len(tried) == 1:
+        return EXIT_CODES.get(tried.pop(), 1)
+    return int(bool(failures))
 
 
-def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> "Outdated":
-    from recstudy.study.record import earlier_code
-    from recstudy.study.rerun import outdated
-
+def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> Outdated:
     earlier_ids: Collection[str] = ()
     if not plan.is_search:
         folder = results.study(plan.study.name, plan.folder)
@@ -385,7 +375,6 @@ def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: Common
 def _check_report(plan: Plan) -> None:
     """Refuse a report that could not be drawn after the training, and list parts that may fail."""
     from recstudy.report.writing import check_drawable
-    from recstudy.study.record import plan_record
 
     say(*check_drawable(plan_record(replace(plan, seeds=1))))
 

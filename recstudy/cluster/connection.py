@@ -25,9 +25,10 @@ from recstudy.base.terminal import stop_on_sigterm
 from recstudy.cluster.address import MODE, no_cluster
 from recstudy.cluster.nodes import PACKAGE, concurrent_runs, live_nodes, smallest_gpu
 from recstudy.plugins import sent_files
-from recstudy.programs.settings import Resources, RunSettings
+from recstudy.programs.base import RunSettings
+from recstudy.programs.settings import Resources
+from recstudy.records import locked
 from recstudy.records.clean import SESSION
-from recstudy.records.locks import locked
 
 CONTEXT_BYTES = 600 * 10**6  # GPU memory of the CUDA context of each process, without tensors
 PAUSE_S = 1.0  # time between two requests to the head node

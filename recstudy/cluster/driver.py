@@ -16,13 +16,14 @@ from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import RunOptions, study_steps, unfinished_runs
 from recstudy.cluster.view import View
 from recstudy.plugins import import_all, sent_files
+from recstudy.programs.base import RunSettings
 from recstudy.programs.run_folder import locked_run_folder
-from recstudy.programs.settings import Resources, RunSettings
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Work, run_trial
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.records.locks import LockedError
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run
+from recstudy.study.plan import Plan
 from recstudy.study.record import record_plan, recorded
 from recstudy.study.trials import TrialLog, runs_of
 

@@ -16,8 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from recstudy.base.errors import ClusterError, RecstudyError, StorageError
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import versions_of
-from recstudy.records import Results
-from recstudy.records.files import write_whole
+from recstudy.records import Results, write_whole
 from recstudy.records.mirror import Mirror, scratch
 
 PACKAGE = Path(__file__).parents[1]  # the folder of recstudy on this node

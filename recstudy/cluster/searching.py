@@ -5,20 +5,17 @@ The search is resumed from the trial log and the records: the next driver rebuil
 
 import itertools
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
-from recstudy.base.errors import ConfigError, raised_at
-from recstudy.cluster.sources import Source, SweepStep, unfinished_runs
+from recstudy.base.errors import ConfigError
+from recstudy.cluster.pruning import PrunedBy
+from recstudy.cluster.sources import FINAL_STATES, Source, SweepStep, unfinished_runs
 from recstudy.cluster.view import Outcome, View
-from recstudy.records import EpochLine, read_log, write_record
-from recstudy.study.plan import Run
+from recstudy.records import Run, write_record
 from recstudy.study.search import Params
 from recstudy.study.space import Optimizer
-from recstudy.study.strategies import PRUNERS
 from recstudy.study.trials import State, TrialLog, runs_of
 
-FINAL_STATES = ("done", "stopped")  # trials that are not repeated
 TRIES = 30  # invalid proposals of the sampler in a row, before untried settings are searched for
 DRAWS = 1000  # random settings in a space that cannot be enumerated: half a second
 
@@ -148,42 +145,3 @@ class Proposals(Source):
         _, values = self.log.measured(run.id)
         state: State = outcome["status"] if outcome["status"] in FINAL_STATES else "failed"
         self.optimizer.end_trial(run.id, state, values)
-
-
-class PrunedBy:
-    """Decides by a pruner whether a run is stopped early.
-
-    It reads the epochs of earlier runs, so that a resumed search decides as if it had not been interrupted.
-
-    Args:
-        log: The trials so far.
-        rerun_ids: Ids of finished runs to repeat.
-    """
-
-    def __init__(self, log: TrialLog, rerun_ids: Collection[str] = ()) -> None:
-        plan = log.plan
-        self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
-        self.objective, direction = next(iter(plan.objectives.items()))
-        self.sign = 1 if direction == "max" else -1
-        self.epochs = max(base.steps or 0 for base in plan.space.bases.values())
-        self.scores: dict[str, dict[int, float]] = {}  # by run: epochs done -> score
-        for run_id in (run_id for run_id in log.params if run_id not in rerun_ids):
-            for line in read_log(log.results.run(run_id).epochs, EpochLine):
-                self._hear(run_id, line.epoch + 1, line.values)
-
-    def _hear(self, run_id: str, epochs: int, values: Mapping[str, Any]) -> bool:
-        score = values.get(self.objective)
-        if score is not None:
-            self.scores.setdefault(run_id, {})[epochs] = self.sign * score
-        return score is not None
-
-    def stops(self, run_id: str, line: Outcome) -> bool:
-        """Return whether a run is stopped after this epoch."""
-        if "status" in line or not self._hear(run_id, line["epochs_done"], line):
-            return False
-        run = {epoch: score for epoch, score in self.scores[run_id].items() if epoch <= line["epochs_done"]}
-        other_scores = [scores for other_id, scores in self.scores.items() if other_id != run_id]
-        try:
-            return self.rule(run, other_scores, self.epochs or max(map(max, self.scores.values())))
-        except Exception as error:  # an error in a user's pruner
-            raise ConfigError(f"The pruner {self.name!r} raised an error: {raised_at(error)}") from None

@@ -12,21 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from recstudy.base.terminal import Draining
+from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.view import Listener, Outcome, View
+from recstudy.programs.base import CodeVersion, Trial
 from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Trial, Work
-from recstudy.records import Results, Stopped, write_record
+from recstudy.programs.trial import Work
+from recstudy.records import Results, Run, Stopped, write_record
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run
+from recstudy.study.plan import Plan
 from recstudy.study.record import resumed
 
 if TYPE_CHECKING:
-    from recstudy.cluster.searching import PrunedBy
     from recstudy.study.until import Until
 
 # If so many runs of a variant fail in a row with the same error, its other runs would fail too.
 MAX_SAME_FAILURES = 3
+FINAL_STATES = ("done", "stopped")  # trials of a search that are not repeated
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,7 @@ class RunOptions:
         address: The Ray cluster to join; None starts one on this machine.
         data: The folder with the data sets.
         download: Whether missing data sets are downloaded.
-        commit: The commit of the study's repository.
-        dirty: Whether the repository has uncommitted changes.
-        recstudy: The commit of recstudy if it is in another repository.
+        version: The code version of the study.
         log: Names of Ray's loggers (see `trackers.py`).
         log_losses: Whether the loggers also get the losses of updates.
         without_ray: Execute one run after another in this process.
@@ -49,9 +49,7 @@ class RunOptions:
     address: str | None = None
     data: Path = Path("data")
     download: bool = False
-    commit: str | None = None
-    dirty: bool = False
-    recstudy: str = ""
+    version: CodeVersion = field(default_factory=CodeVersion)
     log: tuple[str, ...] = ()
     log_losses: bool = False
     without_ray: bool = False
@@ -86,7 +84,7 @@ class Runner(ABC):
     succeeded: bool = False
 
     @abstractmethod
-    def run(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+    def run(self, resources: Resources, source: "Source", pruning: PrunedBy | None = None) -> None:
         """Execute the runs of `source` until it has no more.
 
         If several runs of a variant fail in a row with the same error, the rest of the variant is skipped. If
@@ -102,7 +100,7 @@ class Runner(ABC):
             pruning: Stops runs early based on their epochs. These runs are recorded as stopped.
         """
 
-    def begin(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+    def begin(self, resources: Resources, source: "Source", pruning: PrunedBy | None = None) -> None:
         """Start to take the runs of a source."""
         self.resources, self.source, self.pruning = resources, source, pruning
         if source.meter is not None:
@@ -219,17 +217,12 @@ class Runner(ABC):
         """Return the trial of a run, the input of its worker."""
         options = self.options
         return Trial(
-            study=self.name,
-            label=run.label,
             config={**run.config.values, "resources": self.resources.model_dump()},
             run_id=run.id,
             folder=str(self.results.run(run.id).path),
             data=str(options.data.absolute()),
             download=options.download,
-            scratch="",
-            commit=options.commit,
-            dirty=options.dirty,
-            recstudy=options.recstudy,
+            version=options.version,
             store=self.results.store,
             files=options.files,
         )
@@ -281,7 +274,7 @@ class SweepStep(NamedTuple):
 
     plan: Plan
     sources: Mapping[Resources, Source]
-    pruning: "PrunedBy | None" = None
+    pruning: PrunedBy | None = None
 
 
 def study_steps(

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ray import cloudpickle, tune
 from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, Tuner
@@ -18,22 +18,20 @@ from ray.tune.search import Searcher
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.terminal import environment
+from recstudy.cluster.messages import LeaveRequests
 from recstudy.cluster.nodes import ClusterCapacity, versions
+from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import Outcome
-from recstudy.cluster.worker import COORDINATOR, LeaveRequests, inline, train_run
+from recstudy.cluster.worker import COORDINATOR, inline, train_run
 from recstudy.plugins import sent_files
-from recstudy.programs.base import Program
+from recstudy.programs.base import Program, Trial
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Trial, failed_outcome
-from recstudy.records import Failure
+from recstudy.programs.trial import failed_outcome
+from recstudy.records import Failure, Run
 from recstudy.records.locks import temporary
-from recstudy.study.plan import Run
-
-if TYPE_CHECKING:
-    from recstudy.cluster.searching import PrunedBy
 
 MAX_KEPT_TRIALS = 100  # finished trials that Tune may still use
 RESTARTS = 2  # restarts of a trial whose process or workers were lost
@@ -57,7 +55,7 @@ class Sweep(Runner):
         for tracker in dict.fromkeys(self.options.log):
             self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.options.log_losses))
 
-    def run(self, resources: Resources, source: Source, pruning: "PrunedBy | None" = None) -> None:
+    def run(self, resources: Resources, source: Source, pruning: PrunedBy | None = None) -> None:
         self.begin(resources, source, pruning)
         with self.draining.on_sigterm():
             self._fit()

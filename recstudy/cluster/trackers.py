@@ -26,8 +26,7 @@ from ray.util.metrics import Counter, Gauge
 from recstudy.base.errors import ConfigError
 from recstudy.base.values import flatten
 from recstudy.cluster.view import Listener, Outcome, View
-from recstudy.records import LossLine, Results, read_log
-from recstudy.study.plan import Run
+from recstudy.records import LossLine, Results, Run, read_log
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 

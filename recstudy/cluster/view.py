@@ -16,9 +16,10 @@ from rich.text import Text
 
 from recstudy.base.errors import EXIT_CODES
 from recstudy.base.terminal import duration
+from recstudy.records import Run
 from recstudy.report.names import metric, number, plural
 from recstudy.report.remaining import Job, remaining_seconds, wall_time
-from recstudy.study.plan import Plan, Run
+from recstudy.study.plan import Plan
 from recstudy.study.record import command
 
 MAX_ROWS = 12  # runs in the live table, and lines above it in a notebook

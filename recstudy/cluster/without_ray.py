@@ -12,19 +12,16 @@ runs of other processes.
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from recstudy.base.errors import ClusterError
+from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.view import Outcome
 from recstudy.programs.base import Program
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import with_warnings
+from recstudy.records import Run
 from recstudy.records.locks import POLL
-from recstudy.study.plan import Run
-
-if TYPE_CHECKING:
-    from recstudy.cluster.searching import PrunedBy
 
 
 class _Pruned(BaseException):
@@ -50,7 +47,7 @@ def fit_to_process(resources: Resources, program: Program) -> Resources:
 class LocalRunner(Runner):
     """Executes runs one after another in this process."""
 
-    def run(self, resources: Resources, source: Source, pruning: "PrunedBy | None" = None) -> None:
+    def run(self, resources: Resources, source: Source, pruning: PrunedBy | None = None) -> None:
         self.begin(resources, source, pruning)
         earlier_failures = (
             {run.id: self._failure_time(run) for run in source.waiting} if source.shared else {}

@@ -18,25 +18,21 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import ray
 import ray.train
 from ray import cloudpickle, tune
 from ray.actor import ActorHandle
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from recstudy.base.terminal import Draining
-from recstudy.cluster.messages import ALL, Messages
-from recstudy.programs.base import Group
+from recstudy.cluster.messages import WORKERS_ENDED, Leave
+from recstudy.programs.base import Group, Report, Trial
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Report, Trial, Work, with_warnings, worker_group
+from recstudy.programs.trial import Work, with_warnings, worker_group
 from recstudy.records import Json
 
 # least time between two reported epochs of a run: the driver handles about a hundred lines per second
 REPORT_S = 0.1
-ASK_S = 2.0  # time between two requests whether the run should end, which take about 0.5 ms
-LOOK_S = 5.0  # time between two checks for drained nodes, which take about 3 ms
 
 
 # Time limit in seconds for the workers of a group to wait for each other. It is long, because the first
@@ -57,10 +53,18 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     leave = Leave(messages)
     if not leave():
         execute(trial, work, tune.report, leave)
-    elif leave.node:  # the node is drained: end the process, so that Tune starts one on another node
-        os._exit(0)
+    elif leave.node:
+        leave_node()
     else:
         tune.report({"status": "drained"})  # the run left early and can resume
+
+
+def leave_node() -> NoReturn:
+    """End this process of a drained node, so that Tune starts one for the run on another node.
+
+    An exception would not do it, because Tune runs the trial in a thread.
+    """
+    os._exit(0)
 
 
 def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
@@ -86,33 +90,6 @@ def throttled(report: Report, group: Group) -> Report:
     return report_some
 
 
-class Leave:
-    """Returns whether a run should end early, because its sweep ends or its node is drained.
-
-    The answer is updated every `ASK_S` seconds.
-
-    Attributes:
-        node: Whether the node is drained, such as a spot machine.
-    """
-
-    def __init__(self, messages: "ActorHandle[Any]") -> None:
-        self.messages, self.node, self._should_leave, self._request_time = (
-            messages,
-            False,
-            False,
-            float("-inf"),
-        )
-
-    def __call__(self) -> bool:
-        if time.monotonic() - self._request_time >= ASK_S:
-            self._request_time = time.monotonic()
-            answer = self.messages.requested.remote(ray.get_runtime_context().get_node_id())
-            # Ray itself ends the run if the head node is lost
-            with suppress(ray.exceptions.RayError):
-                self._should_leave, self.node = ray.get(answer, timeout=ASK_S)
-        return self._should_leave
-
-
 class TrainRun(tune.Trainable):
     """A Tune trial that executes a run on several workers. Its process is reused for the next run."""
 
@@ -136,7 +113,7 @@ class TrainRun(tune.Trainable):
             self.workers = threading.Thread(target=self._work, args=(self.attempt,), daemon=True)
             self.workers.start()
         line = ray.get(self.messages.get.remote(self.attempt))
-        if line is None:
+        if line == WORKERS_ENDED:
             raise self.error
         return {**line, "done": "status" in line}
 
@@ -164,7 +141,7 @@ class TrainRun(tune.Trainable):
         except Exception as error:
             self.error = error
         finally:
-            self.messages.add_line.remote(attempt, None)
+            self.messages.add_line.remote(attempt, WORKERS_ENDED)
 
     def cleanup(self) -> bool:
         """Stop the workers, and return whether they have ended."""
@@ -204,39 +181,3 @@ def work_in_group(settings: dict[str, Any]) -> None:
             report({"status": "drained"})
         else:
             execute(trial, work, report, leave)
-
-
-class LeaveRequests(Draining):
-    """Requests of the driver that runs end early, because the driver ends or a node is drained."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        on_this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self.messages = ray.remote(Messages).options(num_cpus=0, scheduling_strategy=on_this_node).remote()
-        self._requests: set[str] = set()
-        self._look_time = float("-inf")
-
-    def tell(self) -> bool:
-        """If the driver should end, request all runs to end. Return whether the request is new."""
-        return self.is_requested and self.request(ALL)
-
-    def request(self, key: str) -> bool:
-        """Request the runs of a node, or all runs, to end. Return whether the request is new."""
-        is_new = key not in self._requests
-        if is_new:
-            self._requests.add(key)
-            ray.get(self.messages.request.remote(key))
-        return is_new
-
-    def leave_draining_nodes(self) -> None:
-        """Request the runs of drained nodes, such as spot machines, to end. Checks every `LOOK_S` seconds."""
-        if time.monotonic() - self._look_time < LOOK_S:
-            return
-        from ray.autoscaler.v2.sdk import get_cluster_status  # imported late: workers do not need it
-
-        self._look_time = time.monotonic()
-        with suppress(ray.exceptions.RayError):
-            status = get_cluster_status(ray.get_runtime_context().gcs_address, timeout=3)
-            for node in (*status.active_nodes, *status.idle_nodes):
-                if node.node_status == "DRAINING":
-                    self.request(node.node_id)

@@ -31,12 +31,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, inf, log, sqrt
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 from recstudy.base.lazy import np, special
 from recstudy.evidence.estimates import AT_BOUND, LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why
 
-Key = TypeVar("Key")
+Key: TypeAlias = Any  # of a variant, such as its index
 # Largest d0 in (4), and the value that represents an infinite d0 in (2).
 MAX_BORROWED_DF, INFINITE_DF = 2.0, 1e6
 # Distance from a bound, in items, at which a variant's weight in (1) to (3) is 0 and 1.
@@ -76,7 +76,7 @@ class Weighted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fit(Generic[Key]):
+class Fit:
     """The values of a metric by variant, with their variances and intervals.
 
     Args:
@@ -187,6 +187,11 @@ class Fit(Generic[Key]):
         """The largest difference between two seeds of one variant."""
         return max((max(values) - min(values) for values in self.scores.values() if values), default=0.0)
 
+    def extended_range(self, values: Sequence[float]) -> tuple[float, float]:
+        """Return the range of some seeds, extended on both sides by half of the widest range."""
+        half = self.widest_range / 2
+        return min(values) - half, max(values) + half
+
     def has_wide_spread(self, key: Key) -> bool:
         """Return whether a variant's standard deviation is more than `WIDE` times the others' median.
 
@@ -203,13 +208,13 @@ class Fit(Generic[Key]):
         median = (other_variances[(len(other_variances) - 1) // 2] + other_variances[middle]) / 2
         return own_variance.value > WIDE**2 * median > 0
 
-    def estimate(self, key: Key, level: float = LEVEL) -> Estimate:
+    def estimate(self, key: Key) -> Estimate:
         """Return the mean of a variant's seeds with its confidence interval."""
-        return self._around(key, level, lambda n: 1 / sqrt(n))
+        return self._around(key, lambda n: 1 / sqrt(n))
 
-    def prediction(self, key: Key, level: float = LEVEL) -> Estimate:
+    def prediction(self, key: Key) -> Estimate:
         """Return the mean with the prediction interval of one more run: mean ± t s sqrt(1 + 1/n)."""
-        return self._around(key, level, lambda n: sqrt(1 + 1 / n))
+        return self._around(key, lambda n: sqrt(1 + 1 / n))
 
     def weighted(self, key: Key, margin: float = 0.0) -> Weighted | None:
         """Return the mean of a variant as a term of a contrast, its variance by the delta method.
@@ -252,21 +257,21 @@ class Fit(Generic[Key]):
             return Why.NO_SPREAD
         return Why.MAY_SPLIT if self.splits else None
 
-    def _around(self, key: Key, level: float, factor: Callable[[int], float]) -> Estimate:
+    def _around(self, key: Key, factor: Callable[[int], float]) -> Estimate:
         values, why = self.scores.get(key, ()), self.why(key)
         if not values:
-            return Estimate(None, level=level, why=why)
+            return Estimate(None, why=why)
         mean, n, scale, spread = mean_of(values), len(values), self.scale, self.variance(key)
         if why in AT_BOUND:
-            return Estimate(mean, level=level, n=n, why=why, split=self._successes(values))
+            return Estimate(mean, n=n, why=why, split=self._successes(values))
         if spread is None:
-            return Estimate(mean, level=level, n=n, why=why, split=self.splits.get(key))
+            return Estimate(mean, n=n, why=why, split=self.splits.get(key))
         middle = scale.transform(mean)
-        half = float(special.stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n)
+        half = float(special.stdtrit(spread.df, (1 + LEVEL) / 2)) * sqrt(spread.value) * factor(n)
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
         low, high = min(low, mean), max(high, mean)  # the inverse is rounded and can miss the mean
-        return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high), why)
+        return Estimate(mean, low, high, LEVEL, n, spread.df, error, (scale.low, scale.high), why)
 
     def _successes(self, values: Sequence[float]) -> SplitSeeds | None:
         """Count the successful seeds of a variant at a bound: all or none. None without a threshold."""
@@ -313,9 +318,9 @@ def split(values: Sequence[float], scale: Scale, success_threshold: float | None
     return SplitSeeds(len(successes), len(ordered), low, high, mean_of(successes))
 
 
-def share_interval(count: int, total: int, level: float = LEVEL) -> tuple[float, float]:
+def share_interval(count: int, total: int) -> tuple[float, float]:
     """Return the exact (Clopper-Pearson) interval of the share `count / total`."""
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low = float(special.betaincinv(count, total - count + 1, tail)) if count else 0.0
     high = float(special.betaincinv(count + 1, total - count, 1 - tail)) if count < total else 1.0
     return low, high

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
 from math import inf, prod, sqrt
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.base.lazy import np, special
 from recstudy.evidence.estimates import AT_BOUND, LEVEL, Estimate, Why
@@ -32,7 +32,6 @@ from recstudy.evidence.seeds import ALPHA, Looks, PowerAnalysis
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-Key = TypeVar("Key")
 MIN_SEEDS = 3  # of a prediction interval: with two seeds it covers most of the range of any metric
 # Fewest seeds of a test if the seeds of a variant split or show no variance: fewer may all be of one kind.
 MIN_SEEDS_IF_SPLIT = 5
@@ -104,7 +103,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Question(Generic[Key]):
+class Question:
     """A contrast and its region, which is one of `lower_bound`, `half_width` and `other_than`.
 
     Args:
@@ -116,7 +115,7 @@ class Question(Generic[Key]):
         kind: The kind of the question.
     """
 
-    weights: Mapping[Key, float]
+    weights: Mapping[Any, float]
     lower_bound: float | None = None
     center: float = 0.0
     half_width: float | None = None
@@ -142,7 +141,7 @@ class Question(Generic[Key]):
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Key]):
+class Answer:
     """The answer to a question.
 
     Args:
@@ -163,7 +162,7 @@ class Answer(Generic[Key]):
         runs: Ids of the runs behind the estimate.
     """
 
-    question: Question[Key]
+    question: Question
     estimate: Estimate
     verdict: Verdict = Verdict.UNDECIDED
     p: float | None = None
@@ -202,28 +201,27 @@ class Answer(Generic[Key]):
         return max(distance, self.question.half_width or 0.0)
 
 
-def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVEL) -> Estimate:
+def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
     """Return a weighted sum of means in the metric's unit with its interval.
 
     Args:
         terms: Weight and mean of each variant; None for a variant without runs.
-        level: Confidence level of the interval.
     """
     known_terms = [(weight, term) for weight, term in terms if term is not None]
     if len(known_terms) < len(terms) or not known_terms:
-        return Estimate(None, level=level, why=Why.NO_RUN)
+        return Estimate(None, why=Why.NO_RUN)
     n = min(term.n for _, term in known_terms)
     value = round(sum(weight * term.value for weight, term in known_terms), 9)  # drop rounding errors
     whys = {term.why for _, term in known_terms}
     if Why.SPLIT in whys:
-        return Estimate(value, level=level, n=n, why=Why.SPLIT)
+        return Estimate(value, n=n, why=Why.SPLIT)
     doubt = Why.MAY_SPLIT if Why.MAY_SPLIT in whys else None
     parts = [
         (weight**2 * term.variance, term.df) for weight, term in known_terms if term.variance is not None
     ]
     total = sum(variance for variance, _ in parts)
     if len(parts) < len(known_terms) or not total:
-        return Estimate(value, level=level, n=n, why=Why.EQUAL if whys == {Why.EQUAL} else Why.NO_SPREAD)
+        return Estimate(value, n=n, why=Why.EQUAL if whys == {Why.EQUAL} else Why.NO_SPREAD)
     df = total**2 / sum(variance**2 / df for variance, df in parts)  # Satterthwaite (1946)
     term_bounds = [sorted((weight * term.low, weight * term.high)) for weight, term in known_terms]
     reach = sum(low for low, _ in term_bounds), sum(high for _, high in term_bounds)
@@ -231,8 +229,8 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVE
         doubt = whys.pop()
     elif not whys.isdisjoint(AT_BOUND):
         doubt = Why.ONE_AT_BOUND
-    estimate = Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=doubt)
-    return at_level(estimate, level)
+    estimate = Estimate(value, n=n, df=df, error=sqrt(total), reach=reach, why=doubt)
+    return at_level(estimate, LEVEL)
 
 
 def interaction_p(estimates: Sequence[Estimate]) -> float | None:
@@ -241,10 +239,10 @@ def interaction_p(estimates: Sequence[Estimate]) -> float | None:
     Args:
         estimates: The same contrast in several blocks. None is returned if the variance of one is unknown.
     """
-    known = [(estimate.value, estimate.error, estimate.df) for estimate in estimates]
-    if len(known) < 2 or not all(value is not None and error and df for value, error, df in known):
+    rows = [(estimate.value, estimate.error, estimate.df) for estimate in estimates]
+    if len(rows) < 2 or not all(value is not None and error and df for value, error, df in rows):
         return None
-    values, errors, dfs = np.array(known, dtype=float).T
+    values, errors, dfs = np.array(rows, dtype=float).T
     k, weights = len(values), 1 / errors**2
     shares = weights / weights.sum()
     between = float(weights @ (values - shares @ values) ** 2) / (k - 1)
@@ -287,14 +285,22 @@ def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> 
 
 
 def answer(
-    question: Question[Key],
+    question: Question,
     estimate: Estimate,
     runs_left: int = 0,
     lost_runs: int = 0,
     runs: Sequence[str] = (),
     edge: Estimate | None = None,
-) -> Answer[Key]:
+    prediction: Estimate | None = None,
+    seed_range: tuple[float, float] | None = None,
+) -> Answer:
     """Test a question alone. `judge` adds the verdict among the questions of its study.
+
+    A published value agrees if our mean is significantly within its margin (an equivalence test). It differs
+    if our mean is outside of the margin and the value is outside of the prediction interval of one more run.
+    Heavy-tailed seeds would differ from exact replications in 15 % of studies, so the value must also lie
+    outside of the range of our seeds, extended on both sides by half of the widest range among the variants,
+    and all seeds of the maximum must have run.
 
     Args:
         question: The question.
@@ -303,6 +309,9 @@ def answer(
         lost_runs: The number of its runs that failed or diverged.
         runs: Ids of the runs behind the estimate.
         edge: The contrast with its standard error at the edge of the region, if it differs from `estimate`.
+        prediction: For a published value, our mean with the prediction interval of one more run.
+        seed_range: For a published value, the extended range of our seeds. None if only the prediction
+            interval counts.
 
     Returns:
         The answer with its p value, or with the reasons why it is not tested.
@@ -310,72 +319,39 @@ def answer(
     has_few_seeds = estimate.n < MIN_SEEDS_IF_SPLIT
     both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
     is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
+    is_large = abs(estimate.value or 0.0) >= LARGE
     conditions = {
         Reason.RUNS_LEFT: runs_left,
         Reason.RUNS_LOST: lost_runs,
         Reason.SPLIT: estimate.why is Why.SPLIT,
         Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and has_few_seeds,
-        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD and abs(estimate.value or 0.0) < LARGE,
-        Reason.TOO_LARGE: estimate.why is Why.NO_SPREAD and abs(estimate.value or 0.0) >= LARGE,
+        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD and not is_large,
+        Reason.TOO_LARGE: estimate.why is Why.NO_SPREAD and is_large,
         Reason.EQUAL_SEEDS: estimate.why is Why.EQUAL and estimate.error is None,
         Reason.CEILING: both_at_bound,
         Reason.ONE_AT_BOUND: is_at_bound and has_few_seeds,
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
-    untested = Answer(question, estimate, reasons=reasons, runs=tuple(runs))
+    untested = Answer(question, estimate, prediction=prediction, reasons=reasons, runs=tuple(runs))
     if estimate.value is None:
         all_lost = lost_runs and not runs_left
         return untested if all_lost else replace(untested, verdict=Verdict.NOT_RUN)
     tested = edge or estimate
-    if estimate.value is None or reasons or tested.error is None or tested.df is None:
+    if reasons or tested.error is None or tested.df is None:
         return untested
-    room = abs(question.room(estimate.value))
-    return replace(untested, p=_two_sided_p(room, tested.error, tested.df))
-
-
-def answer_published(
-    value: float,
-    margin: float | None,
-    estimate: Estimate,
-    prediction: Estimate,
-    runs_left: int = 0,
-    lost_runs: int = 0,
-    runs: Sequence[str] = (),
-    edge: Estimate | None = None,
-    seed_range: tuple[float, float] | None = None,
-) -> Answer[str]:
-    """Test a published value against a variant's seeds. `judge` adds the verdict.
-
-    The verdict is `agrees` if our mean is significantly within the margin (an equivalence test). It is
-    `differs` if our mean is outside of the margin and the value is outside of the prediction interval of one
-    more run. Heavy-tailed seeds would differ from exact replications in 15 % of studies, so the value must
-    also lie outside of the range of our seeds, extended on both sides by half of the widest range among the
-    variants, and all seeds of the maximum must have run. Otherwise the verdict is `undecided`.
-
-    Args:
-        value: The published value, in the metric's own unit.
-        margin: The distance that still counts as equal. None if no margin is stated.
-        estimate: Our mean.
-        prediction: Our mean with the prediction interval of one more run.
-        runs_left: The number of unfinished runs.
-        lost_runs: The number of runs that failed or diverged.
-        runs: Ids of the runs behind the estimate.
-        edge: Our mean with its standard error at the edge of the margin, if it differs from `estimate`.
-        seed_range: The extended range of our seeds. None if only the prediction interval counts.
-    """
-    question = Question({"ours": 1.0}, center=value, half_width=margin or 0.0, kind=Kind.PUBLISHED)
-    tested = replace(answer(question, estimate, runs_left, lost_runs, runs, edge), prediction=prediction)
-    if tested.p is None or (tested.room or 0.0) > 0:
-        return tested
+    room = question.room(estimate.value)
+    if question.kind is not Kind.PUBLISHED or room > 0:
+        return replace(untested, p=_two_sided_p(abs(room), tested.error, tested.df))
     if estimate.n < MIN_SEEDS:
-        return replace(tested, p=None, reasons=(*tested.reasons, Reason.TOO_FEW_SEEDS))
-    if prediction.error is None or prediction.df is None or estimate.value is None:
-        return replace(tested, p=None)
+        return replace(untested, reasons=(Reason.TOO_FEW_SEEDS,))
+    if prediction is None or prediction.error is None or prediction.df is None:
+        return untested
     # The published value is one run: it differs from a mean of n runs by a standard error of s sqrt(1 + 1/n).
+    value = question.center
     p = _two_sided_p(abs(estimate.value - value), prediction.error, prediction.df)
     is_in_range = seed_range is not None and seed_range[0] <= value <= seed_range[1]
-    reasons = [Reason.NO_MARGIN] * (margin is None) + [Reason.IN_RANGE] * is_in_range
-    return replace(tested, p=1.0 if is_in_range else p, reasons=(*tested.reasons, *reasons))
+    cautions = [Reason.NO_MARGIN] * (not question.half_width) + [Reason.IN_RANGE] * is_in_range
+    return replace(untested, p=1.0 if is_in_range else p, reasons=tuple(cautions))
 
 
 def _two_sided_p(distance: float, error: float, df: float) -> float:
@@ -383,15 +359,15 @@ def _two_sided_p(distance: float, error: float, df: float) -> float:
 
 
 def judge(
-    answers: Sequence[Answer[Key]],
+    answers: Sequence[Answer],
     looks: Sequence[Looks] = (),
     dropped: int = 0,
     contrasts: Sequence[Hashable] = (),
-) -> list[Answer[Key]]:
+) -> list[Answer]:
     """Add the verdicts to a study's answers, by Holm's method over all of them.
 
     Args:
-        answers: Answers from `answer` and `answer_published`.
+        answers: Answers from `answer`.
         looks: The looks of each question; by default one look.
         dropped: The number of questions that the study has dropped since its first run finished. They still
             count as tests.
@@ -399,47 +375,54 @@ def judge(
             is a test.
     """
     looks = looks or [Looks()] * len(answers)
-    levels = [
-        ALPHA if answer.p is None else look.level(answer.estimate.n)
-        for look, answer in zip(looks, answers, strict=True)
-    ]
-    # A p value at the level of its look counts as ALPHA, so that Holm can compare different looks.
-    p_values = [
-        min(1.0, answer.p * ALPHA / level) if answer.p is not None and level else 1.0
-        for answer, level in zip(answers, levels, strict=True)
-    ]
-    keys = contrasts or range(len(answers))
-    tested_answers = {
-        index: keys[index] for index, answer in enumerate(answers) if answer.verdict not in NO_TESTS
-    }
-    tests = {key: p_values[index] for index, key in tested_answers.items()}
-    adjusted = dict(zip(tests, holm([*tests.values(), *[1.0] * dropped]), strict=False))
-    count = len(tests) + dropped
+    questions = list(zip(answers, looks, contrasts or range(len(answers)), strict=True))
+    p_values: dict[Hashable, float] = {}
+    for answer, look, key in questions:
+        if answer.verdict not in NO_TESTS:
+            level = _level(answer, look)
+            # A p value at the level of its look counts as ALPHA, so that Holm can compare different looks.
+            has_p = answer.p is not None and level > 0
+            p_values[key] = min(1.0, (answer.p or 0.0) * ALPHA / level) if has_p else 1.0
+    adjusted = dict(zip(p_values, holm([*p_values.values(), *[1.0] * dropped]), strict=False))
     decided = sum(p < ALPHA for p in adjusted.values())
-    ranks = {key: rank for rank, key in enumerate(sorted(tests, key=tests.__getitem__))}
-    judged = list(answers)
-    for index, key in tested_answers.items():
-        # Holm's share of the level: 1 / (m - j + 1) for the j-th smallest p, and for open questions the share
-        # of the smallest open p.
-        share = 1 / (count - min(ranks[key], decided))
-        tested = replace(
-            answers[index],
-            alpha=levels[index] * share,
-            maximum=looks[index].maximum or answers[index].estimate.n,
-        )
-        tested = tested if tested.p is None else replace(tested, adjusted=adjusted[key])
-        verdict = _verdict(tested)
-        if verdict is Verdict.DIFFERS and tested.estimate.n < tested.maximum:
-            tested = replace(tested, reasons=(*tested.reasons, Reason.BEFORE_MAXIMUM))
-            verdict = Verdict.UNDECIDED
-        tested = replace(tested, verdict=verdict)
-        if tested.p is not None and not tested.verdict.is_decided:
-            tested = _with_power(tested, looks[index], share)
-        judged[index] = tested
+    ranks = {key: rank for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__))}
+    judged = []
+    for answer, look, key in questions:
+        if answer.verdict not in NO_TESTS:
+            # Holm's share of the level: 1 / (m - j + 1) for the j-th smallest p, and for open questions the
+            # share of the smallest open p.
+            share = 1 / (len(p_values) + dropped - min(ranks[key], decided))
+            answer = _judged(answer, look, share, adjusted[key])
+        judged.append(answer)
     return judged
 
 
-def _verdict(answer: Answer[Key]) -> Verdict:
+def _level(answer: Answer, look: Looks) -> float:
+    return ALPHA if answer.p is None else look.level(answer.estimate.n)
+
+
+def _judged(answer: Answer, look: Looks, share: float, adjusted: float) -> Answer:
+    """Add the verdict, and the seeds that an open question needs.
+
+    Args:
+        answer: The answer to the question alone.
+        look: The looks of the question.
+        share: The share of the level that Holm leaves to the question.
+        adjusted: Holm's p value.
+    """
+    seeds = answer.estimate.n
+    alpha, maximum = _level(answer, look) * share, look.maximum or seeds
+    tested = replace(answer, alpha=alpha, maximum=maximum, adjusted=None if answer.p is None else adjusted)
+    tested = replace(tested, verdict=_verdict(tested))
+    if tested.verdict is Verdict.DIFFERS and seeds < maximum:
+        reasons = (*tested.reasons, Reason.BEFORE_MAXIMUM)
+        tested = replace(tested, verdict=Verdict.UNDECIDED, reasons=reasons)
+    if tested.p is not None and not tested.verdict.is_decided:
+        return _with_power(tested, look, share)
+    return tested
+
+
+def _verdict(answer: Answer) -> Verdict:
     if answer.verdict is not Verdict.UNDECIDED or Reason.RUNS_LEFT in answer.reasons:
         return Verdict.INTERIM if answer.verdict is Verdict.UNDECIDED else answer.verdict
     is_significant = answer.adjusted is not None and answer.adjusted < ALPHA
@@ -461,7 +444,7 @@ def _verdict(answer: Answer[Key]) -> Verdict:
     return Verdict.SMALLER if may_be_positive else Verdict.CONTRADICTED
 
 
-def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
+def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
     """Add the number of seeds that an open question needs, and its chance of a decision at the maximum."""
     estimate, room, prediction = answer.estimate, answer.room, answer.prediction
     if estimate.error is None or estimate.df is None or room is None or Reason.OVER_BLOCKS in answer.reasons:
@@ -493,36 +476,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
 Signs: TypeAlias = "npt.NDArray[np.int64]"
 
 
-@dataclass(frozen=True)
-class Effect:
-    """A main effect or an interaction in a two-level factorial of N cells.
+def estimable(columns: Mapping[str, Signs]) -> dict[tuple[str, ...], list[float]] | None:
+    """Return all effects of a two-level factorial, main effects first.
 
     Args:
-        axes: The axis of the main effect, or the axes of the interaction.
-        column: Array (N,) of signs. An axis is -1 at its first level and +1 at its second level; an
-            interaction is the product of the columns of its axes.
-    """
-
-    axes: tuple[str, ...]
-    column: Signs
-
-    @property
-    def weights(self) -> list[float]:
-        """The weight of each cell: the mean over cells of +1 minus the mean over cells of -1."""
-        return [float(sign) / (len(self.column) / 2) for sign in self.column]
-
-
-def estimable(columns: Mapping[str, Signs]) -> list[Effect] | None:
-    """Return all effects of a factorial, main effects first.
-
-    Args:
-        columns: Axis -> array (N,) of signs of the cells.
+        columns: Axis -> array (N,) of signs of the cells: -1 at its first level, +1 at its second level.
 
     Returns:
-        The effects, or None unless the cells are all combinations of the levels, once each.
+        The axes of an effect -> the weight of each cell in it: the mean over cells of +1 minus the mean over
+        cells of -1. The column of an interaction is the product of the columns of its axes. None unless the
+        cells are all combinations of the levels, once each.
     """
-    cells = set(zip(*columns.values(), strict=True))
-    if not len(cells) == len(next(iter(columns.values()))) == 2 ** len(columns):
+    cells = list(zip(*columns.values(), strict=True))
+    if not len({*cells}) == len(cells) == 2 ** len(columns):
         return None
-    terms = (axes for size in range(1, len(columns) + 1) for axes in combinations(columns, size))
-    return [Effect(axes, np.asarray(prod(columns[axis] for axis in axes))) for axes in terms]
+    effects = {}
+    for size in range(1, len(columns) + 1):
+        for axes in combinations(columns, size):
+            signs = np.asarray(prod(columns[axis] for axis in axes))
+            effects[axes] = [float(sign) / (len(cells) / 2) for sign in signs]
+    return effects

@@ -1,8 +1,9 @@
 """Published values: their format, and reading them as targets of a study.
 
-Study files call `published`; reports call `settings` and `assumptions`. The file `settings.yaml` tells how to
-read each row and with which settings its number was obtained. Files, ids and settings identify a paper by its
-number; `by_name` replaces the number with the paper's name in texts for people.
+Study files call `published` and `deviations`; reports call `settings` and `assumptions`. The file
+`settings.yaml` tells how to read each row and with which settings its number was obtained. Files, ids and
+settings identify a paper by its number; `by_name` replaces the number with the paper's name in texts for
+people.
 """
 
 import csv
@@ -10,16 +11,15 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
-from recstudy.papers.target import PUBLISHED, Target, by_name, papers
+from recstudy.papers.target import PUBLISHED, Target, by_name, number_of, papers, published_yaml
 from recstudy.plugins import importing
+from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import using_metrics
-from recstudy.programs.settings import RunSettings
 from recstudy.records.study_schema import Deviation
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "assumptions",
     "by_name",
     "cite_item",
-    "how_read",
+    "deviations",
     "of_program",
     "papers",
     "published",
@@ -87,11 +87,11 @@ def published(
                 return ()
             raise
     else:
-        filled_rows = [row for row in rows(table) if row["value"]]
-        texts = {row["metric"]: row["value"] for row in filled_rows}
-        targets = [
-            (row["metric"], _target(row, margin, why)) for row in filled_rows if _is_number(row["value"])
-        ]
+        targets = []
+        for row in (row for row in rows(table) if row["value"]):
+            texts[row["metric"]] = row["value"]
+            if number_of(row["value"]) is not None:
+                targets.append((row["metric"], _target(row, margin, why)))
     metrics = dict.fromkeys(metric for metric, _ in targets)
     for name in only:
         if name not in metrics:
@@ -125,6 +125,24 @@ def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -
         )
 
 
+@explained
+def deviations(name: str) -> tuple[Deviation, ...]:
+    """Return the known differences of a paper's studies from its text or its code.
+
+    Args:
+        name: Name of a list in `recstudy/recursive/papers/deviations.yaml`, such as `003_code`.
+
+    Raises:
+        ConfigError: No list has this name.
+    """
+    lists = published_yaml("deviations")
+    if name not in lists:
+        raise ConfigError(
+            f"no list of deviations {name!r}: the lists are {choices(lists)}.{nearest(name, lists)}"
+        )
+    return tuple(Deviation(**fields) for fields in lists[name])
+
+
 def rows(table: str) -> list[dict[str, str]]:
     """Return the rows of a published table as its file has them.
 
@@ -149,13 +167,6 @@ def cite_item(item: str) -> str:
     return f"{papers()[paper]['name']}, {place}"
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return isfinite(float(text))
-    except ValueError:
-        return False
-
-
 def settings(target: Target) -> dict[str, Any]:
     """Return the settings of a published number that are not in `target.where`, by dotted field.
 
@@ -171,14 +182,10 @@ def assumptions(target: Target) -> tuple[Deviation, ...]:
 
     Each is a deviation whose `ours` is the value that recstudy assumes.
     """
-    unknown = {
-        path: value
-        for path, value in _fields_of_row(target.row, "unknown").items()
-        if path not in target.where
-    }
+    why = "its code does not state it either"
+    unknown = _fields_of_row(target.row, "unknown").items()
     return tuple(
-        Deviation(field=path, ours=value, why="its code does not state it either")
-        for path, value in unknown.items()
+        Deviation(field=path, ours=value, why=why) for path, value in unknown if path not in target.where
     )
 
 
@@ -198,18 +205,10 @@ def _fields_of_row(id: str, section: str) -> dict[str, Any]:
     return {path: value for path, (kind, value) in statements.items() if kind == section}
 
 
-@cache
-def how_read() -> dict[str, Any]:
-    """Return the content of `settings.yaml`: how to read the rows of the published tables."""
-    import yaml
-
-    return yaml.safe_load(PUBLISHED.joinpath("settings.yaml").read_text(encoding="utf-8"))
-
-
 def _rules(row: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Yield the rules of `settings.yaml` that apply to this row, in their order."""
     cells = {**json.loads(row["config"] or "{}"), **row}
-    for rule in how_read()["rules"].get(row["id"].partition("_")[0], ()):
+    for rule in published_yaml("settings")["rules"].get(row["id"].partition("_")[0], ()):
         if all(_matches(cells.get(column, ""), patterns) for column, patterns in rule.get("of", {}).items()):
             yield rule
 
@@ -224,7 +223,7 @@ def _merge_rules(row: dict[str, str], key: str) -> dict[str, Any]:
 
 
 def _target(row: dict[str, str], margin: float, why: str) -> Target:
-    names = how_read()
+    names = published_yaml("settings")
     model = names["owners"].get(row["metric"], row["model"])
     row = {**row, "model": model}
     fields_of_row = {

@@ -17,7 +17,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
 
@@ -26,11 +25,11 @@ from pydantic.fields import FieldInfo
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import flatten
-from recstudy.papers.target import Target
+from recstudy.papers.target import Target, number_of
 from recstudy.plugins import caller
-from recstudy.programs.base import load_program
+from recstudy.programs.base import RunSettings, load_program
 from recstudy.programs.metric import METRICS
-from recstudy.programs.settings import PREFIX, RunSettings
+from recstudy.programs.settings import PREFIX
 from recstudy.records.files import Json
 
 REQUIRED_COLUMNS = ("metric", "value")
@@ -61,13 +60,11 @@ class SourceRow:
         file: Name of the CSV file.
         line: Number of the line, from 1.
         cells: Text of the cells, by column.
-        margin: The margin that `published` was given.
     """
 
     file: str
     line: int
     cells: Mapping[str, str]
-    margin: float = 0.0
 
     def refuse(self, column: str, why: str, line: int = 0) -> NoReturn:
         """Raise a ConfigError that names file, line and column; `line` replaces that of the row."""
@@ -119,23 +116,20 @@ def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
             first.refuse(column, "the column appears twice")
     targets: dict[str, Target] = {}  # by their sources, which are unique
     for line, cells in rows:
-        row = SourceRow(path.name, line, dict(zip(heads, cells, strict=False)), margin)
+        row = SourceRow(path.name, line, dict(zip(heads, cells, strict=False)))
         if len(cells) != len(heads):
             column = heads[min(len(cells), len(heads)) - 1]
             row.refuse(column, f"the line has {len(cells)} cells, but there are {len(heads)} columns")
-        target = _target(row, why)
+        target = _target(row, margin, why)
         if (first_target := targets.setdefault(target.source, target)) is not target:
             row.refuse("id", f"{target.source!r} is already in line {first_target.read_from.line} already")
     return [*targets.values()]
 
 
-def _target(row: SourceRow, why: str) -> Target:
+def _target(row: SourceRow, margin: float, why: str) -> Target:
     cells = row.cells
-    try:
-        value = float(cells["value"])
-    except ValueError:
-        value = inf
-    if not isfinite(value):
+    value = number_of(cells["value"])
+    if value is None:
         row.refuse("value", f"must be a number, but got {cells['value']!r}")
     stem = Path(row.file).stem
     source = f"{cells.get('paper') or stem} {cells.get('item', '')}".strip()
@@ -148,7 +142,7 @@ def _target(row: SourceRow, why: str) -> Target:
         where={},
         approximate=row.choose("approximate", ("no", "yes")) == "yes",
         decimals=len(cells["value"].lower().partition("e")[0].partition(".")[2]),
-        margin=row.margin,
+        margin=margin,
         margin_reason=why,
         read_from=row,
         **{column: cells[column] for column in ("note", "model", "assumed") if column in cells},
@@ -184,47 +178,26 @@ def with_settings(target: Target, configs: Sequence[RunSettings], fields: Mappin
     row, prefix = target.read_from, PREFIX if configs and configs[0].metrics else ""
     own_settings: Json = {}
     reference: Json = {}
-    columns: dict[str, str] = {}  # name of a setting that is stated -> column
+    stated_columns: dict[str, tuple[str, Any]] = {}  # column -> the setting and its value
     for column, text in row.cells.items():
         if column in COLUMNS:
             continue
-        name = column.removeprefix(REFERENCE).removeprefix(prefix)
-        field: Any = fields.get(prefix + name)
-        if prefix + name not in fields:
-            names = [path.removeprefix(prefix) for path in fields]
-            why = f"no config has this field.{nearest(name, names)}"
-            if prefix:
-                why = (
-                    "the program has no such setting. Its settings are"
-                    f" {choices(names)}.{nearest(name, names) or nearest(column, COLUMNS)}"
-                )
-            elif "." not in column:
-                why = (
-                    f"unknown column. The columns are {choices(COLUMNS)} and config"
-                    f" fields.{nearest(column, COLUMNS)}"
-                )
-            row.refuse(column, why, line=1)
-        value = None if text in ("", BLANK) else text
-        if value and not prefix:
-            value = _field_value(row, column, text, field)
-        elif value and not isinstance(field, str):
-            value = _value(text)
-        if text == BLANK and column.startswith(REFERENCE):
-            continue
-        if text == BLANK or (value is not None and not column.startswith(REFERENCE)):
-            own_settings[prefix + name] = value  # None means that the source does not state it
-        elif text:
-            reference[prefix + name] = value
-        if text not in ("", BLANK):
-            columns[name] = column
+        path = prefix + column.removeprefix(REFERENCE).removeprefix(prefix)
+        if path not in fields:
+            row.refuse(column, _unknown_column(column, path.removeprefix(prefix), prefix, fields), line=1)
+        is_reference = column.startswith(REFERENCE)
+        if text == BLANK and not is_reference:
+            own_settings[path] = None  # the source does not state it
+        elif text not in ("", BLANK):
+            value: Any = text
+            if not prefix:
+                value = _field_value(row, column, text, fields[path])
+            elif not isinstance(fields[path], str):
+                value = _value(text)
+            (reference if is_reference or value is None else own_settings)[path] = value
+            stated_columns[column] = path, value
     if prefix:
-        settings = own_settings | reference
-        try:
-            # The program itself checks the values. Its error names the setting, which leads to the column.
-            configs[0].with_changes({prefix + name: settings[prefix + name] for name in columns})
-        except ConfigError as error:
-            columns_in_error = [column for name, column in columns.items() if name in str(error)]
-            row.refuse((columns_in_error or [*columns.values()])[0], str(error))
+        _check_settings(row, configs[0], stated_columns)
     # `METRIC@EPOCH`, `METRIC.CLASS` and `METRIC_delta` have the unit of METRIC.
     score = target.metric.partition("@")[0].partition(".")[0].removesuffix("_delta")
     metric = METRICS.get(score) or METRICS.get(score.removeprefix("train_").removeprefix("selection_"))
@@ -234,10 +207,40 @@ def with_settings(target: Target, configs: Sequence[RunSettings], fields: Mappin
     # With a family, the settings identify the variant, so its name need not match.
     if target.model and "model.family" not in own_settings:
         own_settings["model"] = target.model
-    margin = row.margin / 100 if unit == "fraction" else row.margin
+    margin = target.margin / 100 if unit == "fraction" else target.margin
     return target.model_copy(
         update={"where": own_settings, "reference": reference, "unit": unit, "margin": margin}
     )
+
+
+def _unknown_column(column: str, name: str, prefix: str, fields: Mapping[str, Any]) -> str:
+    names = [path.removeprefix(prefix) for path in fields]
+    if prefix:
+        hint = nearest(name, names) or nearest(column, COLUMNS)
+        return f"the program has no such setting. Its settings are {choices(names)}.{hint}"
+    if "." in column:
+        return f"no config has this field.{nearest(name, names)}"
+    hint = nearest(column, COLUMNS)
+    return f"unknown column. The columns are {choices(COLUMNS)} and config fields.{hint}"
+
+
+def _check_settings(row: SourceRow, config: RunSettings, columns: Mapping[str, tuple[str, Any]]) -> None:
+    """Let a user's own program check the settings of a row; an error names the first column that it refuses.
+
+    Args:
+        row: The row.
+        config: Settings of a run.
+        columns: Column -> the setting that it states and its value.
+    """
+    try:
+        config.with_changes(dict(columns.values()))
+    except ConfigError as error:
+        for column, setting in columns.items():
+            try:
+                config.with_changes(dict([setting]))
+            except ConfigError:
+                row.refuse(column, str(error))
+        row.refuse(next(iter(columns)), str(error))  # the settings do not fit each other
 
 
 def _field_value(row: SourceRow, column: str, text: str, fields: Sequence[FieldInfo]) -> Any:

@@ -6,6 +6,7 @@
 import re
 from functools import cache
 from importlib.resources import files
+from math import isfinite
 from typing import Any
 
 from pydantic import Field
@@ -77,12 +78,26 @@ class Target(Config):
         return by_name(self.source)
 
 
+def number_of(text: str) -> float | None:
+    """Return the number in a cell of a table; None if it has none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
 @cache
-def papers() -> dict[str, dict[str, str]]:
-    """Return the name, title and address of each paper, by its number or short name in files and sources."""
+def published_yaml(name: str) -> dict[str, Any]:
+    """Return the content of a YAML file beside the published tables, such as `settings`."""
     import yaml
 
-    return yaml.safe_load(PUBLISHED.joinpath("index.yaml").read_text(encoding="utf-8"))["papers"]
+    return yaml.safe_load(PUBLISHED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def papers() -> dict[str, dict[str, str]]:
+    """Return the name, title and address of each paper, by its number or short name in files and sources."""
+    return published_yaml("index")["papers"]
 
 
 def by_name(text: str) -> str:

@@ -1,21 +1,22 @@
 """The interface of a program: it computes metrics from settings and a seed. All other methods are optional.
 
-The recursive models are one program. `recstudy.recursive.program` is the only module of the platform that
-imports them. A user's function, command or table is another program (`recstudy.programs.own`), which is
-registered under its name.
+The recursive models are one program, with `RunConfig` as their settings. `recstudy.recursive.program` is the
+only module of the platform that imports them. A user's function, command or table is another program with
+`OwnSettings` (`recstudy.programs.own`), which is registered under its name.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from recstudy.base.errors import ConfigError, raised_at
 from recstudy.base.values import set_at
-from recstudy.plugins.registry import Registry
-from recstudy.programs.settings import RunSettings
-from recstudy.records.files import Json
-from recstudy.records.run_folder import RunFolder
+from recstudy.plugins import Registry
+from recstudy.programs.metric import Metric
+from recstudy.programs.settings import Config, Range, Resources, run_ids
+from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.schema import Initial
 from recstudy.records.study_schema import ImportedFile
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pydantic.fields import FieldInfo
 
-    from recstudy.programs.trial import Report, Trial
-    from recstudy.records.results import Results
-    from recstudy.records.schema import Result
 
 RECURSIVE = "recursive"
 
@@ -50,7 +48,7 @@ class InitialWeights(Protocol):
     @property
     def digest(self) -> str: ...
 
-    def keep(self, results: "Results") -> str:
+    def keep(self, results: Results) -> str:
         """Store the weights in the results folder and return their digest."""
 
 
@@ -87,24 +85,185 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Execution:
-    """One attempt at a run.
+class Description:
+    """The titles and properties of a run's settings for tables and verdicts.
 
     Args:
-        trial: The worker's input.
-        settings: The settings of the run.
-        records: The run's folder.
+        model: The title of the model or program.
+        data: The title of the data set.
+        is_synthetic: Whether the data are generated.
+        leaks: Whether the model's input contains the answer, so that its metrics are not comparable.
+        has_batch_norm: Whether the model is trained with batch norm.
+        is_imported: Whether the weights or the metrics are imported, so that nothing is trained.
+    """
+
+    model: str = ""
+    data: str = ""
+    is_synthetic: bool = False
+    leaks: bool = False
+    has_batch_norm: bool = False
+    is_imported: bool = False
+
+
+class RunSettings(Config):
+    """All settings of a run of a program, and its resources (`resources`)."""
+
+    if TYPE_CHECKING:  # subclasses define these fields, because their order is the order in records
+        seed: int
+        resources: Resources
+
+    @property
+    @abstractmethod
+    def program(self) -> "Program":
+        """The program of these settings."""
+
+    @property
+    @abstractmethod
+    def description(self) -> Description:
+        """The titles and properties for tables."""
+
+    @property
+    @abstractmethod
+    def score(self) -> str:
+        """The name of the metric that selects checkpoints, ranks runs and is shown during a run."""
+
+    @property
+    def objective(self) -> str:
+        """The name of the metric that a search optimizes."""
+        return self.score
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics that the program declares; empty if all of them are in the registry."""
+        return {}
+
+    @property
+    def ranges(self) -> Mapping[str, Range]:
+        """The search range of each field that has one, by path."""
+        return {}
+
+    @property
+    def kind(self) -> Hashable:
+        """A value that is equal for settings with the same fields."""
+        return type(self)
+
+    @property
+    def family(self) -> str:
+        """The name of the program or model family among the choices of a search."""
+        return self.program.name
+
+    @property
+    def parts(self) -> Mapping[str, Config]:
+        """The nested configs that differ between families, by name."""
+        return {}
+
+    @property
+    def steps(self) -> int | None:
+        """The number of steps that a run reports; None if unknown."""
+        return None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All settings but the resources, as JSON values."""
+        return self.model_dump(mode="json", exclude={"resources"})
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The subset of `values` that the run id is the digest of."""
+        return self.values
+
+    @property
+    def run_id(self) -> str:
+        """20 hex digits of the SHA-256 of canonical JSON.
+
+        80 bits: the probability of a collision among a billion runs is one in a million.
+        """
+        return run_ids(self.deciding, [self.seed])[0]
+
+    def path(self, name: str) -> str:
+        """Return the path of a field in records for a name that a user types."""
+        return name
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Self:
+        """Return a copy of these settings with other values at some paths."""
+        return self.with_each([changes])[0]
+
+    @abstractmethod
+    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list[Self]:
+        """Return `with_changes(changes)` for each of several changes."""
+
+    def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the changes for a smoke run, without the fields in `changes`."""
+        return {}
+
+    def refuse_search(self, objectives: Collection[str]) -> None:
+        """Raise a ConfigError if a search cannot compare runs with these settings by its objectives."""
+
+
+class CodeVersion(NamedTuple):
+    """The code version that each attempt records.
+
+    Args:
+        commit: The commit of the study's repository. Outside of a repository, as in a job, the value of
+            RECSTUDY_COMMIT.
+        dirty: Whether the study's or recstudy's repository has uncommitted changes.
+        recstudy: The commit of recstudy, if it runs from another repository than the study. A released
+            version is among the package versions instead.
+    """
+
+    commit: str | None = None
+    dirty: bool = False
+    recstudy: str = ""
+
+
+Report = Callable[[dict[str, Any]], None]
+
+
+def never_leave() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attempt at a run. The driver makes it of values that can be sent to any process.
+
+    Args:
+        config: The settings of the run, as in its record.
+        run_id: The id of the run.
+        folder: The run's folder.
+        data: The folder of the data sets.
+        download: Whether missing data sets are downloaded.
+        store: The URI of the results if they are on an object store.
+        version: The code version of the study.
+        files: The SHA-256 of each user file by path.
+        scratch: A temporary folder for Ray Train's files.
+        code: The folder of the study's modules.
+        modules: The study's modules, which a worker imports.
+        program: The user's program, pickled by the driver, one character for each byte.
+        settings: Added by the worker, as all that follow: the settings as its program reads them.
+        records: The run's folder, or a local copy of a folder on an object store.
         report: Receives a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
         leave: Returns whether the run should save its state and end early.
         group: The workers that share the run.
     """
 
-    trial: "Trial"
-    settings: Any
-    records: RunFolder
-    report: "Report"
-    leave: Callable[[], bool]
-    group: Group
+    config: Json
+    run_id: str
+    folder: str
+    data: str
+    download: bool = False
+    store: str = ""
+    version: CodeVersion = field(default_factory=CodeVersion)
+    files: Mapping[str, str] = field(default_factory=dict)
+    scratch: str = ""
+    code: str = ""
+    modules: tuple[str, ...] = ()
+    program: str = ""
+    settings: Any = None
+    records: RunFolder = field(default_factory=lambda: RunFolder(Path()))
+    report: Report = print
+    leave: Callable[[], bool] = never_leave
+    group: Group = field(default_factory=Group)
 
     @property
     def writes(self) -> bool:
@@ -123,12 +282,22 @@ class Program:
         imported: The files from which its runs were imported; empty if the program itself runs.
         committed: The date of the git commit of claims on imported runs; empty without one.
         packages: Packages whose versions are recorded in the results.
+        step_name: The unit of its progress, as tables and figures name it.
     """
 
     name: str = RECURSIVE
     imported: tuple[ImportedFile, ...] = ()
     committed: str = ""
     packages: tuple[str, ...] = ()
+    step_name = "step"
+
+    def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "Program":
+        """Return the program of a study with its settings and metrics, for a program that lacks them.
+
+        Raises:
+            ConfigError: The settings or metrics are invalid, or this cannot be the program of a study.
+        """
+        raise ConfigError(f"program must be a function, a Function or a Command, but got {self!r}")
 
     def read(self, values: Json) -> RunSettings:
         """Parse the settings of a record.
@@ -138,7 +307,7 @@ class Program:
         """
         raise ConfigError(f"The settings of {self.name} cannot be checked: the program is not imported")
 
-    def run(self, execution: Execution) -> Json:
+    def run(self, trial: Trial) -> Json:
         """Execute a run and return its outcome.
 
         Returns:
@@ -163,7 +332,7 @@ class Program:
     def check(
         self,
         settings: Sequence[RunSettings],
-        results: "Results",
+        results: Results,
         data: Path,
         download: bool,
         begin: "InitialWeights | None",
@@ -181,7 +350,7 @@ class Program:
         """Whether this process sees a GPU."""
         return Path("/dev/nvidiactl").exists()
 
-    def weights(self, place: str, results: "Results") -> "InitialWeights":
+    def weights(self, place: str, results: Results) -> "InitialWeights":
         """Return the weights at the path of `--init-from`."""
         raise ConfigError(f"--init-from is for the recursive models. Let {self.name} load its own weights")
 
@@ -272,7 +441,7 @@ class Program:
         """Return whether a run's `answers.npz` contains texts of its data set."""
         return False
 
-    def recompute(self, file: Path, result: "Result") -> dict[str, tuple[float, float] | str]:
+    def recompute(self, file: Path, result: Result) -> dict[str, tuple[float, float] | str]:
         """Recompute a result's metrics from the answers in the run's folder.
 
         Returns:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -23,17 +23,14 @@ from recstudy.base.explained import explained
 from recstudy.base.files import read_json
 from recstudy.base.values import flatten
 from recstudy.plugins import caller, user_files_of
-from recstudy.programs.base import Execution, Program
+from recstudy.programs.base import InitialWeights, Program, RunSettings, Trial
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import read_metrics
 from recstudy.programs.process import Process, kept_lines
-from recstudy.programs.settings import Resources, RunSettings
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Json, Results, read_record, write_json
-
-if TYPE_CHECKING:
-    from recstudy.programs.base import InitialWeights
 
 LOG = "output.log"
 KEPT = "kept.json"  # of an attempt that exited with code 0 and without metrics: where its output starts
@@ -113,7 +110,7 @@ class LastLine:
 
 @explained
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class Command:
+class Command(Program):
     r"""A command line as the `program` of a study. Each run is a separate process; no shell is used.
 
     Placeholders in the command and in `environment` are `{seed}`, `{folder}` and the names of the settings,
@@ -161,7 +158,6 @@ class Command:
         object.__setattr__(self, "folder", study.parent / Path(self.folder).expanduser())
 
     def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "CommandProgram":
-        """Return the program with these settings and metrics."""
         return CommandProgram(self, settings, metrics)
 
 
@@ -248,7 +244,7 @@ class CommandProgram(TrainingProgram):
         results: Results,
         data: Path,
         download: bool,
-        begin: "InitialWeights | None",
+        begin: InitialWeights | None,
     ) -> None:
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():
@@ -275,13 +271,13 @@ class CommandProgram(TrainingProgram):
                 digests |= user_files_of(script.parent, [script.stem]).digests
         return digests
 
-    def execute(self, context: RunContext, execution: Execution) -> Any:
-        command, settings = self.command, execution.settings
+    def execute(self, context: RunContext, trial: Trial) -> Any:
+        command, settings = self.command, trial.settings
         folder = context.folder.resolve()
         words, variables, _ = self._fill(
             {"seed": settings.seed, "folder": folder, **flatten(settings.settings)}
         )
-        files, kept_file = self.user_files(), execution.records.path / KEPT
+        files, kept_file = self.user_files(), trial.records.path / KEPT
         if (metrics := self._read_kept(context, kept_file, files)) is not None:
             return metrics
         # os.environ overrides these two, so users can change them
@@ -289,7 +285,7 @@ class CommandProgram(TrainingProgram):
         environment = {**threads, **os.environ, "PATH": _search_path(), **variables}
         limit, has_left, values = "", False, dict[str, str]()
         process = Process(
-            words, Path(command.folder), environment, execution.records.path / LOG, command.grace_seconds
+            words, Path(command.folder), environment, trial.records.path / LOG, command.grace_seconds
         )
         try:
             with process:
@@ -307,7 +303,7 @@ class CommandProgram(TrainingProgram):
             context.cpu_seconds = process.status.get("cpu_seconds", 0.0)
         ending = process.ending()
         # a batch system may stop the command before it stops the worker
-        if has_left or (ending and execution.leave()):
+        if has_left or (ending and trial.leave()):
             return None
         tail = "\n".join(process.output[-TAIL:])
         if limit:

@@ -12,7 +12,7 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, raised_at
 from recstudy.plugins import check_call, import_object, study_file
-from recstudy.programs.base import Execution, Program
+from recstudy.programs.base import Program, Trial
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram, not_finite, number, python_scalar, read_metrics
 from recstudy.programs.trial import peak_memory_mb, record_user_files, reset_process
@@ -46,12 +46,12 @@ class RunContext:
         next_step: The step after the last reported one, over all attempts; 0 in a new run.
     """
 
-    def __init__(self, execution: Execution, settings: Any) -> None:
-        self.settings, self.seed = settings, execution.settings.seed
-        self.folder = execution.records.path / FOLDER
+    def __init__(self, trial: Trial, settings: Any) -> None:
+        self.settings, self.seed = settings, trial.settings.seed
+        self.folder = trial.records.path / FOLDER
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._execution = execution
-        lines = read_log(execution.records.epochs, EpochLine)
+        self._trial = trial
+        lines = read_log(trial.records.epochs, EpochLine)
         self.next_step = max((line.epoch for line in lines), default=-1) + 1
         # of attempts before this one
         self.earlier_seconds = max((float(line.values.get("seconds") or 0.0) for line in lines), default=0.0)
@@ -77,7 +77,7 @@ class RunContext:
             ConfigError: `step` is not an integer of at least 0, a value is not a number, or its name is
                 reserved.
         """
-        name, records = self._execution.settings.program_name, self._execution.records
+        name, records = self._trial.settings.program_name, self._trial.records
         step = python_scalar(step)
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise ConfigError(
@@ -96,15 +96,13 @@ class RunContext:
         append_line(records.epochs, line)
         if not self._is_watched:
             self._is_watched = True
-            minutes = self._execution.settings.resources.hang_timeout_minutes
+            minutes = self._trial.settings.resources.hang_timeout_minutes
             self.watch.enter_context(hang_watchdog(60 * minutes, records.hang_log(0)))
         heartbeat()
         with paused_watchdog():  # the driver may be busy or suspended
             try:
-                steps = self._execution.settings.steps or 0
-                self._execution.report(
-                    line | {"epochs_done": step + 1, "epochs": steps if step < steps else 0}
-                )
+                steps = self._trial.settings.steps or 0
+                self._trial.report(line | {"epochs_done": step + 1, "epochs": steps if step < steps else 0})
             except SystemExit as end:  # Ray Tune stops a trial with it
                 raise SearchStopped(end.code) from None
 
@@ -115,7 +113,7 @@ class RunContext:
         and a second SIGTERM end the function at once instead.
         """
         heartbeat()
-        return bool(self._execution.leave())
+        return bool(self._trial.leave())
 
     @property
     def seconds(self) -> float:
@@ -124,7 +122,7 @@ class RunContext:
 
 
 @dataclass(frozen=True)
-class Function:
+class Function(Program):
     """A training function and its titles in tables, as the `program` of a study.
 
     Args:
@@ -147,7 +145,6 @@ class Function:
     is_synthetic: bool = False
 
     def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "FunctionProgram":
-        """Return the program with these settings and metrics."""
         return FunctionProgram(self, settings, metrics)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -169,21 +166,19 @@ class TrainingProgram(OwnProgram, ABC):
     packages: tuple[str, ...] = ("torch", "numpy", "ray")
 
     @abstractmethod
-    def execute(self, context: RunContext, execution: Execution) -> Any:
+    def execute(self, context: RunContext, trial: Trial) -> Any:
         """Return the metrics, or None if the run left early. Set memory and CPU time in `context`."""
 
-    def run(self, execution: Execution) -> Json:
-        settings = execution.settings
-        context = RunContext(
-            execution, self.parse(settings.settings) if self.typed else dict(settings.settings)
-        )
-        record_user_files(execution.trial, execution.records, resumes=context.resumes)
+    def run(self, trial: Trial) -> Json:
+        settings = trial.settings.settings
+        context = RunContext(trial, self.parse(settings) if self.typed else dict(settings))
+        record_user_files(trial, resumes=context.resumes)
         start_time = time.monotonic()
         outcome: Json
         try:
             with context.watch:
-                returned = self.execute(context, execution)
-            if returned is None and execution.leave():
+                returned = self.execute(context, trial)
+            if returned is None and trial.leave():
                 return {"status": "drained"}
             values = read_metrics(self.name, returned, self.metrics)
             if wrong := not_finite(values):
@@ -228,8 +223,8 @@ class FunctionProgram(TrainingProgram):
             program.function
         )
 
-    def execute(self, context: RunContext, execution: Execution) -> Any:
-        reset_process(execution.settings.seed, execution.settings.resources.cpus)
+    def execute(self, context: RunContext, trial: Trial) -> Any:
+        reset_process(trial.settings.seed, trial.settings.resources.cpus)
         start_cpu = time.process_time()
         try:
             return self.function(context)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from recstudy.base.errors import ConfigError
-from recstudy.plugins import import_object
-from recstudy.plugins.registry import Registry
+from recstudy.plugins import Registry, import_object
 
 Better = Literal["higher", "lower"]
 PERCENT = (0.0, 100.0)

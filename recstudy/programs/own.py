@@ -16,19 +16,10 @@ from recstudy.base.errors import ConfigError, RecstudyError, choices, nearest, r
 from recstudy.base.explained import refusal
 from recstudy.base.values import set_at
 from recstudy.plugins import study_file
-from recstudy.programs.base import PROGRAMS, Program
+from recstudy.programs.base import PROGRAMS, Description, Program, RunSettings
 from recstudy.programs.metric import METRICS, Metric
-from recstudy.programs.settings import (
-    PREFIX,
-    Description,
-    Range,
-    Resources,
-    RunSettings,
-    configure,
-    json_value,
-    tunable,
-)
-from recstudy.records.files import Json
+from recstudy.programs.settings import PREFIX, Range, Resources, configure, json_value, tunable
+from recstudy.records import Json
 
 STEPS = ("epochs", "steps")  # settings with the number of steps that a run reports; two in a smoke run
 RESERVED = {
@@ -130,7 +121,7 @@ class OwnProgram(Program):
         is_synthetic: Whether the data are generated.
     """
 
-    spec: Any = None  # the Function or Command that the user gave
+    spec: Program | None = None  # the Function or Command that the user gave
     # Whether it has paths relative to the study file. Workers import a copy of that file elsewhere, so they
     # use the program that the driver sends.
     has_paths = False
@@ -152,6 +143,9 @@ class OwnProgram(Program):
         self.defaults = self.complete(defaults)
         is_model = issubclass(self.schema, BaseModel)
         self.ranges = tunable(self.schema.model_validate(self.defaults), PREFIX) if is_model else {}
+
+    def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "OwnProgram":
+        return self
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Add the defaults to the settings and convert them to JSON values.

@@ -1,11 +1,9 @@
-"""Base classes of the settings of a run: frozen pydantic models with a run id, and the resources of a run.
+"""The parts of a run's settings: frozen pydantic models, ranges of a search, resources and run ids.
 
-The platform uses `RunSettings` only. `recstudy.recursive.config.RunConfig` contains the settings of the
-recursive models, `recstudy.programs.own.OwnSettings` those of a user's function, command or table.
+`recstudy.programs.base.RunSettings` is the base class of all settings of a run.
 """
 
-from abc import abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from reprlib import repr as brief
@@ -17,10 +15,6 @@ from pydantic_core import to_jsonable_python
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.explained import explained, refusal
 from recstudy.base.values import canonical, hashed
-
-if TYPE_CHECKING:
-    from recstudy.programs.base import Program
-    from recstudy.programs.metric import Metric
 
 ConfigT = TypeVar("ConfigT", bound="Config")
 
@@ -84,11 +78,6 @@ def json_value(value: Any, name: str) -> Any:
 def doubling_counts(count: int) -> list[int]:
     """Return 1, 2, 4, ... up to `count`, which is always included; an empty list for 0."""
     return [*(2**power for power in range((count - 1).bit_length())), count] if count else []
-
-
-def averaged_steps(decay: float) -> float:
-    """Return the time span of a moving average of the weights in steps: 1 / (1 - decay); 0 without one."""
-    return 1 / (1 - decay) if 0 < decay < 1 else 0.0
 
 
 DIGITS = 4  # significant digits of a sampled number, so that a setting can be read and typed
@@ -290,119 +279,3 @@ def run_ids(deciding: Mapping[str, Any], seeds: Iterable[int]) -> list[str]:
 PREFIX = "settings."  # prefix of the path of a setting of a user's program in records
 # fields that select a model family and a data set, on which their other fields depend
 KINDS = ("family", "name")
-
-
-@dataclass(frozen=True)
-class Description:
-    """The titles and properties of a run's settings for tables and verdicts.
-
-    Args:
-        model: The title of the model or program.
-        data: The title of the data set.
-        is_synthetic: Whether the data are generated.
-        leaks: Whether the model's input contains the answer, so that its metrics are not comparable.
-        has_batch_norm: Whether the model is trained with batch norm.
-        is_imported: Whether the weights or the metrics are imported, so that nothing is trained.
-    """
-
-    model: str = ""
-    data: str = ""
-    is_synthetic: bool = False
-    leaks: bool = False
-    has_batch_norm: bool = False
-    is_imported: bool = False
-
-
-class RunSettings(Config):
-    """All settings of a run of a program, and its resources (`resources`)."""
-
-    if TYPE_CHECKING:  # subclasses define these fields, because their order is the order in records
-        seed: int
-        resources: Resources
-
-    @property
-    @abstractmethod
-    def program(self) -> "Program":
-        """The program of these settings."""
-
-    @property
-    @abstractmethod
-    def description(self) -> Description:
-        """The titles and properties for tables."""
-
-    @property
-    @abstractmethod
-    def score(self) -> str:
-        """The name of the metric that selects checkpoints, ranks runs and is shown during a run."""
-
-    @property
-    def objective(self) -> str:
-        """The name of the metric that a search optimizes."""
-        return self.score
-
-    @property
-    def metrics(self) -> "Mapping[str, Metric]":
-        """The metrics that the program declares; empty if all of them are in the registry."""
-        return {}
-
-    @property
-    def ranges(self) -> Mapping[str, Range]:
-        """The search range of each field that has one, by path."""
-        return {}
-
-    @property
-    def kind(self) -> Hashable:
-        """A value that is equal for settings with the same fields."""
-        return type(self)
-
-    @property
-    def family(self) -> str:
-        """The name of the program or model family among the choices of a search."""
-        return self.program.name
-
-    @property
-    def parts(self) -> Mapping[str, Config]:
-        """The nested configs that differ between families, by name."""
-        return {}
-
-    @property
-    def steps(self) -> int | None:
-        """The number of steps that a run reports; None if unknown."""
-        return None
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """All settings but the resources, as JSON values."""
-        return self.model_dump(mode="json", exclude={"resources"})
-
-    @property
-    def deciding(self) -> dict[str, Any]:
-        """The subset of `values` that the run id is the digest of."""
-        return self.values
-
-    @property
-    def run_id(self) -> str:
-        """20 hex digits of the SHA-256 of canonical JSON.
-
-        80 bits: the probability of a collision among a billion runs is one in a million.
-        """
-        return run_ids(self.deciding, [self.seed])[0]
-
-    def path(self, name: str) -> str:
-        """Return the path of a field in records for a name that a user types."""
-        return name
-
-    def with_changes(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy of these settings with other values at some paths."""
-        return self.with_each([changes])[0]
-
-    @abstractmethod
-    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list[Self]:
-        """Return `with_changes(changes)` for each of several changes."""
-
-    def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes for a smoke run, without the fields in `changes`."""
-        return {}
-
-    def refuse_search(self, objectives: Collection[str]) -> None:
-        """Raise a ConfigError if a search cannot compare runs with these settings by its objectives."""

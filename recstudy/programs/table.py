@@ -1,12 +1,11 @@
 """Import a CSV file of finished runs as a program. Its columns are settings, a seed and metrics.
 
 Exports of W&B, MLflow, Optuna, Ray and pandas are read without changes. The role of a column follows from a
-tracker's prefix or its name, and texts are settings (`_role`). Other numbers that vary are unclear, and
-`assign` refuses them. Levels, lines and states that allow two readings are refused too.
+tracker's prefix or its name, and texts are settings (`Column.usual_role`). Other numbers that vary are
+unclear, and `assign` refuses them. Levels, lines and states that allow two readings are refused too.
 """
 
 import ast
-import csv
 import hashlib
 import io
 import re
@@ -14,15 +13,37 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
-from functools import cache
+from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from recstudy.base.errors import ALIASES, ConfigError, choices, nearest
+from recstudy.base.csv_rows import CsvError, csv_rows
+from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical, flatten
 from recstudy.programs.base import PROGRAMS
+from recstudy.programs.columns import (
+    EMPTY,
+    FILES,
+    FIRST_ZONE,
+    METRIC,
+    NEITHER,
+    RUN_IDS,
+    RUN_NAMES,
+    SEED,
+    SEEDS,
+    SETTING,
+    START,
+    STATE,
+    STATE_NAMES,
+    STATUS,
+    STEPS,
+    UNCLEAR,
+    Column,
+    name_of,
+    number_of,
+    plain_number,
+)
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import run_ids
@@ -30,71 +51,6 @@ from recstudy.records.schema import MAX_INTEGER, current_time
 from recstudy.records.study_schema import ImportedFile, ImportedRun
 
 PROGRAM = "table."  # prefix of the names of these programs
-# roles of columns
-SETTING, METRIC, SEED, STATE, UNCLEAR, NEITHER = "setting", "metric", "seed", "state", "unclear", "neither"
-PREFIX = re.compile(r"^(?:(?P<setting>config|params|hparams|settings)|(?P<metric>summary|metrics))[./](?=.)")
-# Columns that trackers add: recognized by the head, and by the name if the column has no tracker's prefix.
-TRACKED = re.compile(r"_|unnamed:|tags\.|system[./]|gradients/|parameters/|user_attrs|system_attrs")
-BOOKKEEPING = re.compile(
-    """(run_|display_|experiment_|trial_)?name|experiment_(id|tag)|artifact_uri|lifecycle_stage|created(_at)?|updated(_at)?
-    |(start|end)_time|datetime_(start|complete)|date|timestamp|heartbeat|runtime|duration|(host|node)_?(name|ip)?|pid
-    |user(name)?|entity|project|job_type|sweep|tags|notes|description|commit|(gpu|cpu)_(type|count)|os|python_version
-    |time_(total|this_iter|since_restore)(_s)?|(iterations|timesteps|episodes)_(total|this_iter|since_restore)
-    |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)|(.*_)?(std|stdev|stddev|stderr|sem)""",
-    re.VERBOSE,
-)
-START = re.compile("created(_at)?|start(ed)?(_at)?|start_time|datetime_start")
-FIRST_ZONE = timezone(timedelta(hours=14))
-FURTHER = re.compile(
-    "_.*|.*seed|random_state|rep(eat|etition|licate)?"
-)  # a further seed would make each run a variant
-RUN_IDS = re.compile("((run|trial)_)?(id|uuid|number)|run|_?wandb_id")
-RUN_NAMES = re.compile("(run_|display_|trial_)?name")
-# counters of a run's lines, if it has several
-STEPS = re.compile(
-    "((current|train|training|trainer|global|trainer_global)_|_)?(epoch|step|iter|iteration|timestep)"
-    "|_?(runtime|timestamp)|time_total_s|timesteps_total"
-)
-FILES = re.compile("(.*_)?(path|dir|folder|file|url|hash|out|output|checkpoint|ckpt|command)")
-STATE_NAMES = re.compile("((run|trial|job)_)?(state|status)|done|finished|completed")
-STATES = {  # words of W&B, MLflow, Optuna, Ray, Ax, ClearML, Slurm and agents
-    "done": "finished complete completed done success succeeded terminated closed published ok keep"
-    " discard true",
-    "failed": "crashed crash failed fail failure error killed canceled cancelled preempted aborted"
-    " abandoned timeout outofmemory nodefail",
-    "unfinished": "running pending queued scheduled waiting paused pruned preempting stopped stopping"
-    " earlystopped inprogress created starting idle suspended false",
-}
-STATUS = {state: status for status, states in STATES.items() for state in states.split()}
-SEEDS = re.compile("(random_|rng_)?seed|random_state|rep(eat|etition|licate)?")
-ERROR = "loss|error|err|perplexity|ppl|mae|mse|rmse|mape|fid|lpips|wer|cer|nll|bpc|ece|brier|regret|latency"
-SCORE = (
-    "accuracy|acc|precision|recall|sensitivity|specificity|f1|f_1|auc|auroc|auprc|ap|map|kappa|qwk|mcc|em|exact_match"
-    "|jaccard|iou|miou|dice|bleu|rouge_?l?|meteor|cider|spice|chrf|bertscore|ndcg|mrr|hits?|spearmanr?|pearsonr?"
-    "|kendall|corr|correlation|psnr|ssim|score|reward|return|success_rate|win_rate|pass|top_?[15]|r2|throughput|fps"
-    "|objective|value"
-)
-AROUND = (
-    "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
-    "|macro|micro|weighted|balanced|cohen|total|episode|episodic|norm|normalized|rate|at|k|[0-9]+"
-)
-LOWER = re.compile(rf"(.*_)?({ERROR})(_.*)?")  # names of metrics for which lower is better
-USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
-BLOCKS = re.compile("(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold)(_?(name|id))?")
-USUAL_SETTINGS = re.compile(
-    """(.*_)?(lr|learning_rate|size|dims?|dimension|width|depth|layers?|heads?|units|channels|filters|experts|epochs|dropout
-    |momentum|weight_decay|decay|smoothing|blocks|classes)|.*_steps
-    |((n|num|max|min)_)?(hidden|neurons|rank|kernel|stride|patch(es)?|cycles|beams?|shots?|iter(ations)?|estimators|trees|leaves
-    |leaf_nodes|features|neighbors|components|clusters|samples_(leaf|split)|bins|parameters|params|gpus|workers|envs|len|length
-    |(seq|sequence|context|prompt|rollout)_len(gth)?)
-    |(use|with|no|enable)_.*|bs|seq_len|wd|l[12](_.*)?|beta_?[12]|eps(ilon)?|clip.*|lora_.*|temperature|temp|top_[kp]|horizon|window
-    |mlp_ratio|subsample|colsample_.*|reg_(alpha|lambda)|degree|version|flops|gflops|macs|year|"""
-    + "|".join(f"{path.partition('.')[2]}|{'|'.join(names.split())}" for path, names in ALIASES.items()),
-    re.VERBOSE | re.IGNORECASE,
-)
-EMPTY = ("", "nan", "none", "null", "na", "n/a", "<na>")
-# numbers with thousands separators, a decimal comma or a percent sign
-GROUPED = re.compile(r"[+-]?(\d{1,3}([ '.,]\d{3})+|\d+)([.,]\d*)?\s*%?")
 
 
 class TableProgram(OwnProgram):
@@ -127,33 +83,6 @@ class TableProgram(OwnProgram):
         PROGRAMS.set_entry(self.name, self, __name__)
 
 
-class Column:
-    """A column of a table.
-
-    Attributes:
-        head: The head in the file.
-        name: The name without a tracker's prefix.
-        kind: The role given by a tracker's prefix; empty without one.
-        role: The assigned role.
-        is_text: Whether its levels are texts, also if they are written as numbers.
-        cells: All cells.
-        texts: The cells that are not empty.
-        numbers: The cells that are numbers.
-    """
-
-    def __init__(self, head: str, cells: Sequence[str]) -> None:
-        prefix = PREFIX.match(head)
-        self.head, self.name, self.cells = head, name_of(head), cells
-        self.role, self.is_text = "", False
-        self.kind = str(prefix.lastgroup) if prefix else ""
-        self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
-        self.numbers = [number for cell in self.texts if (number := number_of(cell)) is not None]
-
-    def value(self, row: int) -> Any:
-        """Return the value of a setting in a row; None if it is not set."""
-        return self.cells[row] or "(empty)" if self.is_text else value_of(self.cells[row])
-
-
 class RunTable:
     """A file of finished runs.
 
@@ -184,7 +113,7 @@ class RunTable:
 
     def unassigned(self, pattern: re.Pattern[str]) -> list[Column]:
         """Return the columns without a role whose names match."""
-        return [column for column in self.with_role(NEITHER) if pattern.fullmatch(column.name.lower())]
+        return [column for column in self.with_role(NEITHER) if column.matches(pattern)]
 
     def with_role(self, role: str) -> list[Column]:
         return [column for column in self.columns if column.role == role]
@@ -224,48 +153,8 @@ class RunTable:
         )
 
     def refuse_number(self, column: Column, cell: str) -> NoReturn:
-        *groups, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
-        example = f", such as {''.join(groups)}{'.' * bool(groups)}{rest}" if GROUPED.fullmatch(cell) else ""
-        if example and len(groups) == 1 and len(rest) == 3:  # 1,234 may be 1234 or 1.234
-            example = f", such as {groups[0]}{rest} or {groups[0]}.{rest}"
-        fix = f"Write numbers with a decimal point and without separators or units{example}"
+        fix = f"Write numbers with a decimal point and without separators or units{plain_number(cell)}"
         self.refuse(column.cells.index(cell), column, f"{cell!r} is not a number. {fix}")
-
-
-def name_of(head: str) -> str:
-    """Return a column's name as an identifier without a tracker's prefix.
-
-    >>> name_of("metrics.val/acc@1")
-    'val_acc_1'
-    """
-    return re.sub(r"\W+", "_", PREFIX.sub("", head, count=1)).rstrip("_")
-
-
-def number_of(cell: str) -> float | None:
-    """Return the number in a cell, which may be infinite or NaN; None if it is not a number."""
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
-
-
-@cache
-def value_of(cell: str) -> Any:
-    """Return the value of a setting: None, a bool, a number or a text.
-
-    64.0 becomes 64, because pandas writes integers as floats if a cell of the column is empty. Integers are
-    exact as far as records allow.
-    """
-    if cell.lower() in EMPTY:
-        return None
-    if cell.lower() in ("true", "false"):
-        return cell.lower() == "true"
-    number = number_of(cell)
-    if number is None or not isfinite(number):
-        return cell
-    if re.fullmatch(r"[+-]?\d+", cell) and abs(number) <= MAX_INTEGER:
-        return int(cell)
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -294,7 +183,7 @@ def read_table(path: Path) -> RunTable:
     table = RunTable(file, lines[1:], [])
     for head, *cells in zip(*rows, strict=True):
         table.columns += _parts(table, Column(head, cells)) if head else []
-    columns = [column for column in table.columns if START.fullmatch(column.name.lower())]
+    columns = [column for column in table.columns if column.matches(START)]
     with suppress(ValueError):  # a start is unknown, or no column has it
         starts = [datetime.fromisoformat(cell) for column in columns for cell in column.cells]
         # A time without a zone may be that of the earliest zone.
@@ -306,24 +195,20 @@ def read_table(path: Path) -> RunTable:
 
 def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
     """Return the line where each row begins, and the rows. The first row is the header."""
-    first, line = text.partition("\n")[0], 1
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     lines: list[int] = []
     rows: list[list[str]] = []
     try:
-        for cells in reader:
-            if any(map(str.strip, cells)):
-                lines.append(line)
-                rows.append([cell.strip() for cell in cells])
-                if len(cells) != len(rows[0]):
-                    raise ConfigError(
-                        f"{name}, line {line}: it has {len(cells)} cells, but the header has {len(rows[0])}."
-                        " Put cells that contain the separator in quotes"
-                    )
-            line = reader.line_num + 1
-    except csv.Error as error:
+        for line, cells in csv_rows(io.StringIO(text, newline="")):
+            lines.append(line)
+            rows.append([cell.strip() for cell in cells])
+            if len(cells) != len(rows[0]):
+                raise ConfigError(
+                    f"{name}, line {line}: it has {len(cells)} cells, but the header has {len(rows[0])}."
+                    " Put cells that contain the separator in quotes"
+                )
+    except CsvError as error:
         raise ConfigError(
-            f"{name}, line {line}: {error}. Close the quote of a cell, and double quotes inside it"
+            f"{name}, line {error.line}: {error}. Close the quote of a cell, and double quotes inside it"
         ) from None
     if len(rows) < 2:
         state = "has a header but no runs" if rows else "is empty"
@@ -408,15 +293,14 @@ def assign(
     table.columns = [*stated, *(column for column in table.columns if column not in stated)]
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
     for column in table.columns:
-        name = column.name.lower()
         if column in stated:
             column.role = stated[column]
-        elif STATE_NAMES.fullmatch(name) and column.texts and column.kind != SETTING:
+        elif column.matches(STATE_NAMES) and column.texts and column.kind != SETTING:
             column.role = STATE
-        elif SEEDS.fullmatch(name) and not (lines_are_runs or table.with_role(SEED)):
+        elif column.matches(SEEDS) and not (lines_are_runs or table.with_role(SEED)):
             column.role = SEED
         else:
-            role = NEITHER if settings and metrics else _role(table, column)
+            role = NEITHER if settings and metrics else column.usual_role(table.refuse_number)
             column.role = NEITHER if stated_roles.get(role) else role
     _read_states(table)
     if not table.with_role(UNCLEAR):
@@ -432,31 +316,6 @@ def assign(
         )
         fix = "Name the columns: --settings A,B --metrics C,D --seed S"
         raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
-
-
-def _role(table: RunTable, column: Column) -> str:
-    """Return the role of a column by its name. Texts are settings, and so are numbers that do not vary."""
-    name = column.name.lower()
-    is_tracked = not column.kind and TRACKED.match(column.head.lower())
-    patterns = [FURTHER] if column.kind == SETTING else [FURTHER, BOOKKEEPING, RUN_IDS, STEPS]
-    if is_tracked or not any(column.cells) or any(pattern.fullmatch(name) for pattern in patterns):
-        return NEITHER
-    is_metric = bool(USUAL_METRIC.fullmatch(name))
-    is_usual = bool(USUAL_SETTINGS.fullmatch(name) or BLOCKS.fullmatch(name))
-    wrong = [text for text in column.texts if number_of(text) is None]
-    has_numbers = column.numbers and is_metric and not is_usual
-    if wrong and (has_numbers or all(map(GROUPED.fullmatch, wrong))):
-        table.refuse_number(column, wrong[0])
-    if column.kind == METRIC:
-        return METRIC if any(map(isfinite, column.numbers)) else NEITHER
-    # `params_` is Optuna's prefix
-    if column.kind or column.is_text or not column.numbers or wrong or name.startswith("params_"):
-        return SETTING
-    if is_metric != is_usual:
-        return METRIC if is_metric else SETTING
-    if is_metric:  # `precision` is a share or a number of bits
-        return UNCLEAR if all(number.is_integer() for number in column.numbers) else METRIC
-    return SETTING if len(set(column.cells)) == 1 else UNCLEAR
 
 
 def _read_states(table: RunTable) -> None:
@@ -548,7 +407,7 @@ def _leave_out(table: RunTable) -> None:
     texts = [column for column in settings if not column.numbers and _count(table, [column]) == count]
     if 1 < _count(table, [column for column in settings if column not in texts]) < count:
         for column in texts:
-            column.role = NEITHER if FILES.fullmatch(column.name.lower()) else UNCLEAR
+            column.role = NEITHER if column.matches(FILES) else UNCLEAR
 
 
 def _problem(table: RunTable, is_stated: bool) -> str:

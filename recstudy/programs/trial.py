@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +26,7 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, DataError, RunError, StorageError, user_calls
 from recstudy.plugins import import_sent
-from recstudy.programs.base import Execution, Group, load_program, program_of
+from recstudy.programs.base import Group, Report, Trial, load_program, never_leave, program_of
 from recstudy.programs.run_folder import follower_run_folder, locked_run_folder
 from recstudy.programs.settings import Resources
 from recstudy.programs.watchdog import hang_watchdog
@@ -35,40 +35,12 @@ from recstudy.records.locks import LockedError
 from recstudy.records.reading import record_of
 from recstudy.records.schema import current_time
 
-Report = Callable[[dict[str, Any]], None]
-
 # Factor on hang_timeout_minutes before training starts, since reading data and records gives no heartbeat.
 LOADING = 8
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The input of a worker: plain values that can be sent to any process."""
-
-    study: str
-    label: str
-    config: Json
-    run_id: str
-    folder: str
-    data: str
-    download: bool
-    scratch: str  # temporary folder for Ray Train's files
-    commit: str | None  # commit of the study's repository
-    dirty: bool
-    recstudy: str = ""  # commit of recstudy if it is in another repository
-    store: str = ""  # URI of the results if they are on an object store
-    modules: tuple[str, ...] = ()  # the study's modules, which a worker imports
-    code: str = ""  # the folder of these modules
-    files: dict[str, str] = field(default_factory=dict)  # SHA-256 of each user file by path
-    program: str = ""  # the user's program, pickled by the driver, one character for each byte
-
-
 # A function that executes a trial, such as `run_trial`.
 Work = Callable[[Trial, Report, Callable[[], bool]], Json]
-
-
-def never_leave() -> bool:
-    return False
 
 
 def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_leave) -> Json:
@@ -86,6 +58,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
     """
     # Ask for the group first, because Ray Train dissolves it when a worker is lost.
     group = worker_group(trial)
+    trial = replace(trial, report=report, leave=leave, group=group)
     minutes = trial.config["resources"]["hang_timeout_minutes"]
     # Training, and a user's program after its first step, start their own watchdogs.
     silence = 0 if trial.config.get("program") else LOADING * 60 * minutes
@@ -96,7 +69,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
             follower_run_folder(trial.folder, trial.store) as folder,
             hang_watchdog(silence, folder.hang_log(group.rank)),
         ):
-            return _execute(trial, folder, report, leave, group)
+            return _execute(replace(trial, records=folder))
     try:
         with (
             locked_run_folder(trial.folder, trial.store, wait=False) as folder,
@@ -113,21 +86,19 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_le
                     error = f"no sign of life for {limit}; it was stopped"
                     folder.fail(failure := Failure(error_class="hung", error=error, traceback=hang))
                     return failed_outcome(failure)
-                attempt = Attempt(started=current_time(), host=socket.gethostname(), process=os.getpid())
-                folder.begin(
-                    replace(attempt, commit=trial.commit, dirty=trial.dirty, recstudy=trial.recstudy)
-                )
+                process: Json = {"host": socket.gethostname(), "process": os.getpid()}
+                folder.begin(Attempt(started=current_time(), **process, **trial.version._asdict()))
                 write_json(folder.config, trial.config)
                 # Send the attempt now, so that it counts even if the worker is killed early.
                 folder.send()
-                return _execute(trial, folder, report, leave, group)
+                return _execute(replace(trial, records=folder))
             except Exception as error:
-                return _record_failure(error, trial, group, folder)
+                return _record_failure(error, trial, folder)
     except LockedError as error:
         group.broadcast_flag(False)
         return {"status": "held", "by": error.holder}
     except StorageError as error:
-        return _record_failure(error, trial, group)
+        return _record_failure(error, trial)
 
 
 def worker_group(trial: Trial) -> Group:
@@ -135,23 +106,20 @@ def worker_group(trial: Trial) -> Group:
     return Group() if trial.config.get("program") else load_program().group()
 
 
-def _execute(
-    trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], group: Group
-) -> Json:
+def _execute(trial: Trial) -> Json:
     """Run the program. The first worker then records the result, which is always the last file written."""
-    started = current_time()
+    started, folder = current_time(), trial.records
     import_sent(trial.code, trial.modules)
     if trial.program:
         import_module("recstudy.programs.own").receive(trial.program)
     program = program_of(trial.config)
     settings = program.read(trial.config)
-    execution = Execution(trial, settings, folder, report, leave, group)
-    outcome = program.run(execution)
-    if execution.writes and outcome["status"] == "drained":
+    outcome = program.run(replace(trial, settings=settings))
+    if trial.writes and outcome["status"] == "drained":
         folder.record_drain(current_time())
-    elif execution.writes:
+    elif trial.writes:
         provenance = {
-            "commit": trial.commit,
+            "commit": trial.version.commit,
             "dirty": any(line.dirty for line in read_log(folder.attempts, Attempt)),
             "commits": folder.recorded_versions("commit"),
             "recstudy": ", then ".join(folder.recorded_versions("recstudy")),
@@ -169,18 +137,18 @@ def _execute(
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(settings.score)}
 
 
-def record_user_files(trial: Trial, folder: RunFolder, resumes: bool) -> None:
+def record_user_files(trial: Trial, resumes: bool) -> None:
     """Record the SHA-256 of each user file.
 
     If a file has changed since the last attempt of a resumed run, both versions are recorded.
     """
-    earlier_files = folder.user_files if resumes else {}
+    earlier_files = trial.records.user_files if resumes else {}
     versions = {
         path: " ".join(dict.fromkeys([*earlier_files.get(path, "").split(), sha]))
         for path, sha in trial.files.items()
     }
     if earlier_files or versions:
-        write_json(folder.files, earlier_files | versions)
+        write_json(trial.records.files, earlier_files | versions)
 
 
 def failed_outcome(failure: Failure) -> Json:
@@ -189,7 +157,7 @@ def failed_outcome(failure: Failure) -> Json:
     return outcome | ({"calls": list(failure.calls)} if failure.calls else {})
 
 
-def _record_failure(error: Exception, trial: Trial, group: Group, folder: RunFolder | None = None) -> Json:
+def _record_failure(error: Exception, trial: Trial, folder: RunFolder | None = None) -> Json:
     """Write the failure of a run to its folder, if it exists, and return the outcome."""
     line = f"{type(error).__name__}: {error}"
     with suppress(ConfigError):  # the program cannot be imported
@@ -199,7 +167,7 @@ def _record_failure(error: Exception, trial: Trial, group: Group, folder: RunFol
     with suppress(StorageError):  # the outcome still contains the failure
         if folder is not None and folder.path.exists():
             folder.fail(failure)
-    if group.world > 1:
+    if trial.group.world > 1:
         # The other workers wait for a collective operation, and Ray Train ends them when this one fails.
         raise error
     return failed_outcome(failure)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.terminal import console, duration, say
-from recstudy.evidence import Fit, contrast
+from recstudy.evidence import Fit, at_level, contrast
 from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
@@ -20,6 +20,7 @@ from recstudy.report import Claims
 from recstudy.report.explain import find_number
 from recstudy.report.family import family
 from recstudy.report.names import metric, plural
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ("label", "weight", "run", "value")
@@ -42,7 +43,9 @@ def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
     Raises:
         ConfigError: There is no such cell or claim, or it has no finished run.
     """
-    claims = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
+    claims = [
+        row for part in parts_of(records) if isinstance(part, Claims) for row in family(records, part).rows
+    ]
     matches = [row for row in claims if name and row.label.lower().startswith(name.lower())]
     rows = [row for row in distinct(records.rows) if row.done]
     title, runs = "", list[tuple[str, float, str, float]]()
@@ -149,7 +152,7 @@ def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> bool:
             values = [side.get_group(label)["value"].tolist() for side in sides]
             fit, weight = Fit(dict(enumerate(values))), sides[0].get_group(label)["weight"].iloc[0]
             terms += [(weight, fit.weighted(1)), (-weight, fit.weighted(0))]
-        estimate = contrast(terms, 1 - ALPHA / len(numbers))
+        estimate = at_level(contrast(terms), 1 - ALPHA / len(numbers))
         verdict, words = "Undecided", "; there are too few seeds for an interval. Add some with --fresh-seeds"
         if estimate.interval is not None:
             low, high = estimate.interval

@@ -59,7 +59,7 @@ from recstudy.records.plans import IMPORTED, LOOKS, read_imported, read_looks
 from recstudy.records.reading import find_strict_faults
 from recstudy.records.runs import FINAL_STATUSES, Row, distinct
 from recstudy.report.names import plural, same_value
-from recstudy.report.parts import Undrawable
+from recstudy.report.parts import Undrawable, parts_of
 from recstudy.report.registration import description_of, digest_of, statements
 
 NOT_CHECKED = (
@@ -452,7 +452,7 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
     # Another version may format texts differently, so only numbers can be compared.
     if bundle.about.drawn_by != drawing_code():
         reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
-    has_own_parts = any(isinstance(part, Undrawable) for part in bundle.records.parts)
+    has_own_parts = any(isinstance(part, Undrawable) for part in parts_of(bundle.records))
     if has_own_parts or (bundle.modules and not bundle.records.is_own):
         reasons.append(f"{OWN_CODE} ({', '.join(bundle.modules)})")
     published = {

@@ -21,7 +21,7 @@ from recstudy.records.schema import (
     Stopped,
     score_name,
 )
-from recstudy.records.study_schema import PlanRecord
+from recstudy.records.study_schema import PlanRecord, Run
 
 __all__ = [
     "FORMAT",
@@ -36,6 +36,7 @@ __all__ = [
     "PlanRecord",
     "Result",
     "Results",
+    "Run",
     "RunFolder",
     "Stopped",
     "append_line",

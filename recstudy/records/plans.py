@@ -32,9 +32,9 @@ from recstudy.records.study_schema import (
     ImportanceRecord,
     Imported,
     Look,
-    PlannedRun,
     PlanRecord,
     RangeRecord,
+    Run,
     SearchRecord,
     TrialLine,
     TrialRecord,
@@ -77,6 +77,11 @@ def run_keys(results: Results, plan: PlanRecord) -> dict[str, list[str]]:
         metrics = [metric for metric in run.metrics.items() if None not in metric]
         keys[run_id] = [digest([run.settings, run.seed, metric], 10) for metric in metrics] or [run_id]
     return keys
+
+
+def maximum_digest(seeds: int) -> str:
+    """Return the key of a maximum number of seeds among a plan's dates of statements."""
+    return digest(["seeds at most", seeds], 12)
 
 
 def whole_seeds(plan: PlanRecord, ended_ids: Collection[str]) -> int:
@@ -206,8 +211,8 @@ def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRe
         first_trials.setdefault(trial.id, trial)
     positions = {run_id: position for position, run_id in enumerate(first_trials)}
     confirmations = [line for line in lines if isinstance(line, ConfirmLine) and line.confirms in trials]
-    runs = [PlannedRun(positions[trial.id], trial.seed, trial.id) for trial in first_trials.values()]
-    runs += [PlannedRun(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
+    runs = [Run(positions[trial.id], trial.seed, trial.id) for trial in first_trials.values()]
+    runs += [Run(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
     runs = list(dict.fromkeys(runs))
     fresh_seeds: dict[int, tuple[int, ...]] = {}  # variant -> seeds of its confirmation
     for run in runs[len(first_trials) :]:

@@ -117,11 +117,9 @@ def read_trials(path: Path) -> list[Proposed]:
     records: list[Proposed] = []
     for line, place in _numbered(path):
         values = _json(line)
-        kind = (
-            next((KINDS[key] for key in values if key in KINDS), None)
-            if isinstance(values, dict)
-            else TrialLine
-        )
+        kind: type[Proposed] | None = TrialLine
+        if isinstance(values, dict):
+            kind = next((KINDS[key] for key in values if key in KINDS), None)
         if kind is not None:
             records.append(_checked(line, kind, place, REMOVE_LINE))
     return records

@@ -285,14 +285,9 @@ class Results:
             if self.is_as_read(run_id) or self._read_result(run_id):
                 return "done"
         with suppress(StorageError):
-            return next(
-                (
-                    state
-                    for state, file in STATE_FILES.items()
-                    if opened.is_regular_file(f"{self._runs}/{run_id}/{file}")
-                ),
-                "",
-            )
+            for state, file in STATE_FILES.items():
+                if opened.is_regular_file(f"{self._runs}/{run_id}/{file}"):
+                    return state
         return ""
 
     def is_as_read(self, run_id: str) -> bool:

@@ -91,11 +91,8 @@ class RunFolder:
 
     def recorded_versions(self, field: Literal["commit", "recstudy"]) -> list[str]:
         """Return the distinct commits, or recstudy versions, of the attempts, in their order."""
-        return list(
-            dict.fromkeys(
-                value for line in read_log(self.attempts, Attempt) if (value := getattr(line, field))
-            )
-        )
+        versions = (getattr(line, field) for line in read_log(self.attempts, Attempt))
+        return list(dict.fromkeys(filter(None, versions)))
 
     @property
     def reason(self) -> str:
@@ -107,9 +104,12 @@ class RunFolder:
             if result := read_record(self.result, Result):
                 since = (read_record(self.measured, Measured) or Measured()).metrics if result.raised else {}
                 raised = any(name not in since or since[name].raised for name in result.raised)
-                return result.status if result.status != "done" else "code" if raised else ""
-        failure = self.last_failure
-        return failure.error_class if failure else "stopped" if self.stopped.exists() else "not run"
+                if result.status != "done":
+                    return result.status
+                return "code" if raised else ""
+        if failure := self.last_failure:
+            return failure.error_class
+        return "stopped" if self.stopped.exists() else "not run"
 
     @property
     def last_failure(self) -> Failure | None:

@@ -196,10 +196,10 @@ def read_rows(
     """
     imported = imported_rows(results.study(plan.study, plan.folder)) if plan.imported else {}
     rows = []
-    for index, seed, run_id in plan.runs:
-        planned: Json = {"variant": index, "label": variants[index].label, "seed": seed}
-        row = imported.get(run_id) or known_rows.get(run_id)
-        rows.append(replace(row, **planned) if row else read_row(results, run_id, planned))
+    for run in plan.runs:
+        planned: Json = {"variant": run.variant, "label": variants[run.variant].label, "seed": run.seed}
+        row = imported.get(run.id) or known_rows.get(run.id)
+        rows.append(replace(row, **planned) if row else read_row(results, run.id, planned))
     return rows
 
 

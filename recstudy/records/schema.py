@@ -49,9 +49,10 @@ def bounded(values: Any) -> Any:
         value = queue.pop()
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise ValueError(f"it has a whole number of {len(str(value))} digits")
-        queue += (
-            value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-        )
+        if isinstance(value, dict):
+            queue += value.values()
+        elif isinstance(value, list | tuple):
+            queue += value
     return values
 
 

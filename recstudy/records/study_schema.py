@@ -3,9 +3,9 @@
 The rules are those of `schema.py`. Drivers write these records; reports and the board read them.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
 from recstudy.base.explained import explained
 from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
@@ -125,12 +125,30 @@ class Imported:
     runs: dict[str, ImportedRun] = Field(default_factory=dict)
 
 
-class PlannedRun(NamedTuple):
-    """A planned run: the index of its variant, its seed and its id."""
+class Run(NamedTuple):
+    """A planned run: a variant, or a trial of a search, with one seed.
+
+    Files have the first three fields. The other two are set in the process that has made the plan.
+
+    Args:
+        variant: The index of the variant, or the number of the trial.
+        seed: The seed.
+        id: The `run_id` of its settings.
+        label: The label of the variant.
+        config: Its `RunSettings`.
+    """
 
     variant: Integer
     seed: Integer
     id: str
+    label: str = ""
+    config: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.label}, seed {self.seed}"
+
+
+Runs = Annotated[tuple[Run, ...], PlainSerializer(lambda runs: [run[:3] for run in runs])]
 
 
 @record
@@ -252,7 +270,7 @@ class PlanRecord:
     most_seeds: dict[str, Integer] = Field(default_factory=dict)  # of each label, in all imports
     # metric -> the value above which a seed has learned
     success_threshold: dict[str, float] = Field(default_factory=dict)
-    runs: tuple[PlannedRun, ...]
+    runs: Runs
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     # path of a user file, relative to the study file -> its SHA-256

@@ -17,9 +17,18 @@ from recstudy.base.errors import ConfigError, DataError, RecstudyError
 from recstudy.base.lazy import LazyModule
 from recstudy.plugins import import_object
 from recstudy.plugins.registry import is_users
-from recstudy.programs.base import PROGRAMS, Cost, Execution, Group, InitialWeights, ItemScores, Program
+from recstudy.programs.base import (
+    PROGRAMS,
+    Cost,
+    Group,
+    InitialWeights,
+    ItemScores,
+    Program,
+    RunSettings,
+    Trial,
+)
 from recstudy.programs.metric import METRICS, NotAvailable
-from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
+from recstudy.programs.settings import Config, configure
 from recstudy.records import Json, Result, Results
 from recstudy.recursive.config.parts import DATASETS, FAMILIES, DataConfig
 from recstudy.recursive.config.run import RunConfig
@@ -35,7 +44,7 @@ torch = LazyModule("torch")
 initial = LazyModule("recstudy.recursive.train.initial")
 parallel = LazyModule("recstudy.recursive.train.parallel")
 process = LazyModule("recstudy.recursive.train.process")
-trial = LazyModule("recstudy.recursive.train.trial")
+training = LazyModule("recstudy.recursive.train.trial")
 
 # Per split: one item has no variance, and batch normalization cannot train on it.
 MIN_ITEMS = 2
@@ -55,12 +64,13 @@ class RecursiveModels(Program):
     """HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE and their baselines, trained by our loop."""
 
     packages = ("torch", "torchvision", "ray", "numpy")
+    step_name = "epoch"
 
     def read(self, values: Json) -> RunConfig:
         return configure(RunConfig, values)
 
-    def run(self, execution: Execution) -> Json:
-        return trial.train_run(execution)
+    def run(self, trial: Trial) -> Json:
+        return training.train_run(trial)
 
     def group(self) -> Group:
         return parallel.Workers()
@@ -265,12 +275,13 @@ def _config(settings: RunSettings) -> RunConfig:
 
 
 def _ema_hint(config: RunConfig) -> str:
-    steps, span = optimizer_steps(config), averaged_steps(config.train.ema_decay)
+    steps, decay = optimizer_steps(config), config.train.ema_decay
+    span = 1 / (1 - decay) if 0 < decay < 1 else 0.0  # steps of the moving average
     # After ten spans, the initial weights have a share of exp(-10) in the average.
     if steps is None or steps >= 10 * span or config.train.imported:
         return ""
     return (
-        f"Note: train.ema_decay={config.train.ema_decay:g} averages the weights over {span:,.0f} of the"
+        f"Note: train.ema_decay={decay:g} averages the weights over {span:,.0f} of the"
         f" run's {steps:,} updates. The average lags behind the trained weights. Set train.ema_decay=0 to"
         " evaluate these."
     )

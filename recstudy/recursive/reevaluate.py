@@ -38,6 +38,7 @@ from recstudy.recursive.figures.examples import kept_answers
 from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.recursive.metrics.registry import check_computed, measured, of_task
 from recstudy.report.names import metric, number, plural
+from recstudy.report.parts import missing_modules
 from recstudy.report.study_records import load_study
 
 saved_weights = LazyModule("recstudy.recursive.train.saved_weights")  # it loads torch
@@ -77,7 +78,7 @@ def evaluate(
             " from"
         )
     with records.study_modules():
-        say(*records.missing_modules)
+        say(*missing_modules(records))
         for name in metrics:
             try:
                 if name != FLOOR:

@@ -19,8 +19,8 @@ recstudy's own tests use them, and yours can, too:
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recstudy.programs.base import CodeVersion, Trial
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Trial
 from recstudy.records import Json
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
 from recstudy.recursive.config.run import RunConfig
@@ -108,6 +108,6 @@ def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
     folder = Path(root) / "runs" / config.run_id
     folder.mkdir(parents=True, exist_ok=True)
     settings = config.with_changes({"resources.gpus": 0}).model_dump(mode="json")
-    values: Json = {"study": "tiny", "label": "only", "config": settings, "run_id": config.run_id}
+    values: Json = {"config": settings, "run_id": config.run_id, "version": CodeVersion("abc")}
     values |= {"folder": str(folder), "data": str(root), "scratch": str(root)}
-    return Trial(**values | {"download": False, "commit": "abc", "dirty": False} | fields)
+    return Trial(**values | fields)

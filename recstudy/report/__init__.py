@@ -1,13 +1,12 @@
 """The reading half: folders of records in, tables, figures and pages out. Loads neither torch nor Ray.
 
-The parts of a report are declared here. What draws them is loaded when it is first used, because it needs
-pandas and Plotly.
+The parts of a report are declared here. Pandas and Plotly are loaded when a part is first drawn.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recstudy.base.moved import missing_name
-from recstudy.plugins import import_object
+from recstudy.report.cells import Cell, cell_of_values
 from recstudy.report.claims import Claim, Claims, Differences, Effects, Interaction
 from recstudy.report.figures.curve import Curve
 from recstudy.report.figures.effort import Budgets, Effort
@@ -27,18 +26,11 @@ from recstudy.report.parts import (
     dump_report,
     read_report,
 )
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData, TableRow
 from recstudy.report.tables.arithmetic import Arithmetic
 from recstudy.report.tables.table import Table
 from recstudy.report.trials import Best
-
-if TYPE_CHECKING:
-    from recstudy.report.cells import Cell, TableData, TableRow, cell_of_values
-    from recstudy.report.study_records import StudyRecords
-
-LAZY = {
-    **dict.fromkeys(("Cell", "TableData", "TableRow", "cell_of_values"), "recstudy.report.cells"),
-    "StudyRecords": "recstudy.report.study_records",
-}
 
 __all__ = [
     "PARTS",
@@ -81,6 +73,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in LAZY:
-        raise missing_name("recstudy.report", name)
-    return import_object(f"{LAZY[name]}:{name}")
+    raise missing_name("recstudy.report", name)

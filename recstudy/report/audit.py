@@ -29,7 +29,7 @@ from recstudy.records.schema import REPEATED, Provenance
 from recstudy.report.caveats import join_labels
 from recstudy.report.names import metric, plural
 from recstudy.report.page import markup
-from recstudy.report.parts import BesidePublished
+from recstudy.report.parts import BesidePublished, missing_modules, parts_of
 from recstudy.report.registration import late_changes
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.report.targets import PAPER
@@ -132,7 +132,7 @@ def check_missing_runs(records: StudyRecords) -> Iterator[Observation]:
 
 def check_flops(records: StudyRecords) -> Iterator[Observation]:
     """Compare variants on the same data, unless the report shows the cost of each row."""
-    shows_costs = any(name in COSTS for part in records.parts for name in part.shown_metrics)
+    shows_costs = any(name in COSTS for part in parts_of(records) for name in part.shown_metrics)
     if records.plan.search is not None or shows_costs:
         return
     costs: dict[str, dict[int, float]] = {}
@@ -181,7 +181,7 @@ def check_origins(records: StudyRecords) -> Iterator[Observation]:
 
     Machines count only if the report shows times.
     """
-    has_times = any(metric(name).timed for part in records.parts for name in part.shown_metrics)
+    has_times = any(metric(name).timed for part in parts_of(records) for name in part.shown_metrics)
     for noun, read in ORIGINS.items():
         # The machine changes only times, which this report does not show.
         if noun == MACHINES and not has_times:
@@ -323,7 +323,7 @@ def audit(records: StudyRecords) -> AuditReport:
             findings.append(
                 Finding(name, fact, rule.conclusion, rule.settle, [] if is_everywhere else labels)
             )
-    parts = [part for part in records.parts if isinstance(part, BesidePublished)]
+    parts = [part for part in parts_of(records) if isinstance(part, BesidePublished)]
     paper_ids = {target.source.partition(" ")[0] for part in parts for target in part.targets}
     by_title: dict[str, list[Contradiction]] = {}
     for entry in contradictions():
@@ -366,12 +366,12 @@ def show_audits(
         with records.study_modules():
             report = audit(records)
         entries.append(
-            {"study": name, "preset": preset, **asdict(report), "not_here": records.missing_modules}
+            {"study": name, "preset": preset, **asdict(report), "not_here": missing_modules(records)}
         )
         if not as_json:
             title = f"{name} ({preset}): {plural(len(report.findings), 'question')}"
             heading = Text(title, style="bold underline")
-            for line in (heading, *map(Text, records.missing_modules), *audit_lines(report)):
+            for line in (heading, *map(Text, missing_modules(records)), *audit_lines(report)):
                 console.print(line, soft_wrap=True)
     if as_json:
         print(json.dumps(entries, indent=1))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from recstudy.evidence import ALPHA, Estimate, Fit, at_level, interaction_p
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.names import axis_title, level_of, level_words, plural, value_text
+from recstudy.report.names import axis_title, level_of, level_words, plural, value_text, varied_axes
 
 Block = tuple[tuple[str, str], ...]  # setting that is a block -> its level
 DATA_SETS = ("data", "dataset", "data_set")
@@ -43,12 +43,10 @@ def blocks_of(
 
 def methods_of(variants: Sequence[VariantRecord], blocks: Sequence[Block]) -> list[str]:
     """Return each variant in words without its block. A method has the same words in each block."""
-    axes = dict.fromkeys(axis for variant in variants for axis in variant.levels)
-    varied = [axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) > 1]
-    methods = []
+    varied, methods = varied_axes(variants), []
     for variant, block in zip(variants, blocks, strict=True):
-        own = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
-        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in own)
+        axes_of_method = [axis for axis in varied if axis in variant.levels and axis not in dict(block)]
+        words = ", ".join(level_words(axis, variant.levels[axis]) for axis in axes_of_method)
         methods.append(words if block and words else variant.label)
     return methods
 
@@ -62,7 +60,9 @@ def block_words(block: Block) -> str:
 def scope(blocks: Sequence[Block]) -> str:
     """Return `these 4 data sets`, the words that limit an average over blocks."""
     names = [name for name, _ in blocks[0]]
-    noun = "data set" if {*names} <= {*DATA_SETS} else axis_title(names[0]) if len(names) == 1 else "block"
+    noun = axis_title(names[0]) if len(names) == 1 else "block"
+    if {*names} <= {*DATA_SETS}:
+        noun = "data set"
     return f"these {plural(len(blocks), noun)}"
 
 

@@ -17,6 +17,7 @@ from recstudy.records.runs import Row, distinct
 from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored_runs
 from recstudy.report.names import improved_metric, metric
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableRow
 from recstudy.report.targets import MatchedTarget, Placement, nearest_matches
 
 NONE = Estimate(None)
@@ -142,70 +143,16 @@ class Cell:
         return tuple(dict.fromkeys(reason for match in self.matches for reason in match.reasons))
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """A row of a table. A row without cells is the heading of the rows below it.
-
-    Args:
-        label: The row's label.
-        cells: A cell for each of the table's columns.
-        settings: For each settings column of the table, the value of each of its fields as text.
-    """
-
-    label: str
-    cells: tuple[Cell, ...]
-    settings: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True)
-class TableData:
-    """A table of cells.
-
-    Args:
-        name: The name of the report's part.
-        title: The title.
-        columns: The titles of the number columns.
-        rows: The rows.
-        corner: The title of the column of labels.
-        beneath: Whether published values are in a line below ours, and not in columns beside them.
-        caption: Facts that only this table needs.
-        study_notes: Facts about the whole study.
-        warnings: What a reader must know before the numbers.
-        notes: Notes below the table.
-        settings: For each settings column, the config fields that it shows.
-    """
-
-    name: str
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    corner: str = "variant"
-    beneath: bool = False
-    caption: str = ""
-    study_notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    settings: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def cells(self) -> list[Cell]:
-        return [cell for row in self.rows for cell in row.cells]
-
-
 def cell(
     records: StudyRecords, variants: Sequence[int], name: str, placement: Placement | None = None
 ) -> Cell:
     """Return the cell of one metric over all runs of these variants, with its published values."""
-
-    def make() -> Cell:
-        runs = distinct(run for index in variants for run in records.by_variant[index])
-        return cell_of(records, variants, name, runs)
-
     # Tables, published values and estimates share the cells. Only their published values differ.
-    result = records.compute_once(("cell", *variants, name), make)
-    if placement is None:
-        return result
-    matches = [match for index in variants for match in placement.matches.get((index, name), ())]
+    rows = (run for index in variants for run in records.by_variant[index])
+    key = ("cell", *variants, name)
+    result = records.compute_once(key, lambda: cell_of(records, variants, name, distinct(rows)))
+    published = placement.matches if placement else {}
+    matches = [match for index in variants for match in published.get((index, name), ())]
     return replace(result, matches=nearest_matches(matches)) if matches else result
 
 

@@ -26,6 +26,7 @@ The claims are the first part of a plan's report. report/registration.py records
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -38,10 +39,11 @@ from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.blocks import MIN_BLOCKS, Block, block_words
 from recstudy.report.names import at_depth, axis_title, is_selected, level_of, metric, value_text
-from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
+from recstudy.report.parts import PARTS, BesidePublished, OfMetric, OfVariants, Part
 
 Selector = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
+Contrasts = list[tuple[Block, Weights]]
 Tune = Callable[[Sequence[int]], int]  # returns the variant that is best on the selection split
 # keys of a selector that choose the number, not the variant
 DEPTH, METRIC, TUNED = "eval.depth", "metric", "tuned"
@@ -194,7 +196,7 @@ class Claims(QuestionPart):
 
 
 @PARTS.add("differences")
-class Differences(QuestionPart, OfVariants, BesidePublished):
+class Differences(QuestionPart, OfMetric, OfVariants, BesidePublished):
     """A table of each variant's difference from its base: interval, p value (Holm), verdict, detectable size.
 
     The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`). `base`, a
@@ -203,37 +205,27 @@ class Differences(QuestionPart, OfVariants, BesidePublished):
     """
 
     name: str = "differences"
-    metric: str = "top1_accuracy"
     base: str = ""
-    metrics_in = ("metric",)
-
-    @property
-    def heading(self) -> str:
-        return self.title or f"{metric(self.metric).title}: differences"
+    subject = "differences"
 
 
 @PARTS.add("effects")
-class Effects(QuestionPart, OfVariants):
+class Effects(QuestionPart, OfMetric, OfVariants):
     """A table of the main effects and interactions of a two-level `factorial`, with intervals."""
 
     name: str = "effects"
-    metric: str = "top1_accuracy"
-    metrics_in = ("metric",)
-
-    @property
-    def heading(self) -> str:
-        return self.title or f"{metric(self.metric).title}: main effects and interactions"
+    subject = "main effects and interactions"
 
 
-def weights(
+def variants_of(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], blocks: Sequence[Block] = ()
-) -> Weights:
-    """Return the weights of the claim's contrast, on average over its blocks.
+) -> list[int]:
+    """Return the variants that a claim compares, those among which a setting is tuned included.
 
     The arguments and errors are those of `weights_each`. `each` is ignored.
     """
     contrasts = weights_each(replace(claim, each=False), variants, configs, blocks)
-    return average([contrast_weights for _, contrast_weights in contrasts])
+    return list(dict.fromkeys(index for _, weights in contrasts for index in weights))
 
 
 def average(contrasts: Sequence[Weights]) -> Weights:
@@ -253,7 +245,7 @@ def weights_each(
     configs: Sequence[Json],
     blocks: Sequence[Block] = (),
     tune: Tune | None = None,
-) -> list[tuple[Block, Weights]]:
+) -> Contrasts:
     """Return every contrast of a claim with its block: one for each block, or for each pair with `each`.
 
     All variants that a selector matches in a block have the same weight. Runs that are planned under two
@@ -270,16 +262,15 @@ def weights_each(
         ConfigError: A selector matches no variant or one that leaks, both sides are the same, the sides share
             no block, or the metric needs no test; or the claim has `each`, and there is one contrast.
     """
-    contrasts: list[tuple[Block, Weights]] = []
-    for block, selected in _in_blocks(claim, _select(claim, variants, configs), blocks):
-        if tune:
-            choices_by_selector = zip(selected, claim.selectors, strict=True)
-            selected = [
-                (sign, name, [tune(indices)] if TUNED in selector else indices)
-                for (sign, name, indices), (_, selector) in choices_by_selector
-            ]
-        pairs = _pairs(claim, selected) if claim.each else [selected]
-        contrasts += [(block, _weights(claim, pair)) for pair in pairs]
+    contrasts: Contrasts = []
+    selected = _select(claim, variants, configs)
+    for block in _shared_blocks(claim, selected, blocks):
+        parts = []
+        for (sign, name, indices), (_, selector) in zip(selected, claim.selectors, strict=True):
+            in_block = [index for index in indices if block is None or blocks[index] == block]
+            parts.append((sign, name, [tune(in_block)] if tune and TUNED in selector else in_block))
+        pairs = _pairs(claim, parts) if claim.each else [parts]
+        contrasts += [(block or (), _weights(claim, pair)) for pair in pairs]
     if claim.each and len(contrasts) < 2:
         raise ConfigError(
             f"{_claim_name(claim)} has each=True, but each side matches one variant: leave out each"
@@ -295,29 +286,21 @@ def weights_each(
 Selected = tuple[float, str, list[int]]  # sign, metric and variants of a selector
 
 
-def _in_blocks(
-    claim: Claim, selected: list[Selected], blocks: Sequence[Block]
-) -> list[tuple[Block, list[Selected]]]:
-    """Return the selected variants of each block that all selectors match.
+def _shared_blocks(claim: Claim, selected: list[Selected], blocks: Sequence[Block]) -> Sequence[Block | None]:
+    """Return the blocks that all selectors match; None stands for all variants without regard to blocks.
 
     Raises:
         ConfigError: Two selectors that are compared match no common block.
     """
     if not any(blocks):
-        return [((), selected)]
+        return [None]
     matches = [{blocks[index] for index in indices} for _, _, indices in selected]
-    in_blocks = []
-    for block in dict.fromkeys(blocks):
-        if all(block in names for names in matches):
-            parts = []
-            for sign, name, indices in selected:
-                parts.append((sign, name, [index for index in indices if blocks[index] == block]))
-            in_blocks.append((block, parts))
-    if in_blocks:
-        return in_blocks
+    shared = set.intersection(*matches)
+    if shared:
+        return [block for block in dict.fromkeys(blocks) if block in shared]
     # Two interactions may be of different blocks, because each is a difference within its own.
     if len(matches) == 4 and matches[0] & matches[1] and matches[2] & matches[3]:
-        return [((), selected)]
+        return [None]
     words = " with ".join(" and ".join(sorted(map(block_words, names))) for names in matches)
     raise ConfigError(
         f"{_claim_name(claim)} compares {words}: a comparison never crosses blocks. Name the same block on"
@@ -327,15 +310,15 @@ def _in_blocks(
 
 def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
     """Return each variant of `higher` with each of `lower`."""
-    pairs: list[list[Selected]] = [[]]
+    options: list[list[list[Selected]]] = []
     for side in (claim.higher, claim.lower):
         if isinstance(side, dict):
             (sign, name, indices), *selected = selected
-            options = [[(sign, name, [index])] for index in indices]
+            options.append([[(sign, name, [index])] for index in indices])
         else:  # an interaction stays a difference of means
-            options, selected = [selected[:2]], selected[2:]
-        pairs = [[*pair, *option] for pair in pairs for option in options]
-    return pairs
+            options.append([selected[:2]])
+            selected = selected[2:]
+    return [[*higher, *lower] for higher, lower in product(*options)]
 
 
 def _select(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[Selected]:
@@ -358,17 +341,18 @@ def _select(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
-    result: Weights = {}
+    sums: Weights = {}
     for sign, name, indices in selected:
         for index in indices:
-            terms = result.setdefault(index, {})
+            terms = sums.setdefault(index, {})
             terms[name] = terms.get(name, 0.0) + sign / len(indices)
-    nonzero = {}
-    for index, terms in result.items():
-        nonzero[index] = {name: weight for name, weight in terms.items() if abs(weight) > ROUNDING}
-    if not any(nonzero.values()):
+    weights: Weights = {}
+    for index, terms in sums.items():
+        nonzero = {name: weight for name, weight in terms.items() if abs(weight) > ROUNDING}
+        weights |= {index: nonzero} if nonzero else {}
+    if not weights:
         raise ConfigError(f"{_claim_name(claim)} compares runs with themselves: {claim.contrast}")
-    return {index: terms for index, terms in nonzero.items() if terms}
+    return weights
 
 
 def _matching_variants(

@@ -24,6 +24,7 @@ from recstudy.records.runs import Row, distinct
 from recstudy.report.cells import commit_words, missing_reason
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import improved_metric
+from recstudy.report.parts import missing_modules, parts_of
 from recstudy.report.study_records import StudyRecords, load_studies
 
 PRINTED_APART = ("row", "column", "run_ids")  # fields that the title and the list of runs show
@@ -106,7 +107,7 @@ def show_cell(
         if records.plan.imported:
             folder = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
             notes += [f"Imported from {file.words}" for file in records.plan.imported]
-        for line in (*notes, f"Records: {shortest(folder)}", *records.missing_modules):
+        for line in (*notes, f"Records: {shortest(folder)}", *missing_modules(records)):
             console.print(Text(line), soft_wrap=True)
 
 
@@ -119,7 +120,7 @@ def find_number(records: StudyRecords, name: str) -> NamedNumber:
         ConfigError: No table, row or column has that name, or several do. The message lists the labels.
     """
     table_name, _, place = name.partition(":")
-    parts = {part.name: part for part in records.parts if part.explained}
+    parts = {part.name: part for part in parts_of(records) if part.explained}
     if not parts or not place.strip(":"):
         raise ConfigError(
             f"name a cell as TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}:"

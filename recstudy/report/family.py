@@ -7,18 +7,19 @@ question is judged at the level of its own look (docs/statistics.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from recstudy.base.errors import ConfigError
-from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published, contrast, judge
+from recstudy.evidence import Answer, Kind, Question, Verdict, answer, contrast, judge
 from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
-from recstudy.report.fits import fits_of, weighted_mean
+from recstudy.report.fits import fits_of
 from recstudy.report.names import improved_metric, metric
-from recstudy.report.parts import BesidePublished, OfVariants
+from recstudy.report.parts import BesidePublished, OfVariants, parts_of
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.questions import ask
 from recstudy.report.study_records import StudyRecords
@@ -34,11 +35,25 @@ class PublishedValue:
     label: str
     cell: Cell
     match: MatchedTarget
-    answer: Answer[str]
+    answer: Answer
 
     @property
     def variants(self) -> tuple[int, ...]:
         return self.cell.variants
+
+    @property
+    def left(self) -> int:
+        """The number of unfinished runs."""
+        return self.cell.left
+
+    @property
+    def contrast_key(self) -> PublishedKey:
+        """Equal for published values that are the same test."""
+        return _key(self.cell, self.match)
+
+
+def _key(cell: Cell, match: MatchedTarget) -> PublishedKey:
+    return cell.variants, cell.metric, match.target.source, match.value
 
 
 @dataclass(frozen=True)
@@ -67,14 +82,18 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
         return all_answers.parts[repr(part)]
     # a part that is not in the report, such as in a notebook, joins the family
     part_family = ask(records, part)
-    looks = [records.looks_at(row.variants) for row in part_family.rows]
-    answers = judge([row.answer for row in part_family.rows], looks, all_answers.tests)
-    rows = tuple(replace(row, answer=answer) for row, answer in zip(part_family.rows, answers, strict=True))
-    return replace(
-        part_family,
-        rows=rows,
-        adjusted_for=all_answers.tests + sum(answer.verdict not in NO_TESTS for answer in answers),
-    )
+    rows = tuple(_judged(records, part_family.rows, all_answers.tests))
+    tests = all_answers.tests + sum(row.verdict not in NO_TESTS for row in rows)
+    return replace(part_family, rows=rows, adjusted_for=tests)
+
+
+def _judged(
+    records: StudyRecords, rows: Sequence[Any], other_tests: int, contrasts: Sequence[Hashable] = ()
+) -> list[Any]:
+    """Return questions and published values with verdicts, adjusted for each other and for other tests."""
+    looks = [records.looks_at(row.variants) for row in rows]
+    answers = judge([row.answer for row in rows], looks, other_tests, contrasts)
+    return [replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True)]
 
 
 def published_values(records: StudyRecords) -> list[PublishedValue]:
@@ -82,20 +101,17 @@ def published_values(records: StudyRecords) -> list[PublishedValue]:
     return list(study_family(records).published.values())
 
 
-def published_answers(cell: Cell) -> list[tuple[MatchedTarget, Answer[str]]]:
+def published_answers(cell: Cell) -> list[tuple[MatchedTarget, Answer]]:
     """Return each published value of a cell with its verdict."""
     if not cell.matches:
         return []
-    all_answers = study_family(cell.records)
-    answers = []
+    all_answers, answers = study_family(cell.records), []
     for match in cell.matches:
         value = all_answers.published.get(_key(cell, match))
-        if value is not None and not improved_metric(cell.metric):
-            answer = value.answer
-        else:  # such as the mean of several variants, which joins the family
-            looks = cell.records.looks_at(cell.variants)
-            (answer,) = judge([_published_answer(cell, match)], [looks], all_answers.tests)
-        answers.append((match, answer))
+        if value is None or improved_metric(cell.metric):
+            # such as the mean of several variants, which joins the family
+            (value,) = _judged(cell.records, [_published_value("", cell, match)], all_answers.tests)
+        answers.append((match, value.answer))
     return answers
 
 
@@ -106,32 +122,29 @@ def study_family(records: StudyRecords) -> StudyFamily:
 
 def _study_family(records: StudyRecords) -> StudyFamily:
     parts: dict[str, Family] = {}
-    for part in (part for part in records.parts if isinstance(part, QuestionPart)):
+    for part in (part for part in parts_of(records) if isinstance(part, QuestionPart)):
         try:
             parts[repr(part)] = ask(records, part)
         except Exception:  # the part's own section states the problem
             continue
-    published = dict(_published(records))
-    rows = [row for part in parts.values() for row in part.rows]
-    questions: list[QuestionRow | PublishedValue] = [*rows, *published.values()]
-    answers: list[Answer[Any]] = [question.answer for question in questions]
+    published = {value.contrast_key: value for value in _published(records)}
+    questions: list[QuestionRow | PublishedValue] = [row for part in parts.values() for row in part.rows]
+    questions += published.values()
     # A difference that repeats a claim is the same test.
-    contrasts = [*(row.contrast_key for row in rows), *published]
+    contrasts = [question.contrast_key for question in questions]
+    pairs = zip(contrasts, questions, strict=True)
+    tested = {contrast for contrast, question in pairs if question.answer.verdict not in NO_TESTS}
     dropped = sum(count for _, count in records.plan.dropped.values())
-    looks = [records.looks_at(question.variants) for question in questions]
-    judged = iter(judge(answers, looks, dropped, contrasts))
-    pairs = zip(contrasts, answers, strict=True)
-    tests = len({key for key, answer in pairs if answer.verdict not in NO_TESTS}) + dropped
-    judged_parts = {}
+    tests = len(tested) + dropped
+    judged = iter(_judged(records, questions, dropped, contrasts))
     for name, part_family in parts.items():
-        judged_rows = tuple(replace(row, answer=next(judged)) for row in part_family.rows)
-        judged_parts[name] = replace(part_family, rows=judged_rows, adjusted_for=tests)
-    judged_values = {key: replace(value, answer=next(judged)) for key, value in published.items()}
-    return StudyFamily(judged_parts, judged_values, tests)
+        rows = tuple(islice(judged, len(part_family.rows)))
+        parts[name] = replace(part_family, rows=rows, adjusted_for=tests)
+    return StudyFamily(parts, dict(zip(published, judged, strict=True)), tests)
 
 
-def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedValue]]:
-    for part in records.parts:
+def _published(records: StudyRecords) -> Iterator[PublishedValue]:
+    for part in parts_of(records):
         if not isinstance(part, BesidePublished) or not part.targets:
             continue
         variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
@@ -142,41 +155,27 @@ def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedV
         for index, name in placement.matches:
             result, label = cell(records, [index], name, placement), records.variants[index].label
             for match in result.matches:
-                answer = _published_answer(result, match)
-                yield _key(result, match), PublishedValue(label, result, match, answer)
+                yield _published_value(label, result, match)
 
 
-def _key(cell: Cell, match: MatchedTarget) -> PublishedKey:
-    return cell.variants, cell.metric, match.target.source, match.value
-
-
-def _published_answer(cell: Cell, match: MatchedTarget) -> Answer[str]:
+def _published_value(label: str, cell: Cell, match: MatchedTarget) -> PublishedValue:
     """Test a published value alone. A number that follows from the config needs no test."""
     question = Question({"ours": 1.0}, center=match.value, half_width=match.margin, kind=Kind.PUBLISHED)
-    untested = Answer(question, cell.estimate, runs=cell.run_ids)
+    result = Answer(question, cell.estimate, runs=cell.run_ids)
     if match.reasons:
-        return replace(untested, verdict=Verdict.NOT_COMPARABLE, reasons=match.reasons)
-    if metric(match.target.metric).computed and cell.counted:
+        result = replace(result, verdict=Verdict.NOT_COMPARABLE, reasons=match.reasons)
+    elif metric(match.target.metric).computed and cell.counted:
         distance = max(abs(value - match.value) for value in cell.values)
-        return replace(untested, verdict=Verdict.AGREES if distance <= match.margin else Verdict.DIFFERS)
-    lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
-    seed_range = None
-    if len(cell.variants) == 1 and not cell.ours and cell.values:
-        fit, _ = fits_of(cell.records, cell.source)[cell.variants[0]]
-        half = fit.widest_range / 2
-        seed_range = min(cell.values) - half, max(cell.values) + half
-    edge = None  # the estimate at the edge of the margin (docs/statistics.md)
-    if len(cell.variants) == 1 and not cell.ours:
-        mean = weighted_mean(cell.records, cell.variants[0], cell.source, match.margin)
-        edge = contrast([(1.0, mean)]) if mean else None
-    return answer_published(
-        match.value,
-        match.margin or None,
-        cell.estimate,
-        cell.prediction,
-        cell.left,
-        lost_runs,
-        cell.run_ids,
-        edge,
-        seed_range,
-    )
+        result = replace(result, verdict=Verdict.AGREES if distance <= match.margin else Verdict.DIFFERS)
+    else:
+        edge = seed_range = None
+        fits, index = fits_of(cell.records, cell.source), cell.variants[0]
+        if len(cell.variants) == 1 and not cell.ours and index in fits:
+            fit, key = fits[index]
+            edge = contrast([(1.0, fit.weighted(key, match.margin))])  # docs/statistics.md
+            seed_range = fit.extended_range(cell.values)
+        lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
+        result = answer(
+            question, cell.estimate, cell.left, lost_runs, cell.run_ids, edge, cell.prediction, seed_range
+        )
+    return PublishedValue(label, cell, match, result)

@@ -7,19 +7,18 @@ the index of studies. A smoke run, or a study without a finished run, has no fin
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from recstudy.evidence import Answer, Reason, Verdict
+from recstudy.evidence import Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words, join_labels
-from recstudy.report.cells import TableData
-from recstudy.report.claims import Claims, Effects, QuestionPart
-from recstudy.report.family import family, published_values
+from recstudy.report.claims import Claims
+from recstudy.report.family import PublishedValue, family, published_values, study_family
 from recstudy.report.kinds import make_table
 from recstudy.report.names import (
     DASH,
@@ -32,9 +31,10 @@ from recstudy.report.names import (
     points,
     quantity,
 )
-from recstudy.report.parts import TablePart
+from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData
 from recstudy.report.tables.question_table import adjusted_words, needed_words, verdict_words
 from recstudy.report.tables.render import cell_text, leaders, outcome_words
 from recstudy.report.trials import Best, trial_words
@@ -49,8 +49,6 @@ METHOD = (
 NO_RESULT = "No result yet"
 NO_DIFFERENCE = "No significant difference"
 SOURCES = ("in the search", "over fresh seeds")  # of a trial's score
-SIGNIFICANT = (Verdict.HIGHER, Verdict.LOWER)
-SIDES = ("better", "worse", "higher", "lower")
 AGAINST = (Verdict.CONTRADICTED, Verdict.SMALLER)  # verdicts that need the claimed margin to be understood
 PUBLISHED = (  # the order in which verdicts on published values are counted
     Verdict.AGREES, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM, Verdict.NOT_COMPARABLE,
@@ -61,6 +59,22 @@ UNLIKELY = "unlikely to be decided"
 NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
 UNKNOWN_SPREAD = {Reason.NO_SPREAD: " between single runs, whose variance is unknown"}
 UNKNOWN_SPREAD |= {key: f": {key}" for key in (Reason.EQUAL_SEEDS, Reason.ONE_AT_BOUND, Reason.TOO_LARGE)}
+OUTCOMES = {None: "", True: "better", False: "worse"}  # whether a significant difference is an improvement
+SIGNIFICANT, TIED = "significant", "tied"
+
+
+SIDES = ("better", "worse", "higher", "lower")
+# of a sentence on all questions with the same outcome: outcome -> verdict and text
+TEMPLATES = {
+    Kind.DIFFERENCE: {
+        **{side: (f"{side.capitalize()} than {{base}}", "{metric} of {sizes}") for side in SIDES},
+        TIED: (f"{NO_DIFFERENCE} from {{base}}", "{metric} of {sizes}{needed}"),
+    },
+    Kind.EFFECT: {
+        SIGNIFICANT: ("Significant effects", "on {metric}, {sizes} (n={n})"),
+        TIED: ("No significant effect", "on {metric}, of {labels} (n={n})"),
+    },
+}
 
 
 class Sentence(NamedTuple):
@@ -71,17 +85,6 @@ class Sentence(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.text}."
-
-
-class PartFindings(NamedTuple):
-    """The findings of one part of the report.
-
-    `waiting` counts its claims that have unfinished runs, such as `2 of 5 claims`.
-    """
-
-    decided: Sequence[Sentence] = ()
-    undecided: Sequence[Sentence] = ()
-    waiting: str = ""
 
 
 def findings(records: StudyRecords) -> list[Sentence]:
@@ -98,12 +101,20 @@ def _findings(records: StudyRecords) -> list[Sentence]:
         return [smoke, *_missing_runs(records)]
     if not any(run.done for run in records.rows):
         return [Sentence(NO_RESULT, "no run has finished"), *_missing_runs(records)]
-    parts = [_part_findings(records, part) for part in records.parts if isinstance(part, QuestionPart)]
-    if not any(part.decided or part.undecided for part in parts):
-        parts.append(_best_variant(records))
-    decided = [sentence for part in parts for sentence in part.decided]
-    undecided = [sentence for part in parts for sentence in part.undecided]
-    waiting = [part.waiting for part in parts if part.waiting]
+    decided, undecided, waiting = list[Sentence](), list[Sentence](), list[str]()
+    # A part that cannot be asked is left out: its own section and the log state the problem.
+    for questions in study_family(records).parts.values():
+        rows = questions.rows
+        if rows and rows[0].kind is Kind.CLAIM:
+            decided += [_claim_sentence(row) for row in rows if row.verdict in (Verdict.SUPPORTED, *AGAINST)]
+            undecided += _closest_claim(rows)
+            if count := sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in rows):
+                waiting.append(f"{count} of {plural(len(rows), 'claim')}")
+        else:
+            for is_tied, sentence in _grouped(rows):
+                (undecided if is_tied else decided).append(sentence)
+    if not decided and not undecided:
+        decided += _best_variant(records)
     last = [*undecided[:1], *_published(records), *_missing_runs(records, waiting)]
     sentences = [*_select(decided, MAX_SENTENCES - len(last)), *last]
     return sentences or [Sentence(NO_DIFFERENCE, "no table of this report compares variants")]
@@ -116,40 +127,27 @@ def _select(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
     return [sentences[index] for index in sorted(order[:count])]
 
 
-def _part_findings(records: StudyRecords, part: QuestionPart) -> PartFindings:
-    try:
-        rows = family(records, part).rows
-    except Exception:  # the part's own section and the log state the problem
-        return PartFindings()
-    if isinstance(part, Claims):
-        return _claims(rows)
-    return _effects(rows, part.metric) if isinstance(part, Effects) else _differences(rows)
-
-
 # --- questions
 
 
-def _claims(rows: Sequence[QuestionRow]) -> PartFindings:
-    decided = []
-    for row in rows:
-        if row.verdict in (Verdict.SUPPORTED, *AGAINST):
-            marks = f" ({', '.join(row.marks)})" if row.marks else ""
-            decided.append(Sentence(str(row.verdict).capitalize() + marks, claim_text(row)))
-    claims = plural(len(rows), "claim")
-    waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in rows)
+def _claim_sentence(row: QuestionRow) -> Sentence:
+    marks = f" ({', '.join(row.marks)})" if row.marks else ""
+    return Sentence(f"{row.verdict.capitalize()}{marks}", claim_text(row))
+
+
+def _closest_claim(rows: Sequence[QuestionRow]) -> list[Sentence]:
+    """Name the undecided claim that needs the fewest seeds, and count the others; nothing without one."""
     open_rows = [row for row in rows if row.verdict is Verdict.UNDECIDED]
-    undecided = [_closest_claim(open_rows, claims)] if open_rows else []
-    return PartFindings(decided, undecided, f"{waiting} of {claims}" if waiting else "")
-
-
-def _closest_claim(rows: Sequence[QuestionRow], claims: str) -> Sentence:
-    """Name the undecided claim that needs the fewest seeds, and count the others."""
-    row = min(rows, key=lambda row: row.answer.seeds_needed[1] if row.answer.seeds_needed else inf)
-    count = f"{len(rows)} of {claims}; the closest to a verdict: " if len(rows) > 1 else ""
+    if not open_rows:
+        return []
+    row = min(open_rows, key=lambda row: row.answer.seeds_needed[1] if row.answer.seeds_needed else inf)
+    count = f"{len(open_rows)} of {plural(len(rows), 'claim')}; the closest to a verdict: "
     seeds = needed_words(row)
-    reason = verdict_words(replace(row, marks=())).removeprefix("undecided: ")
-    remedy = f"seeds needed: {seeds}" if seeds and not row.lost_runs else reason
-    return Sentence("Undecided", count + "; ".join(filter(None, [claim_text(row), remedy])))
+    remedy = verdict_words(replace(row, marks=())).removeprefix("undecided: ")
+    if seeds and not row.lost_runs:
+        remedy = f"seeds needed: {seeds}"
+    text = "; ".join(filter(None, [claim_text(row), remedy]))
+    return [Sentence("Undecided", count * (len(open_rows) > 1) + text)]
 
 
 def claim_text(row: QuestionRow) -> str:
@@ -161,24 +159,21 @@ def claim_text(row: QuestionRow) -> str:
     """
     if row.estimate.value is None:
         return row.label
-    values = _side_values(row)
-    count = f"n={row.estimate.n}"
-    if len(row.terms) == 1 and len(row.terms[0].direction) == 1:  # the claim is about one value
-        result = f"{inline(row.metric)} {_estimate(row, metric(row.metric).unit)}, {count}"
-    else:
-        difference = f"difference {_estimate(row, _difference_unit(row))}, {count}"
-        result = f"{' against '.join(values)} ({difference})" if values else difference
+    is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
+    size, interval = _size(row, difference_form(row.metric).removeprefix("+"), is_mean)
+    size = ", ".join(filter(None, [size, interval, f"n={row.estimate.n}"]))
+    result = f"{inline(row.metric)} {size}" if is_mean else f"difference {size}"
+    if row.sides:
+        result = f"{' against '.join(_side_values(row))} ({result})"
     claimed = f"; claimed: {row.margin}" if row.verdict in AGAINST else ""
     return f"{row.label}: {result}{claimed}"
 
 
 def _side_values(row: QuestionRow) -> list[str]:
-    """Return `exact accuracy 99.9 % with 3 steps` and `85.0 % with 1 step`; empty without two values."""
-    if row.sides is None or len(row.side_words) < 2:
-        return []
+    """Return `exact accuracy 99.9 % with 3 steps` and `85.0 % with 1 step`."""
     unit = f" {metric(row.metric).unit}".rstrip()
     values, previous = [], ""
-    for value, (name, settings) in zip(row.sides, row.side_words, strict=True):
+    for name, settings, value in row.sides:
         title = "" if name == previous else f"{inline(name)} "
         start = "" if not settings or settings.startswith(("with ", "without ")) else "with "
         values.append(f"{title}{number(row.metric, value)}{unit} {start}{settings}".rstrip())
@@ -186,49 +181,58 @@ def _side_values(row: QuestionRow) -> list[str]:
     return values
 
 
-def _difference_unit(row: QuestionRow) -> str:
-    return points(row.metric, "").strip()
-
-
-def _estimate(row: QuestionRow, unit: str, is_signed: bool = False) -> str:
-    """Return `14.91 points, 95 % CI 11.60 to 18.30`; with `is_signed` also positive numbers have a sign."""
-    form = difference_form(row.metric)
-    form = form if is_signed else form.removeprefix("+")
+def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
+    """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
+    unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
-    size = f"{value} {unit}".strip()
-    if not row.interval:
-        return size
-    low, high = (formatted(end, form) for end in row.interval)
-    return "; ".join(filter(None, [f"{size}, 95 % CI {low} to {high}", adjusted_words(row)]))
+    interval = ""
+    if row.interval:
+        interval = f"95 % CI {' to '.join(formatted(end, form) for end in row.interval)}"
+        interval = "; ".join(filter(None, [interval, adjusted_words(row)]))
+    return f"{value} {unit}".strip(), interval
 
 
-def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
-    """Write a sentence for each base and verdict, the rows with the smallest p first."""
-    decided, undecided = [], []
+def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
+    """Yield a sentence for each base and outcome of differences or effects, and whether it is about a tie.
+
+    Differences with the smallest p come first.
+    """
     for base in dict.fromkeys(row.group for row in rows):
-        base_rows = [row for row in rows if row.group == base]
-        for side in SIDES:
-            directions = {None: "", True: "better", False: "worse"}
-            significant = [row for row in base_rows if (directions[row.better] or row.verdict) == side]
-            significant.sort(key=lambda row: row.answer.adjusted or 0.0)
-            if significant:
-                decided.append(Sentence(f"{side.capitalize()} than {base}", _sizes(significant)))
-        if ties := [row for row in base_rows if row.verdict is Verdict.NO_DIFFERENCE]:
-            undecided.append(Sentence(f"{NO_DIFFERENCE} from {base}", _sizes(ties) + _seeds_needed(ties)))
+        for outcome, templates in TEMPLATES[rows[0].kind].items():
+            chosen = [row for row in rows if row.group == base and _outcome(row) == outcome]
+            if chosen:
+                fields = _fields(chosen, outcome == TIED) | {"n": str(min(row.estimate.n for row in rows))}
+                yield outcome == TIED, Sentence(*(words.format(**fields) for words in templates))
     for reason, words in UNKNOWN_SPREAD.items():
-        if count := sum(reason in row.answer.reasons for row in rows):
-            undecided.append(Sentence("Undecided", f"{plural(count, 'difference')}{words}"))
-    return PartFindings(decided, undecided)
+        count = sum(reason in row.answer.reasons for row in rows if row.kind is Kind.DIFFERENCE)
+        if count:
+            yield True, Sentence("Undecided", f"{plural(count, 'difference')}{words}")
 
 
-def _sizes(rows: Sequence[QuestionRow]) -> str:
-    """Return `exact accuracy of HRM -78.60 points (95 % CI -91.81 to -65.39, n=3), ...`."""
-    sizes = []
+def _outcome(row: QuestionRow) -> str:
+    if row.verdict is Verdict.NO_DIFFERENCE:
+        return TIED
+    if row.kind is Kind.EFFECT and row.verdict in (Verdict.HIGHER, Verdict.LOWER):
+        return SIGNIFICANT
+    return OUTCOMES[row.better] or row.verdict
+
+
+def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
+    """Return the words on questions with the same base and outcome that templates use."""
+    is_difference, sizes = rows[0].kind is Kind.DIFFERENCE, []
+    if is_difference and not is_tied:
+        rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
-        size, _, interval = _estimate(row, _difference_unit(row), is_signed=True).partition(", ")
-        details = ", ".join(filter(None, [interval, f"n={row.estimate.n}"]))
-        sizes.append(f"{row.label} {size} ({details})")
-    return f"{inline(rows[0].metric)} of {join_labels(sizes, ', ')}"
+        size, interval = _size(row, difference_form(row.metric))
+        details = [interval, f"n={row.estimate.n}" * is_difference]
+        sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
+    return {
+        "base": rows[0].group,
+        "metric": inline(rows[0].metric),
+        "sizes": join_labels(sizes, ", "),
+        "labels": join_labels([row.label for row in rows], ", "),
+        "needed": _seeds_needed(rows),
+    }
 
 
 def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
@@ -240,38 +244,20 @@ def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
     return f"; differences of this size need about {fewest}{plural(seeds[-1], 'more seed')} per variant"
 
 
-def _effects(rows: Sequence[QuestionRow], name: str) -> PartFindings:
-    count = f"n={min((row.estimate.n for row in rows), default=0)}"
-    significant = []
-    for row in rows:
-        if row.verdict in SIGNIFICANT:
-            size, _, interval = _estimate(row, _difference_unit(row), is_signed=True).partition(", ")
-            significant.append(f"{row.label} {size} ({interval})")
-    insignificant = [row.label for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
-    decided, undecided = [], []
-    if significant:
-        text = f"on {inline(name)}, {join_labels(significant, ', ')} ({count})"
-        decided.append(Sentence("Significant effects", text))
-    if insignificant:
-        text = f"on {inline(name)}, of {join_labels(insignificant, ', ')} ({count})"
-        undecided.append(Sentence("No significant effect", text))
-    return PartFindings(decided, undecided)
-
-
 # --- tables
 
 
-def _best_variant(records: StudyRecords) -> PartFindings:
+def _best_variant(records: StudyRecords) -> list[Sentence]:
     """Name the best variant of the first table that ranks variants, for a study without questions."""
-    for part in (part for part in records.parts if isinstance(part, TablePart)):
+    for part in (part for part in parts_of(records) if isinstance(part, TablePart)):
         find = _best_trial if isinstance(part, Best) else _leaders
         try:
             sentence = find(make_table(records, part))
         except Exception:  # the part's own section and the log state the problem
             continue
         if sentence is not None:
-            return PartFindings([sentence])
-    return PartFindings()
+            return [sentence]
+    return []
 
 
 def _leaders(table: TableData) -> Sentence | None:
@@ -321,30 +307,26 @@ def _best_trial(table: TableData) -> Sentence | None:
 def _published(records: StudyRecords) -> list[Sentence]:
     """Count the verdicts on published values. Parameters and FLOPs, which need no training, are separate."""
     values = published_values(records)
-    if not values:
-        return []
     differing = []
     for value in values:
         if value.answer.verdict is Verdict.DIFFERS:
             title = f"{value.label}, {inline(value.cell.metric)}"
             differing.append(f"{title}: {value.match.text} published, {cell_text(value.cell)} measured")
     reasons = [value.match.reasons for value in values if value.match.reasons]
-    fewest_reasons = min(reasons, key=len, default=())
-    why_not_comparable = "".join(fewest_reasons[:1])
-    if len(fewest_reasons) > 1:
-        why_not_comparable += f", and {plural(len(fewest_reasons) - 1, 'more reason')}"
+    first_reason, *more_reasons = min(reasons, key=len, default=("",))
+    if more_reasons:
+        first_reason += f", and {plural(len(more_reasons), 'more reason')}"
     details = {
         str(Verdict.DIFFERS): join_labels(differing, ", "),
-        str(Verdict.NOT_COMPARABLE): why_not_comparable,
+        str(Verdict.NOT_COMPARABLE): first_reason,
     }
-    measured, computed = Counter[str](), Counter[str]()
+    counts = {False: Counter[str](), True: Counter[str]()}  # by whether the number needs no training
     for value in values:
-        counts = computed if metric(value.cell.metric).computed else measured
-        counts[str(value.answer.verdict)] += 1
-    texts = [_count_words(measured, PUBLISHED, "value", details)] if measured else []
-    if computed:
-        texts.append(f"of parameters and FLOPs, {_count_words(computed, PUBLISHED, 'value', {})}")
-    return [Sentence("Published", "; ".join(texts))]
+        counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
+    texts = [_count_words(counts[False], PUBLISHED, "value", details)] if counts[False] else []
+    if counts[True]:
+        texts.append(f"of parameters and FLOPs, {_count_words(counts[True], PUBLISHED, 'value', {})}")
+    return [Sentence("Published", "; ".join(texts))] if texts else []
 
 
 def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:
@@ -408,33 +390,27 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
             variants.
     """
     questions = []
-    for part in (part for part in records.parts if isinstance(part, Claims)):
+    for part in (part for part in parts_of(records) if isinstance(part, Claims)):
         for row in family(records, part).rows:
             seeds = min((len(term.values) for term in row.terms), default=0)
-            question = OpenQuestion(
-                row.label, row.variants, verdict_words(row), row.verdict.is_decided, row.left > 0
-            )
-            questions.append(_with_remedy(question, row.answer, seeds, "; ".join(row.loss_reasons)))
+            lost_runs = "; ".join(row.loss_reasons)
+            questions.append(_open_question(row, row.label, verdict_words(row), seeds, lost_runs))
     for value in published_values(records):
         target, cell = value.match.target, value.cell
-        if value.match.reasons or metric(cell.metric).computed:
-            continue
-        published = f"{inline(target.metric)} {quantity(target.metric, value.match.value)}"
-        question = OpenQuestion(
-            f"{value.label}: {published}, {target.cited}",
-            cell.variants,
-            outcome_words(value.match, value.answer),
-            value.answer.verdict.is_decided,
-            cell.left > 0,
-        )
-        questions.append(_with_remedy(question, value.answer, cell.n))
+        if not (value.match.reasons or metric(cell.metric).computed):
+            published = f"{inline(target.metric)} {quantity(target.metric, value.match.value)}"
+            text = f"{value.label}: {published}, {target.cited}"
+            verdict = outcome_words(value.match, value.answer)
+            questions.append(_open_question(value, text, verdict, cell.n))
     return list({(question.text, question.variants): question for question in questions}.values())
 
 
-def _with_remedy(
-    question: OpenQuestion, answer: Answer[Any], seeds: int, lost_runs: str = ""
+def _open_question(
+    row: QuestionRow | PublishedValue, text: str, verdict: str, seeds: int, lost_runs: str = ""
 ) -> OpenQuestion:
-    """Add the number of seeds that decides an open question, or the reason why seeds do not."""
+    """Return a question, if it is open with the number of seeds that decides it or why seeds do not."""
+    answer = row.answer
+    question = OpenQuestion(text, row.variants, verdict, answer.verdict.is_decided, row.left > 0)
     if question.is_decided or question.waits:
         return question
     if answer.p is not None:

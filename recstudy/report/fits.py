@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import lru_cache
 from math import inf, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recstudy.base.errors import StorageError
 from recstudy.base.lazy import np
@@ -24,11 +23,8 @@ from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row
 from recstudy.report.caveats import join_labels
 from recstudy.report.names import metric
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import AT_TEST
-
-if TYPE_CHECKING:
-    pass
 
 MAX_RUNS = 100  # runs whose answers are read for one table or fit: 2 s
 
@@ -73,6 +69,14 @@ def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemS
         return " ".join(text.replace(f"{file.parents[2]}/", "").split())
 
 
+AT_TEST = (  # metrics that depend on `train.at_test`; no other metric does
+    "noisy_exact_accuracy",
+    "any_exact_accuracy",
+    "pass_at",
+    "voted_exact_accuracy",
+    "any_copy_exact_accuracy",
+    "flipped_puzzles",
+)
 DEFAULT_ITEMS = 1000  # size of a test split if no run states it
 SPLIT = (
     "some seeds learned and others did not, so the mean has no interval; brackets have the exact interval of"
@@ -86,7 +90,7 @@ UNSEEN_SPLIT = (
     " success_threshold"
 )
 SHARED = "all seeds share {}, so intervals do not include its variance: {}"
-Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and its key there
+Fits = Mapping[int, tuple[Fit, int]]  # variant -> its fit, and its key there
 
 
 def scale_of(name: str, runs: Sequence[Row]) -> Scale:
@@ -149,7 +153,7 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
             if runs := seeds_of(records, index, name):
                 groups.setdefault(protocol(records, index), {})[index] = runs
         threshold = records.plan.success_threshold.get(name.partition("@")[0])
-        fits: dict[int, tuple[Fit[int], int]] = {}
+        fits: dict[int, tuple[Fit, int]] = {}
         for group in groups.values():
             first_with_runs: dict[tuple[str, ...], int] = {}
             # Variants with the same runs share a key, so that their runs count once.
@@ -158,7 +162,7 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
             scores = {key: [run.number(name) for run in runs] for key, runs in distinct_runs.items()}
             scale = scale_of(name, [run for runs in group.values() for run in runs])
             floor = _floor(records, name, scale, list(distinct_runs.values()))
-            fit: Fit[int] = Fit(scores, scale, threshold, floor)
+            fit = Fit(scores, scale, threshold, floor)
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 
@@ -190,17 +194,10 @@ def protocol(records: StudyRecords, index: int) -> object:
     return records.blocks[index], records.leaks(index), selection, records.data_settings[index]
 
 
-def weighted_mean(records: StudyRecords, index: int, name: str, margin: float = 0.0) -> Weighted | None:
-    """Return a variant's mean for a contrast; None without a value.
-
-    Args:
-        records: The records of the study.
-        index: The variant's position in the plan.
-        name: The metric.
-        margin: The margin of a question about equivalence.
-    """
+def weighted_mean(records: StudyRecords, index: int, name: str) -> Weighted | None:
+    """Return a variant's mean for a contrast; None without a value."""
     fit, key = fits_of(records, name).get(index, (None, index))
-    return fit.weighted(key, margin) if fit else None
+    return fit.weighted(key) if fit else None
 
 
 def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[Estimate, Estimate]:
@@ -219,12 +216,12 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
         estimate = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
         return estimate, estimate
     fits = fits_of(records, name)
-    has_fit = bool(runs) and not metric(name).computed and not any(name in run.added for run in runs)
-    for index, variant_runs in values.items():
-        is_complete = _ids(variant_runs) == _ids(seeds_of(records, index, name))
-        has_fit = has_fit and index in fits and is_complete
-    if not has_fit:
-        own_fit: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
+
+    def has_fit(index: int) -> bool:
+        return index in fits and _ids(values[index]) == _ids(seeds_of(records, index, name))
+
+    if not runs or any(name in run.added for run in runs) or not all(map(has_fit, values)):
+        own_fit = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
         return own_fit.estimate(0), own_fit.prediction(0)
     if len(values) == 1:
         fit, key = fits[runs[0].variant]
@@ -263,7 +260,7 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
 def unseen_split_notes(records: StudyRecords) -> list[str]:
     """Return the note that a few seeds of an unbounded metric cannot show that some runs fail."""
     titles = []
-    for name in dict.fromkeys(name for part in records.parts for name in part.shown_metrics):
+    for name in dict.fromkeys(name for part in parts_of(records) for name in part.shown_metrics):
         definition, fits = metric(name), fits_of(records, name)
         is_unbounded = definition.better and not definition.bounds and not definition.timed
         counts = [len(fit.scores[key]) for fit, key in fits.values() if fit.success_threshold is None]

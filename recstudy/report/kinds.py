@@ -13,11 +13,11 @@ from recstudy.base.errors import ConfigError, NotYetError, RecstudyError
 from recstudy.base.lazy import pd
 from recstudy.records.schema import escaped
 from recstudy.report.caveats import caption_facts, interim_words, warnings
-from recstudy.report.cells import TableData
 from recstudy.report.claims import QuestionPart
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
-from recstudy.report.shown import DrawnFigure, RenderedPart
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData
 from recstudy.report.tables.question_table import questions_shown
 from recstudy.report.tables.render import table_shown
 
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
-def draw_figure(records: StudyRecords, part: FigurePart) -> DrawnFigure:
+def draw_figure(records: StudyRecords, part: FigurePart) -> RenderedPart:
     """Return a part's figure with the warnings of the study.
 
     Raises:
         ConfigError: The part names an unknown variant or metric, or a user's class lacks a method.
     """
     data = call_method(records, part, FigurePart, "data", pd.DataFrame)
-    notes = tuple(dict.fromkeys([*warnings(records), *part.notes(records, data)]))
-    return DrawnFigure(part, data, notes, part.html_below(records, data))
+    notes = dict.fromkeys([*warnings(records), *part.notes(records, data)])
+    return part.shown(data, notes, part.html_below(records, data))
 
 
 def make_table(records: StudyRecords, part: TablePart) -> TableData:
@@ -51,22 +51,16 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
 
 def render_part(records: StudyRecords, part: Part) -> RenderedPart:
     """Render any part of a report. Its finding is marked while runs are left. Raises as `draw_figure`."""
-    rendered, interim = _render(records, part), interim_words(records)
-    if not rendered.finding or not interim:
-        return rendered
-    return replace(rendered, finding=f"{rendered.finding} ({interim})")
+    return replace(_render(records, part), interim=interim_words(records))
 
 
 def _render(records: StudyRecords, part: Part) -> RenderedPart:
     if isinstance(part, Undrawable):
         raise ConfigError(part.reason)
     if isinstance(part, FigurePart):
-        figure = draw_figure(records, part)
-        return RenderedPart(part.name, figure.finding, figure)
+        return draw_figure(records, part)
     if isinstance(part, TablePart):
-        return records.compute_once(
-            (type(part), repr(part), "shown"), lambda: table_shown(make_table(records, part))
-        )
+        return table_shown(make_table(records, part))
     if isinstance(part, QuestionPart):
         return questions_shown(records, part)
     return call_method(records, part, Part, "render", RenderedPart)

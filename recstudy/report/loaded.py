@@ -22,16 +22,16 @@ from recstudy.report.family import family, published_values
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, render_part
 from recstudy.report.page import words_table
-from recstudy.report.parts import BesidePublished, Part, Undrawable
+from recstudy.report.parts import BesidePublished, Part, Undrawable, parts_of
 from recstudy.report.shown import RenderedPart
 from recstudy.report.status import studies_at
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.summary import answer, overview, question
 
-ESTIMATES = ("variant", "label", "metric", "value", "low", "high", "n", "df", "error", "notes")
-ANSWERS = (
+ESTIMATES = ["variant", "label", "metric", "value", "low", "high", "n", "df", "error", "notes"]
+ANSWERS = [
     "part", "kind", "label", "metric", "difference", "low", "high", "p", "adjusted_p", "verdict", "reasons",
-)  # fmt: skip
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Loaded:
         labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
         frame.insert(0, "label", labels)
         frame = frame.drop(columns="variant")
-        return frame.rename(columns={"epoch": "step"}) if self.records.is_own else frame
+        return frame.rename(columns={"epoch": self.records.program.step_name})
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
@@ -77,10 +77,11 @@ class Loaded:
             for index, variant in enumerate(self.records.variants):
                 for name in self.records.measured([index]):
                     estimate = cell(self.records, [index], name).estimate
-                    numbers = (estimate.value, estimate.low, estimate.high)
-                    precision = (estimate.n, estimate.df, estimate.error, str(estimate.why or ""))
-                    rows.append((index, variant.label, name, *numbers, *precision))
-        return pd.DataFrame(rows, columns=list(ESTIMATES))
+                    numbers = (estimate.value, estimate.low, estimate.high, estimate.n, estimate.df)
+                    rows.append(
+                        (index, variant.label, name, *numbers, estimate.error, str(estimate.why or ""))
+                    )
+        return pd.DataFrame(rows, columns=ESTIMATES)
 
     @cached_property
     def answers(self) -> pd.DataFrame:
@@ -90,12 +91,13 @@ class Loaded:
         the p value after Holm's correction.
         """
         with self.records.study_modules():
-            parts = [part for part in self.records.parts if isinstance(part, QuestionPart)]
-            pairs = [(part.name, row) for part in parts for row in family(self.records, part).rows]
-            rows = [(name, *_answer_values(row.label, row.metric, row.answer)) for name, row in pairs]
-            values = published_values(self.records)
-            rows += [("", *_answer_values(value.label, value.cell.metric, value.answer)) for value in values]
-        return pd.DataFrame(rows, columns=list(ANSWERS))
+            rows = []
+            for part in (part for part in parts_of(self.records) if isinstance(part, QuestionPart)):
+                for row in family(self.records, part).rows:
+                    rows.append(_answer_values(part.name, row.label, row.metric, row.answer))
+            for value in published_values(self.records):
+                rows.append(_answer_values("", value.label, value.cell.metric, value.answer))
+        return pd.DataFrame(rows, columns=ANSWERS)
 
     @cached_property
     def findings(self) -> list[str]:
@@ -106,7 +108,7 @@ class Loaded:
     @cached_property
     def parts(self) -> dict[str, Part]:
         """The parts of the report by name."""
-        return {part.name: part for part in self.records.parts}
+        return {part.name: part for part in parts_of(self.records)}
 
     def table(self, name: str) -> Any:
         """Return a table of the report, with `frame` in full precision, `markdown` and `latex`.
@@ -114,10 +116,10 @@ class Loaded:
         Raises:
             ConfigError: The report has no part of this name, or the part has no table.
         """
-        table = self._render(self._part(name)).table
-        if table is None:
+        rendered = self._render(self._part(name))
+        if rendered.is_figure:
             raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
-        return table
+        return rendered
 
     def figure(self, name: str) -> Any:
         """Return a figure of the report, or the figure above a table, as a Plotly figure."""
@@ -151,7 +153,7 @@ class Loaded:
                 )
             part = replace(part, targets=of_program(part.targets))
         rendered = self._render(part)
-        return rendered.figure if rendered.table is None else rendered.table
+        return rendered.figure if rendered.is_figure else rendered
 
     def _part(self, name: str) -> Part:
         if name not in self.parts:
@@ -184,7 +186,7 @@ class Loaded:
         )
 
 
-def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
+def _answer_values(part: str, label: str, name: str, answer: Answer) -> tuple[Any, ...]:
     # `near` is the published value. The other kinds of questions are contrasts, for which it is 0.
     estimate, published = answer.estimate, answer.question.center
     numbers = []
@@ -192,7 +194,7 @@ def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...
         numbers.append(None if number is None else number - published)
     reasons = "; ".join(map(str, answer.reasons))
     kind, verdict = str(answer.question.kind), str(answer.verdict)
-    return kind, label, name, *numbers, answer.p, answer.adjusted, verdict, reasons
+    return part, kind, label, name, *numbers, answer.p, answer.adjusted, verdict, reasons
 
 
 def load(path: str | Path, trust: bool = False) -> Loaded:

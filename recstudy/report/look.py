@@ -129,16 +129,17 @@ def clipped(markup: str, width: int, lines: int = 1) -> str:
     return "<br>".join(map(escape, all_lines[:lines])) + ellipsis
 
 
-def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
+def without_common(labels: Iterable[str]) -> tuple[dict[str, str], str]:
     """Split labels such as `2 latent steps, width 64` into their parts.
 
     Returns:
-        The labels without the parts that all labels have, and the common parts.
+        Each label without the parts that all labels have, and the common parts.
     """
-    parts = [label.split(", ") for label in labels]
-    common = [part for part in parts[0] if all(part in label for label in parts[1:])] if parts[1:] else []
-    short = [", ".join(part for part in label if part not in common) for label in parts]
-    return [name or label for name, label in zip(short, labels, strict=True)], ", ".join(common)
+    parts = {label: label.split(", ") for label in labels}
+    first, *others = parts.values()
+    common = [part for part in first if all(part in label for label in others)] if others else []
+    names = {label: ", ".join(part for part in parts[label] if part not in common) for label in parts}
+    return {label: name or label for label, name in names.items()}, ", ".join(common)
 
 
 # --- traces
@@ -222,7 +223,7 @@ def panels(
 
 
 def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
-    """Return a heat map of shares with the first row on top, whose height follows from its rows."""
+    """Return a heat map of shares or other values with the first row on top. Its rows set its height."""
     figure = go.Figure(layout={"meta": {"rows": True}})
     hover = "%{y}, %{x}: %{z:.3g} %<extra></extra>"
     figure.add_heatmap(x=x, y=y, z=shares, hovertemplate=hover, coloraxis="coloraxis", xgap=1, ygap=1)

@@ -213,19 +213,20 @@ def with_word_labels(variants: Sequence[VariantRecord]) -> tuple[VariantRecord, 
     `latent_steps=2, supervision_steps=1` becomes `2 latent steps`. A label that a study gives itself stays.
     All labels stay if two would become equal.
     """
-    axes = dict.fromkeys(axis for variant in variants for axis in variant.levels)
-    constant = set()
-    for axis in axes:
-        levels = {repr(variant.levels.get(axis)) for variant in variants}
-        if len(levels) == 1:
-            constant.add(axis)
-    labels = [_word_label(variant, constant) for variant in variants]
+    varied = varied_axes(variants)
+    labels = [_word_label(variant, varied) for variant in variants]
     if len(set(labels)) < len(labels):
         return tuple(variants)
     return tuple(replace(variant, label=label) for variant, label in zip(variants, labels, strict=True))
 
 
-def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
+def varied_axes(variants: Sequence[VariantRecord]) -> list[str]:
+    """Return the axes on which the variants have several levels."""
+    axes = dict.fromkeys(axis for variant in variants for axis in variant.levels)
+    return [axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) > 1]
+
+
+def _word_label(variant: VariantRecord, varied: Collection[str]) -> str:
     generated = {f"{axis}={level}": axis for axis, level in variant.levels.items()}
     parts, rest = [], variant.label
     while rest:  # a level may contain a comma, as in `model=ViT, equal FLOPs`
@@ -234,7 +235,7 @@ def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
         )
         parts.append((generated.get(part, ""), part))
         rest = rest[len(part) :].removeprefix(", ")
-    varying = [pair for pair in parts if pair[0] not in constant] or parts
+    varying = [(axis, part) for axis, part in parts if not axis or axis in varied] or parts
     return ", ".join(level_words(axis, variant.levels[axis]) if axis else part for axis, part in varying)
 
 

@@ -10,14 +10,13 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NewType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import markupsafe
 from markupsafe import Markup
 
 from recstudy.base.lazy import go
@@ -25,8 +24,6 @@ from recstudy.report.look import DARK, PALETTE, channels
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-Html = NewType("Html", str)  # markup in which all text is escaped
 
 
 @cache
@@ -40,49 +37,27 @@ def templates(package: str = "recstudy.report") -> Environment:
     )
 
 
-@cache
-def macros(name: str = "macros") -> Any:
-    """Return the macros of a template: `macros().facts([("Runs", "3 of 4")])` returns markup."""
-    return templates().get_template(f"{name}.html.jinja").module
+def render(template: str, /, package: str = "recstudy.report", **values: Any) -> str:
+    """Return the text of a package's template with these values."""
+    return templates(package).get_template(template).render(**values)
 
 
-def render(template: str, /, package: str = "recstudy.report", **values: Any) -> Html:
-    """Return the markup of a package's template with these values."""
-    return Html(templates(package).get_template(template).render(**values))
-
-
-def markup(macro: str, *values: Any, template: str = "macros") -> Html:
+def markup(macro: str, *values: Any, template: str = "macros", package: str = "recstudy.report") -> Markup:
     """Return the markup of a template's macro: `markup("facts", [("Runs", "3 of 4")])`."""
-    return Html(str(getattr(macros(template), macro)(*values)))
+    module = templates(package).get_template(f"{template}.html.jinja").module
+    return Markup(getattr(module, macro)(*values))
 
 
-def escape(words: object) -> Html:
-    return Html(str(markupsafe.escape(words)))
-
-
-def fold(summary: str, content: str) -> Html:
+def fold(summary: str, content: str) -> Markup:
     """Return content that a reader opens by its summary."""
     return markup("fold", summary, Markup(content))
 
 
-def table(
-    label: str,
-    heads: Sequence[str],
-    rows: Iterable[Sequence[Html | tuple[Html, str]]],
-    classes: Mapping[int, str] | None = None,
-    kind: str = "",
-) -> Html:
-    """Return a table of HTML entries in a scrollable box. The macro `table` describes the arguments."""
-
-    def entry_markup(entry: Html | tuple[Html, str]) -> Markup | tuple[Markup, str]:
-        return (Markup(entry[0]), entry[1]) if isinstance(entry, tuple) else Markup(entry)
-
-    return markup("table", label, heads, [list(map(entry_markup, row)) for row in rows], classes or {}, kind)
-
-
-def words_table(label: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """Return a table of words."""
-    return markup("table", label, heads, [list(map(str, row)) for row in rows], {}, "words")
+def words_table(
+    label: str, heads: Sequence[str], rows: Iterable[Sequence[object]], kind: str = "words"
+) -> Markup:
+    """Return a table of words in a scrollable box. The macro `table` describes the arguments."""
+    return markup("table", label, heads, [list(map(str, row)) for row in rows], {}, kind)
 
 
 LIBRARY = Path(str(getattr(find_spec("plotly"), "origin", ""))).parent / "package_data" / "plotly.min.js"
@@ -188,11 +163,11 @@ def safe_names(names: Sequence[str]) -> list[str]:
     return safe
 
 
-def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
+def figure_box(figure: go.Figure, label: str, caption: str = "") -> Markup:
     """Return the markup of a figure with its data."""
     from plotly.io.json import to_json_plotly
 
     # A constant `uirevision` keeps a reader's zoom when the board loads new numbers. Plotly's encoder escapes
     # `<` and `/`, so the data cannot end the script element.
     data = to_json_plotly(figure.update_layout(uirevision="kept").to_plotly_json())
-    return markup("figure", data, label, notes, caption)
+    return markup("figure", data, label, caption)

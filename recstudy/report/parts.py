@@ -36,31 +36,31 @@ that `axes_in` and `metrics_in` list are checked against the study. `recstudy.re
 classes, `StudyRecords`, `TableData`, `TableRow`, `answers_of` and `cell_of_values`.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
+from recstudy.base.lazy import go, pd
+from recstudy.base.opened import is_regular_file
 from recstudy.papers import Target, by_name
-from recstudy.plugins import Registry
+from recstudy.plugins import Registry, missing_reasons
 from recstudy.programs.metric import METRICS
 from recstudy.records.files import Json
-from recstudy.report.names import find_metric, improved_metric
+from recstudy.report.names import find_metric, improved_metric, metric
+from recstudy.report.shown import RenderedPart
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-
-    from recstudy.report.cells import TableData
-    from recstudy.report.shown import RenderedPart
-    from recstudy.report.study_records import StudyRecords
-
-PARTS: "Registry[type[Part]]" = Registry("report part")
+PARTS: Registry[type[Part]] = Registry("report part")
+SAMPLED_RUNS = 50  # started runs that are checked for logs by step
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
@@ -109,17 +109,17 @@ class Part(_Declared):
         """The metrics whose numbers the part shows, its main metric first."""
         return self._words("metrics_in")
 
-    def _words(self, attribute: str) -> list[str]:
-        """Return the names in the fields that this class and its bases list under `which`."""
-        fields = [field for kind in type(self).__mro__ for field in vars(kind).get(attribute, ())]
-        return [name for field in fields for name in names_in(getattr(self, field))]
+    def _fields(self, attribute: str) -> list[str]:
+        """Return the fields that this class and its bases list under the attribute."""
+        return [field for kind in type(self).__mro__ for field in vars(kind).get(attribute, ())]
 
-    def render(self, records: "StudyRecords") -> "RenderedPart":
+    def _words(self, attribute: str) -> list[str]:
+        """Return the names in these fields."""
+        return [name for field in self._fields(attribute) for name in names_in(getattr(self, field))]
+
+    def render(self, records: StudyRecords) -> RenderedPart:
         """Return the rendered part. A part that is neither figure nor table must define this method."""
-        raise ConfigError(
-            f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define"
-            " render(records)"
-        )
+        raise NotImplementedError
 
     @classmethod
     def of_run(cls, config: Json) -> Self | None:
@@ -140,7 +140,7 @@ class Part(_Declared):
         """
         defaults = {field.name: field.default for field in fields(self)}
         changed: dict[str, Any] = {}
-        for name in (name for kind in type(self).__mro__ for name in vars(kind).get("metrics_in", ())):
+        for name in self._fields("metrics_in"):
             value = getattr(self, name)
             if value and value == defaults[name]:
                 if isinstance(value, tuple):
@@ -158,6 +158,18 @@ class OfVariants(Part):
     axes_in: ClassVar[tuple[str, ...]] = ("where",)
 
 
+class OfMetric(Part):
+    """A part about one metric, which its title names."""
+
+    metric: str = "top1_accuracy"
+    metrics_in = ("metric",)
+    subject: ClassVar[str] = ""
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}: {self.subject}"
+
+
 class BesidePublished(Part):
     """A part that also shows published values, each at the variant with its settings."""
 
@@ -171,39 +183,51 @@ class FigurePart(Part):
         ConfigError: The part names an axis, variant or metric that the study does not have.
     """
 
-    def data(self, records: "StudyRecords") -> "pd.DataFrame":
+    def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return the figure's data, a row per point. The report also writes them as CSV."""
-        raise ConfigError(
-            f"the figure {self.name!r} has no data of its own: {type(self).__name__} must define"
-            " data(records)"
-        )
+        raise NotImplementedError
 
     @abstractmethod
-    def draw(self, data: "pd.DataFrame") -> "go.Figure":
+    def draw(self, data: pd.DataFrame) -> go.Figure:
         """Return the figure of these data.
 
         Text in the data is escaped already. The page and the paper set template, width and margins.
         """
 
-    def notes(self, records: "StudyRecords", data: "pd.DataFrame") -> Sequence[str]:
+    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Return warnings about the numbers, by default `data.attrs["notes"]`."""
         return list(data.attrs.get("notes", ()))
 
-    def caption(self, data: "pd.DataFrame") -> str:
+    def caption(self, data: pd.DataFrame) -> str:
         """Return how to read the figure, by default `data.attrs["caption"]`."""
         return str(data.attrs.get("caption", ""))
 
-    def finding(self, data: "pd.DataFrame") -> str:
+    def finding(self, data: pd.DataFrame) -> str:
         """Return the main result of the figure in a few words."""
         return ""
 
-    def describe(self, data: "pd.DataFrame") -> str:
+    def describe(self, data: pd.DataFrame) -> str:
         """Return a text for readers who cannot see the figure, by default `data.attrs["words"]`."""
         return str(data.attrs.get("words", ""))
 
-    def html_below(self, records: "StudyRecords", data: "pd.DataFrame") -> str:
+    def html_below(self, records: StudyRecords, data: pd.DataFrame) -> str:
         """Return HTML that a page shows under the figure."""
         return ""
+
+    def shown(self, data: pd.DataFrame, notes: Iterable[str], html_below: str = "") -> RenderedPart:
+        """Return the rendered figure of these data."""
+        empty = RenderedPart(
+            self.name,
+            data=data,
+            draw=self.draw,
+            title=self.heading,
+            html_below=html_below,
+            notes=tuple(notes),
+        )
+        if empty.is_empty:
+            return empty
+        caption, words = self.caption(data), self.describe(data)
+        return replace(empty, finding=self.finding(data), caption=caption, description=words)
 
 
 class TablePart(Part):
@@ -216,7 +240,7 @@ class TablePart(Part):
     explained = True
 
     @abstractmethod
-    def cells(self, records: "StudyRecords") -> "TableData":
+    def cells(self, records: StudyRecords) -> TableData:
         """Return the rows of cells."""
 
 
@@ -247,6 +271,34 @@ def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:
 def read_report(entries: Sequence[Any]) -> list[Part]:
     """Return the parts of a plan in their order. A part that cannot be read becomes `Undrawable`."""
     return [_read(entry, position) for position, entry in enumerate(entries, 1)]
+
+
+def parts_of(records: StudyRecords) -> list[Part]:
+    """Return the parts of a study's report. A part that cannot be read is `Undrawable` and has the reason.
+
+    Parts that show only values by step are left out if no run has reported a step.
+    """
+    return records.compute_once("parts", lambda: _parts_of(records))
+
+
+def _parts_of(records: StudyRecords) -> list[Part]:
+    with records.study_modules():
+        # A part of a user's own kind is read with the class of the user's module.
+        parts = read_report(records.plan.report)
+    started_runs = [row for row in records.rows if row.status != "not run"][:SAMPLED_RUNS]
+    has_steps = any(is_regular_file(records.results.run(row.id).epochs) for row in started_runs)
+    return [part for part in parts if has_steps or not started_runs or not part.is_per_step]
+
+
+def missing_modules(records: StudyRecords) -> list[str]:
+    """Return why modules that the study defines are not available; empty if nothing is lost without them."""
+    # A user's own program loses only report parts, and the recursive models may lose a model or a metric.
+    lacks_modules = (
+        any(isinstance(part, Undrawable) for part in parts_of(records))
+        if records.is_own
+        else records.plan.plugins
+    )
+    return list(missing_reasons) if lacks_modules else []
 
 
 def check_report(parts: Iterable[Part], have: Collection[str], is_own: bool = False) -> None:

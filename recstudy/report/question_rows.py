@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from recstudy.base.lazy import np
-from recstudy.evidence import (
-    Answer,
-    Estimate,
-    Fit,
-    Verdict,
-    detectable,
-)
+from recstudy.evidence import Answer, Estimate, Fit, Kind, Verdict, detectable
+from recstudy.evidence.fits import Weighted
 from recstudy.records.runs import Row
 from recstudy.report.cells import missing_reason
 from recstudy.report.names import metric
@@ -44,8 +39,17 @@ class Term:
     direction: Direction
     runs: tuple[Row, ...]
     values: tuple[float, ...]
-    fit: Fit[int] | None
+    fit: Fit | None
     key: int
+
+    @cached_property
+    def by_seed(self) -> dict[int, float]:
+        """The value of each seed."""
+        return {run.seed: value for run, value in zip(self.runs, self.values, strict=True)}
+
+    def weighted(self, margin: float = 0.0) -> tuple[float, Weighted | None]:
+        """Return the weight and the mean, with its variance at the edge of a margin."""
+        return self.weight, self.fit.weighted(self.key, margin) if self.fit else None
 
 
 @dataclass(frozen=True)
@@ -66,47 +70,53 @@ class PublishedDifference:
         return tuple(dict.fromkeys([*self.ours.reasons, *self.theirs.reasons]))
 
 
+class Side(NamedTuple):
+    """One side of a claim: its metric, its settings in words, and the mean over its runs."""
+
+    metric: str
+    words: str
+    value: float
+
+
 @dataclass(frozen=True)
 class QuestionRow:
     """A question of a report and its answer.
 
     Args:
-        label: The claim's sentence, the variant or the effect.
-        contrast: The comparison and the tested range, in words.
         metric: The metric of the contrast.
         answer: The answer to the question.
         terms: The term of each variant in the contrast.
         left: The number of unfinished runs.
         lost_runs: Runs that ended without a value.
+        marks: Notes on the question, for example that it was stated after the runs.
+        in_blocks: The answer in each block, adjusted for the blocks (Holm), if there are several.
+        label: The claim's sentence, the variant or the effect.
+        contrast: The comparison and the tested range, in words.
         group: The base of a difference.
         published: The differences of published numbers that belong to a difference.
         items: The estimate over seeds and test items, if all runs have saved their answers.
         over_items_alone: The p value of McNemar's test.
-        marks: Notes on the question, for example that it was stated after the runs.
         words: The contrast of a claim without the settings that all variants have.
-        side_words: The metric and the settings of each side of a claim, in words.
+        sides: Both sides of a claim; empty if a side is a difference itself or has no value.
         margin: The claimed margin in words.
-        has_difference_terms: Whether a side of the contrast is a difference itself and thus not a mean.
-        in_blocks: The answer in each block, adjusted for the blocks (Holm), if there are several.
     """
 
-    label: str
-    contrast: str
     metric: str
-    answer: Answer[int]
+    answer: Answer
     terms: tuple[Term, ...]
     left: int = 0
     lost_runs: tuple[Row, ...] = ()
+    marks: tuple[str, ...] = ()
+    in_blocks: tuple[tuple[str, Answer], ...] = ()
+    label: str = ""
+    contrast: str = ""
     group: str = ""
     published: tuple[PublishedDifference, ...] = ()
     items: Estimate | None = None
     over_items_alone: float | None = None
-    marks: tuple[str, ...] = ()
     words: str = ""
-    side_words: tuple[tuple[str, str], ...] = ()
+    sides: tuple[Side, ...] = ()
     margin: str = ""
-    has_difference_terms: bool = False
-    in_blocks: tuple[tuple[str, Answer[int]], ...] = ()
 
     @property
     def contrast_key(self) -> Hashable:
@@ -116,6 +126,11 @@ class QuestionRow:
         edge = question.region if question.half_width is not None else sign * question.region[0]
         contrast_terms = [(term.variant, term.direction, round(sign * term.weight, 9)) for term in terms]
         return self.metric, tuple(contrast_terms), edge, self.answer.p, self.left
+
+    @property
+    def kind(self) -> Kind:
+        """Whether it is a claim, a difference or an effect."""
+        return self.answer.question.kind
 
     @property
     def verdict(self) -> Verdict:
@@ -134,27 +149,11 @@ class QuestionRow:
     @property
     def loss_reasons(self) -> tuple[str, ...]:
         """Why each of the lost runs has no value."""
-        reasons = (
-            missing_reason(run, self.metric) or "without a value at that depth" for run in self.lost_runs
-        )
-        return tuple(
-            f"{run.label}, seed {run.seed}: {reason}"
-            for run, reason in zip(self.lost_runs, reasons, strict=True)
-        )
-
-    @property
-    def sides(self) -> tuple[float, float] | None:
-        """The metric on both sides of the contrast; None if a side is a difference itself."""
-        if self.has_difference_terms or not self.terms or not all(term.runs for term in self.terms):
-            return None
-        sides = [0.0, 0.0]
-        for term in self.terms:
-            for name, metric_weight in term.direction:
-                weight = term.weight * metric_weight
-                mean = float(np.mean([run.number(name) for run in term.runs]))
-                is_negative = weight < 0
-                sides[is_negative] += abs(weight) * mean
-        return sides[0], sides[1]
+        reasons = []
+        for run in self.lost_runs:
+            reason = missing_reason(run, self.metric) or "without a value at that depth"
+            reasons.append(f"{run.label}, seed {run.seed}: {reason}")
+        return tuple(reasons)
 
     @property
     def variants(self) -> tuple[int, ...]:
@@ -168,12 +167,8 @@ class QuestionRow:
     @property
     def detectable(self) -> float | None:
         """The smallest true difference that the test detects with a power of 80 %."""
-        estimate = self.estimate
-        return (
-            detectable(estimate.error, estimate.df, self.answer.alpha)
-            if estimate.error and estimate.df
-            else None
-        )
+        error, df = self.estimate.error, self.estimate.df
+        return detectable(error, df, self.answer.alpha) if error and df else None
 
     @property
     def better(self) -> bool | None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from recstudy.base.values import digest
 from recstudy.papers import Target
 from recstudy.records import Json, PlanRecord, Result, read_record
+from recstudy.records.plans import maximum_digest
 from recstudy.records.reading import dumped
 from recstudy.records.run_folder import ARCHIVE_PREFIX
 from recstudy.records.runs import distinct
@@ -29,9 +30,7 @@ from recstudy.report.names import plural, value_text
 from recstudy.report.parts import BesidePublished, read_report
 
 if TYPE_CHECKING:
-    from recstudy.report.study_records import (
-        StudyRecords,
-    )  # its import of pandas is slow, and planning needs none
+    from recstudy.report.study_records import StudyRecords  # its import of pandas is slow
 
 Statement: TypeAlias = Claim | Target | Deviation | int  # the int is the maximum number of seeds
 DECISIVE = ("unit", "better", "items", "bounds", "share")  # fields of a metric that decide verdicts
@@ -53,28 +52,26 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
             values = ["deviation", statement.field, statement.paper, statement.ours]
             return values, f"the deviation {statement.field!r}"
         case int():
-            return ["seeds at most", statement], f"the maximum of {statement} seeds"
+            return [statement], f"the maximum of {statement} seeds"
 
 
 def digest_of(statement: Statement) -> str:
+    if isinstance(statement, int):
+        return maximum_digest(statement)
     return digest(description_of(statement)[0], 12)
 
 
 def statements(plan: PlanRecord) -> list[Statement]:
     """Return all statements of a plan, each once."""
-    parts = read_report(plan.report)
-    all_statements: list[Statement] = [
-        claim for part in parts if isinstance(part, Claims) for claim in part.claims
-    ]
-    all_statements += [
-        target
-        for part in parts
-        if isinstance(part, BesidePublished)
-        for target in part.targets
-        if target.margin
-    ]
-    all_statements += [*plan.deviations, *([plan.max_seeds] if plan.max_seeds else [])]
-    return list({digest_of(statement): statement for statement in all_statements}.values())
+    claims, targets = list[Claim](), list[Target]()
+    for part in read_report(plan.report):
+        if isinstance(part, Claims):
+            claims += part.claims
+        elif isinstance(part, BesidePublished):
+            targets += [target for target in part.targets if target.margin]
+    maximum = [plan.max_seeds] if plan.max_seeds else []
+    everything: list[Statement] = [*claims, *targets, *plan.deviations, *maximum]
+    return list({digest_of(statement): statement for statement in everything}.values())
 
 
 def questions_of(plan: PlanRecord) -> dict[str, tuple[str, int]]:

@@ -54,27 +54,21 @@ def remaining_seconds(finished_jobs: Sequence[Job], todo: Iterable[Job]) -> list
         groups.setdefault(job.variant, []).append(job)
     means = {}
     for variant, group in groups.items():
-        training_mean = fmean(job.training for job in group)
-        means[variant] = training_mean, fmean(job.evaluation for job in group)
-    usual, evaluation = (
-        fmean(job.training for job in timed_jobs),
-        median(job.evaluation for job in timed_jobs),
-    )
+        means[variant] = fmean(job.training for job in group), fmean(job.evaluation for job in group)
+    usual = fmean(job.training for job in timed_jobs), median(job.evaluation for job in timed_jobs)
     counted = [job.pflop for job in timed_jobs if job.pflop]
     lefts = []
     for job in jobs:
-        variant_means = means.get(job.variant)
-        if variant_means:
-            training, evaluation_seconds = variant_means
-        else:
+        has_mean = job.variant in means
+        training, evaluation = means.get(job.variant, usual)
+        if not has_mean and job.pflop and counted:
             # Time grows as the square root of FLOPs, because a small network waits for each step more than it
             # computes. On recorded runs of two studies, the error is half of that of proportional time and of
             # a fitted line.
-            flop_ratio = job.pflop / fmean(counted) if job.pflop and counted else 1.0
-            training, evaluation_seconds = usual * flop_ratio**0.5, evaluation
-        if job.is_extrapolable and not (variant_means and finished_jobs):
+            training *= (job.pflop / fmean(counted)) ** 0.5
+        if job.is_extrapolable and not (has_mean and finished_jobs):
             training = job.training / job.share
-        lefts.append(training * (1 - job.share) + evaluation_seconds)
+        lefts.append(training * (1 - job.share) + evaluation)
     return lefts
 
 

@@ -16,9 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
 
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from recstudy.base.errors import ConfigError, StorageError, choices, nearest
 from recstudy.base.lazy import go, pd
@@ -26,74 +25,9 @@ from recstudy.base.opened import ARCHIVE, contents, refuse_link
 from recstudy.records import read_json, write_json, write_whole
 from recstudy.report.look import escape_text, on_paper, on_screen, titled
 from recstudy.report.page import LIBRARY, figure_box, markup, render
-from recstudy.report.table import PrintedTable
+from recstudy.report.table import TableData
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import html, label, latex, markdown, note_lines, sentence, tex
-
-if TYPE_CHECKING:
-    from recstudy.report.parts import FigurePart
-
-
-@dataclass(frozen=True)
-class DrawnFigure:
-    """A part's figure with its data.
-
-    Args:
-        part: The part, which draws the figure.
-        data: The data, a row per point. Columns whose names begin with an underscore are for drawing only.
-        notes: Warnings about the numbers.
-        html_below: HTML that a page shows below the figure.
-    """
-
-    part: FigurePart
-    data: pd.DataFrame
-    notes: Sequence[str] = ()
-    html_below: str = ""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no point of the figure has a value yet."""
-        # A trial that was stopped early has a value in `reached` only.
-        values = self.data.filter(["value", "reached"])
-        return self.data.empty or bool(values.size and values.isna().to_numpy().all())
-
-    @cached_property
-    def figure(self) -> go.Figure:
-        """The figure for a page."""
-        return on_screen(go.Figure() if self.is_empty else self.part.draw(escape_text(self.data)))
-
-    def printed(self, inches: float) -> go.Figure:
-        """Return the figure for a paper, with a width of `inches`."""
-        paper = on_paper(self.figure, inches)
-        return titled(paper, "", self.notes) if self.notes else paper
-
-    @property
-    def label(self) -> str:
-        """The title."""
-        return self.part.heading
-
-    @cached_property
-    def caption(self) -> str:
-        """How to read the figure."""
-        return "" if self.is_empty else self.part.caption(self.data)
-
-    @cached_property
-    def finding(self) -> str:
-        """What the figure shows, in a few words."""
-        return "" if self.is_empty else self.part.finding(self.data)
-
-    @property
-    def alternative(self) -> str:
-        """The text for screen readers: title, finding and description."""
-        title = f"{self.label}: {self.finding}" if self.finding else self.label
-        words = self.part.describe(self.data)
-        return f"{title}. {words}" if words else title
-
-    @property
-    def csv(self) -> str:
-        """The data in full precision, without the columns for drawing."""
-        return self.data[[name for name in self.data if not str(name).startswith("_")]].to_csv(index=False)
-
 
 MANIFEST = "files.json"
 # A manifest may come from elsewhere, so it may only name files of these two folders.
@@ -149,7 +83,7 @@ class ReportFiles:
         return ""
 
 
-EMPTY_NOTE = '<p class="note">Nothing to draw yet.</p>'
+EMPTY_NOTE = Markup('<p class="note">Nothing to draw yet.</p>')
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,81 +92,113 @@ class RenderedPart:
 
     Args:
         name: The name of the part.
-        finding: The main result in a few words, for the heading; empty if there is none.
-        drawn_figure: The figure. If there is a table too, the figure has the warnings.
-        printed_table: The table.
+        finding: The main result in a few words; empty if there is none.
+        interim: The finished runs in words while runs are left, which mark the finding.
+        data: The data of the figure, a row per point; None if there is no figure. Columns whose names begin
+            with an underscore are for drawing only.
+        draw: Draws the figure of these data.
+        title: The title of the figure.
+        caption: How to read the figure.
+        description: The figure in words, for readers who cannot see it.
+        html_below: HTML that a page shows below the figure.
+        table: The table.
         csv: The numbers of a table in full precision.
-        body: HTML that a page shows in place of figure and table, after the warnings `notes`.
-        notes: The warnings above `body`.
+        body: HTML that a page shows in place of figure and table.
+        notes: Warnings about the numbers of the figure or body. A table above which there is a figure has the
+            same warnings, which a page states once.
         files: File ending -> the content of a further file of the figure.
     """
 
     name: str
     finding: str = ""
-    drawn_figure: DrawnFigure | None = None
-    printed_table: PrintedTable | None = None
+    interim: str = ""
+    data: pd.DataFrame | None = None
+    draw: Callable[[pd.DataFrame], go.Figure] | None = None
+    title: str = ""
+    caption: str = ""
+    description: str = ""
+    html_below: str = ""
+    table: TableData | None = None
     csv: str = ""
     body: str | None = None
     notes: tuple[str, ...] = ()
     files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
 
     @property
+    def marked_finding(self) -> str:
+        """The finding for a heading, marked while runs are left."""
+        return f"{self.finding} ({self.interim})" if self.finding and self.interim else self.finding
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no point of the figure has a value yet."""
+        if self.data is None or self.data.empty:
+            return True
+        # A trial that was stopped early has a value in `reached` only.
+        values = self.data.filter(["value", "reached"])
+        return bool(values.size and values.isna().to_numpy().all())
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether a notebook shows the part as a figure, and not as a table or a text."""
+        return self.data is not None and self.table is None and self.body is None
+
+    @cached_property
+    def figure(self) -> go.Figure | None:
+        """The Plotly figure; None if the part has none."""
+        if self.data is None or self.draw is None:
+            return None
+        return on_screen(go.Figure() if self.is_empty else self.draw(escape_text(self.data)))
+
+    @property
     def html(self) -> str:
         """The part as HTML for a page."""
-        return self.linked_html(None)
+        return str(self.linked_html())
 
-    def linked_html(self, link: Callable[[Sequence[str]], str] | None) -> str:
+    def linked_html(
+        self, link: Callable[[Sequence[str]], str] | None = None, stated_notes: Collection[str] = ()
+    ) -> Markup:
         """Return the part as HTML for a page.
 
         Args:
             link: Returns the address of the page of some runs, to which the numbers of a table link.
+            stated_notes: Notes that the page states once for all parts.
         """
+        warnings = markup("warnings", [note for note in self.notes if note not in stated_notes])
         if self.body is not None:
-            return markup("warnings", self.notes) + self.body
-        return self.html_above + (html(self.table_below, link) if self.table_below else "")
-
-    @property
-    def html_above(self) -> str:
-        """The HTML of the figure, which a page shows above the table."""
-        if (drawn_figure := self.drawn_figure) is None:
-            return ""
-        if drawn_figure.is_empty:
-            return markup("warnings", drawn_figure.notes) + EMPTY_NOTE + drawn_figure.html_below
-        return (
-            figure_box(
-                drawn_figure.figure, drawn_figure.alternative, drawn_figure.notes, drawn_figure.caption
-            )
-            + drawn_figure.html_below
+            return warnings + Markup(self.body)
+        content = Markup()
+        if self.data is not None:
+            words = f"{self.title}: {self.finding}" if self.finding else self.title
+            words += f". {self.description}" if self.description else ""
+            figure = EMPTY_NOTE if self.is_empty else figure_box(self.figure, words, self.caption)
+            content = warnings + figure + Markup(self.html_below)
+        return content + (
+            html(self.table_below.without_notes(stated_notes), link) if self.table_below else ""
         )
 
     @property
-    def table_below(self) -> PrintedTable | None:
+    def table_below(self) -> TableData | None:
         """The table without the warnings that the figure above it already has."""
-        table = self.printed_table
-        return replace(table, warnings=()) if table and self.drawn_figure else table
-
-    @property
-    def table(self) -> Self | None:
-        """The part itself if a notebook shows it as a table; None for a figure."""
-        return None if self.drawn_figure and not self.printed_table and self.body is None else self
-
-    @property
-    def figure(self) -> go.Figure | None:
-        """The Plotly figure; None if the part has none."""
-        return self.drawn_figure.figure if self.drawn_figure else None
+        return replace(self.table, warnings=()) if self.table and self.data is not None else self.table
 
     @property
     def frame(self) -> pd.DataFrame:
         """The numbers in full precision, as a data frame."""
-        return (
-            pd.read_csv(io.StringIO(self.csv))
-            if self.csv or not self.drawn_figure
-            else self.drawn_figure.data
-        )
+        if self.data is not None and self.is_figure:
+            return self.data
+        return pd.read_csv(io.StringIO(self.csv))
+
+    @property
+    def figure_csv(self) -> str:
+        """The data of the figure in full precision, without the columns for drawing."""
+        if self.data is None:
+            return ""
+        return self.data[[name for name in self.data if not str(name).startswith("_")]].to_csv(index=False)
 
     @property
     def markdown(self) -> str:
-        return markdown(self.printed_table) if self.printed_table else ""
+        return markdown(self.table) if self.table else ""
 
     @property
     def latex(self) -> str:
@@ -240,39 +206,23 @@ class RenderedPart:
 
     def latex_for(self, paper: Paper) -> str:
         """Return the LaTeX of the table. If the page is too narrow, the table is split into parts."""
-        return latex(self.printed_table, paper, self.finding) if self.printed_table else ""
-
-    def without_notes(self, stated_notes: Collection[str]) -> Self:
-        """Return the part without the warnings and facts that a page states once for all parts."""
-
-        def left(notes: Sequence[str]) -> tuple[str, ...]:
-            return tuple(note for note in notes if note not in stated_notes)
-
-        drawn_figure, table = self.drawn_figure, self.printed_table
-        if drawn_figure:
-            figure = drawn_figure.figure
-            drawn_figure = replace(drawn_figure, notes=left(drawn_figure.notes))
-            # Drawing takes long, so the file and the page share the drawn figure.
-            vars(drawn_figure)["figure"] = figure
-        if table:
-            table = replace(table, warnings=left(table.warnings), study_notes=left(table.study_notes))
-        return replace(self, drawn_figure=drawn_figure, printed_table=table, notes=left(self.notes))
+        return latex(self.table, paper, self.marked_finding) if self.table else ""
 
     def write(self, report_files: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
         """Write the files of the part, and return HTML that links to them."""
-        words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.printed_table else {}
+        words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.table else {}
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
             report_files.write(f"tables/{file}.{ending}", text)
         linked = markup("links", "tables", file, list(words)) if words else ""
-        if self.drawn_figure is None:
+        if self.data is None:
             return linked
-        if problem := write_figure(self.drawn_figure, report_files, file, export, paper):
+        if problem := write_figure(self, report_files, file, export, paper):
             log.warning("%s: %s", self.name, problem)
         for ending, content in self.files.items():
             report_files.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
-        return linked if self.drawn_figure.is_empty else linked + markup("links", "figures", file, endings)
+        return linked if self.is_empty else linked + markup("links", "figures", file, endings)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -296,7 +246,7 @@ NO_BROWSER = (
 
 
 def write_figure(
-    drawn_figure: DrawnFigure,
+    rendered: RenderedPart,
     report_files: ReportFiles,
     name: str,
     formats: Sequence[str] = (),
@@ -307,7 +257,7 @@ def write_figure(
     With a PDF, `NAME.tex` is written too: the float with its caption.
 
     Args:
-        drawn_figure: The figure.
+        rendered: The figure.
         report_files: The files of the report.
         name: The name of the files.
         formats: The export formats, of `FORMATS`.
@@ -321,17 +271,17 @@ def write_figure(
     """
     check_export(formats)
     report_files.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
-    page = titled(drawn_figure.figure, drawn_figure.label, drawn_figure.notes)
+    page = titled(rendered.figure, rendered.title, rendered.notes)
     config = {"responsive": True, "displaylogo": False}
     report_files.write(
         f"figures/{name}.html", page.to_html(include_plotlyjs="directory", div_id=name, config=config)
     )
-    report_files.write(f"figures/{name}.csv", drawn_figure.csv)
-    if not formats or drawn_figure.is_empty:
+    report_files.write(f"figures/{name}.csv", rendered.figure_csv)
+    if not formats or rendered.is_empty:
         return None
-    figure, wide = printed(drawn_figure, paper)
+    figure, wide = printed(rendered, paper)
     try:
-        images = {kind: _image(figure, kind, drawn_figure.label) for kind in formats}
+        images = {kind: _image(figure, kind, rendered.title) for kind in formats}
     # There is no browser, or it dies at once, or it never answers.
     except (RuntimeError, OSError) as error:
         reason = str(error.args[0] if error.args else type(error).__name__).strip().partition("\n")[0]
@@ -344,9 +294,9 @@ def write_figure(
             "figure.tex.jinja",
             kind="figure*" if wide else "figure",
             name=name,
-            caption=tex(sentence(drawn_figure.label.partition(". ")[0], drawn_figure.finding)),
+            caption=tex(sentence(rendered.title.partition(". ")[0], rendered.finding)),
             label=label(name),
-            notes=note_lines([drawn_figure.caption]),
+            notes=note_lines([rendered.caption]),
         )
         report_files.write(f"figures/{name}.tex", text)
     return None
@@ -360,12 +310,17 @@ def check_export(formats: Sequence[str]) -> None:
             )
 
 
-def printed(drawn_figure: DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
+def printed(rendered: RenderedPart, paper: Paper) -> tuple[go.Figure, bool]:
     """Return the figure at its size on paper, and whether it is set across both columns."""
-    figure = drawn_figure.printed(paper.column)
+
+    def figure_of(inches: float) -> go.Figure:
+        figure = on_paper(rendered.figure, inches)
+        return titled(figure, "", rendered.notes) if rendered.notes else figure
+
+    figure = figure_of(paper.column)
     if paper.columns == 1 or figure.layout.height <= MAX_ASPECT_RATIO * figure.layout.width:
         return figure, False
-    return drawn_figure.printed(paper.text), True
+    return figure_of(paper.text), True
 
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:

@@ -21,22 +21,19 @@ from recstudy.base.opened import is_regular_file, refuse_link
 from recstudy.base.terminal import shortest
 from recstudy.base.values import flatten
 from recstudy.evidence.seeds import MAX_SEEDS, Looks
-from recstudy.plugins import missing_reasons, reading
+from recstudy.plugins import reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import PREFIX
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
+from recstudy.records.plans import maximum_digest, read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.blocks import Block, blocks_of, methods_of
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
-from recstudy.report.parts import Part, Undrawable, read_report
-from recstudy.report.registration import digest_of
 from recstudy.report.status import studies
 
 Value = TypeVar("Value")
-SAMPLED_RUNS = 50  # started runs that are checked for logs by step
 
 
 @dataclass(frozen=True)
@@ -165,15 +162,6 @@ class StudyRecords:
         return bool(self.plan.base.get("program"))
 
     @property
-    def missing_modules(self) -> list[str]:
-        """Why modules that the study defines are not available; empty if nothing is lost without them."""
-        # A user's own program loses only report parts, and the recursive models may lose a model or a metric.
-        lacks_modules = (
-            any(isinstance(part, Undrawable) for part in self.parts) if self.is_own else self.plan.plugins
-        )
-        return list(missing_reasons) if lacks_modules else []
-
-    @property
     def command_path(self) -> str:
         """The study's path in commands."""
         folder = self.results.study(self.plan.study, self.plan.folder)
@@ -266,9 +254,9 @@ class StudyRecords:
         readings = (self._looks[first[0]].date for first in self._first_readings if first)
         first_reading, dates = min(readings, default=""), self.plan.stated
         maximum = self.plan.max_seeds
-        if not first_reading or (maximum and dates.get(digest_of(maximum), "") <= first_reading):
+        if not first_reading or (maximum and dates.get(maximum_digest(maximum), "") <= first_reading):
             return maximum
-        dates_by_maximum = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, MAX_SEEDS)}
+        dates_by_maximum = {seeds: dates.get(maximum_digest(seeds), "") for seeds in range(1, MAX_SEEDS)}
         in_time = [seeds for seeds, date in dates_by_maximum.items() if date and date <= first_reading]
         return max(in_time, default=0)
 
@@ -321,20 +309,6 @@ class StudyRecords:
     def methods(self) -> list[str]:
         """Each variant in words without its block."""
         return methods_of(self.variants, self.blocks)
-
-    @cached_property
-    def parts(self) -> list[Part]:
-        """The parts of the report. A part that cannot be read is `Undrawable` and has the reason.
-
-        Parts that show only values by step are left out if no run has reported a step.
-        """
-        with self.study_modules():
-            # A part of a user's own kind is read with the class of the user's module.
-            parts = read_report(self.plan.report)
-        started_runs = [row for row in self.rows if row.status != "not run"][:SAMPLED_RUNS]
-        if started_runs and not any(is_regular_file(self.results.run(row.id).epochs) for row in started_runs):
-            parts = [part for part in parts if not part.is_per_step]
-        return parts
 
     def level(self, variant: int, name: str) -> Any:
         """Return a variant's level of an axis or its value of a config field; `model` and `data` give titles.

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.base.terminal import duration, flops
 from recstudy.base.values import flatten
@@ -24,12 +26,13 @@ from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, missing_metric_notes, seed_words, warnings
 from recstudy.report.changes import change_lines, study_changes
-from recstudy.report.claims import Claim, QuestionPart, weights
+from recstudy.report.claims import Claim, QuestionPart, variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import unseen_split_notes
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
-from recstudy.report.page import Html, escape, fold, markup, words_table
+from recstudy.report.page import fold, markup, words_table
+from recstudy.report.parts import missing_modules, parts_of
 from recstudy.report.registration import late_changes, statements
 from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
@@ -83,7 +86,7 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
     return ", ".join(facts)
 
 
-def published_html(records: StudyRecords) -> Html:
+def published_html(records: StudyRecords) -> Markup:
     """Return a table of published values, with the reasons why values are not comparable below it."""
     values = published_values(records)
     labels: dict[tuple[str, ...], dict[str, None]] = {}
@@ -144,17 +147,18 @@ def overview(records: StudyRecords) -> str:
     """Return the other findings, warnings, what was run, and the description by the study's author."""
     about = flowing(by_name(records.plan.description.strip()))
     data_changes = change_lines([change for change in study_changes(records) if change.kind == "data"])
-    notes = [*failed_metrics(records), *records.missing_modules, *missing_metrics(records), *data_changes]
-    words = fold("Description", Html(f'<pre class="about">{escape(about)}</pre>')) if about else ""
+    notes = [*failed_metrics(records), *missing_modules(records), *missing_metrics(records), *data_changes]
+    words = fold("Description", Markup('<pre class="about">{}</pre>').format(about)) if about else ""
     more_findings = markup("findings", findings(records)[ANSWER:], "Findings", template="study")
     return more_findings + markup("warnings", notes) + markup("facts", facts(records)) + words
 
 
 def missing_metrics(records: StudyRecords) -> tuple[str, ...]:
     """Return notes on metrics that the report shows, that finished runs lack, and that can be computed."""
-    field_values = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
+    parts = parts_of(records)
+    field_values = (getattr(part, field, None) for part in parts for field in ("metric", "x", "y"))
     shown_metrics = [
-        *(name for part in records.parts for name in part.shown_metrics),
+        *(name for part in parts for name in part.shown_metrics),
         *(name for name in field_values if isinstance(name, str)),
     ]
     return missing_metric_notes(records, range(len(records.variants)), shown_metrics)
@@ -266,7 +270,7 @@ def shared_questions(records: StudyRecords) -> str:
             keys, configs = run_keys(results, plan), StudyRecords(results, plan, []).configs
             shared = {run.variant for run in plan.runs if not own_keys.isdisjoint(keys[run.id])}
             claims = [claim for claim in statements(plan) if isinstance(claim, Claim)] if shared else []
-            judged = [weights(claim, plan.variants, configs) for claim in claims]
+            judged = [variants_of(claim, plan.variants, configs) for claim in claims]
             asking += [(name, preset)] * sum(not shared.isdisjoint(variants) for variants in judged)
     ask = "y asks" if len({*asking}) == 1 else "ies ask"
     return f"{len({*asking})} other stud{ask} {plural(len(asking), 'question')} of these runs" * bool(asking)
@@ -300,7 +304,7 @@ def reading_notes(records: StudyRecords) -> str:
         "notes",
         [
             INTERVALS,
-            *[ON_P] * any(isinstance(part, QuestionPart) for part in records.parts),
+            *[ON_P] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
             METHOD,
             *unseen_split_notes(records),
         ],

@@ -1,14 +1,17 @@
-"""Printed tables: heads and lines of typed entries, with notes.
+"""Tables: typed rows with their heads and notes, which every writer formats for itself.
 
-`tables.render` makes a `PrintedTable` of a part's cells, and `recstudy.report.writers` formats it. Numbers
-stay numbers until then.
+A report part returns a `TableData` whose cells are estimates (`recstudy.report.cells`). `tables.render`
+replaces each of them by a `TableEntry`, which `recstudy.report.writers` formats. Numbers stay numbers
+until then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
 
 from recstudy.report.names import DASH, formatted
 
@@ -51,6 +54,7 @@ class TableEntry:
         hint: The text of the tooltip.
         origin: The runs behind the number, in words.
         runs: The ids of these runs.
+        published: The published values for the entry.
     """
 
     content: Piece | tuple[Piece, ...]
@@ -58,6 +62,7 @@ class TableEntry:
     hint: str = ""
     origin: str = ""
     runs: tuple[str, ...] = ()
+    published: TableEntry | None = None
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -71,34 +76,65 @@ class TableEntry:
     def is_empty(self) -> bool:
         return self.text in ("", DASH)
 
+    @property
+    def is_published(self) -> bool:
+        """Whether there are published values for the entry."""
+        return self.published is not None and not self.published.is_empty
+
+
+BLANK = TableEntry("")
+
 
 @dataclass(frozen=True)
-class PrintedTable:
-    """A table that all writers accept. A line with one entry is the heading of the lines below it.
+class TableRow:
+    """A row of a table. A row without cells is the heading of the rows below it.
 
     Args:
-        name: The name of the part and of its files.
+        label: The row's label.
+        cells: A `Cell` or a `TableEntry` for each of the table's columns.
+        settings: For each settings column of the table, the value of each of its fields as text.
+    """
+
+    label: str
+    cells: tuple[Any, ...]
+    settings: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class TableData:
+    """A table.
+
+    Args:
+        name: The name of the report's part and of its files.
         title: The title.
-        heads: The column heads. The first column has the labels.
-        lines: The entries of each line.
-        caption: The kind of numbers in the table.
-        study_notes: Facts of the study that the caption needs outside of the page, which states them once.
-        warnings: Warnings about the numbers.
-        notes: The notes below the table.
-        prose: The indices of columns with sentences.
-        settings: The number of columns with settings after the labels.
+        columns: The titles of the columns after the labels.
+        rows: The rows.
+        corner: The title of the column of labels.
+        beneath: Whether published values are in a line below ours, and not in columns beside them.
+        caption: Facts that only this table needs.
+        study_notes: Facts about the whole study, which a page states once for all tables.
+        warnings: What a reader must know before the numbers.
+        notes: Notes below the table.
+        settings: For each settings column, the config fields that it shows.
+        kinds: Title of a column of words -> its kind: `setting`, or `prose` for sentences.
     """
 
     name: str
     title: str
-    heads: Sequence[str]
-    lines: Sequence[Sequence[TableEntry]]
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    corner: str = "variant"
+    beneath: bool = False
     caption: str = ""
-    study_notes: Sequence[str] = ()
-    warnings: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    prose: frozenset[int] = frozenset()
-    settings: int = 0
+    study_notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    settings: tuple[tuple[str, ...], ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> list[Any]:
+        return [cell for row in self.rows for cell in row.cells]
 
     @property
     def whole_caption(self) -> str:
@@ -110,104 +146,114 @@ class PrintedTable:
         """The caption and the notes."""
         return [*([f"{self.whole_caption}."] if self.whole_caption else []), *self.notes]
 
-    @property
-    def rows(self) -> list[Sequence[TableEntry]]:
-        """The lines without the headings."""
-        return [line for line in self.lines if len(line) > 1]
+    def without_notes(self, stated_notes: Collection[str]) -> TableData:
+        """Return the table without the warnings and facts that a page states once for all parts."""
 
-    def texts(self, column: int) -> list[str]:
-        return [row[column].text for row in self.rows]
+        def left(notes: Sequence[str]) -> tuple[str, ...]:
+            return tuple(note for note in notes if note not in stated_notes)
 
-    @property
-    def column_groups(self) -> list[list[int]]:
-        """The columns after the labels, each in a group with the published values after it."""
-        groups: list[list[int]] = []
-        for column, head in enumerate(self.heads[1:], 1):
-            if head != PUBLISHED or not groups:
-                groups.append([])
-            groups[-1].append(column)
-        return groups
+        return replace(self, warnings=left(self.warnings), study_notes=left(self.study_notes))
+
+    # --- the table as writers show it, with published values in columns or lines of their own
+
+    def entries(self, position: int) -> list[TableEntry]:
+        """Return the entries of a column."""
+        return [row.cells[position] for row in self.rows if row.cells]
+
+    @cached_property
+    def are_published(self) -> list[bool]:
+        """Whether each column has published values."""
+        positions = range(len(self.columns))
+        return [any(entry.is_published for entry in self.entries(position)) for position in positions]
+
+    @cached_property
+    def heads(self) -> list[str]:
+        """The head of each column, the one of the labels first."""
+        heads = [self.corner]
+        for title, is_published in zip(self.columns, self.are_published, strict=True):
+            heads += [title, PUBLISHED] if is_published and not self.beneath else [title]
+        return heads
+
+    @cached_property
+    def lines(self) -> list[list[TableEntry]]:
+        """The entries of each line. A line with one entry is the heading of the lines below it."""
+        lines = []
+        for row in self.rows:
+            line = [TableEntry(row.label)]
+            for entry, is_published in zip(row.cells, self.are_published, strict=bool(row.cells)):
+                line += [entry, entry.published or BLANK] if is_published and not self.beneath else [entry]
+            lines.append(line)
+            if self.beneath and any(entry.is_published for entry in row.cells):
+                lines.append([TableEntry(PUBLISHED), *(entry.published or BLANK for entry in row.cells)])
+        return lines
 
     def is_text(self, column: int) -> bool:
         """Return whether a column has words and is aligned on the left."""
-        return column <= self.settings or column in self.prose
+        return column == 0 or self.heads[column] in self.kinds
 
-    def widths(self) -> list[int]:
-        """Return the width of each column in characters: its longest entry or word of its head."""
-        return [
-            max(map(len, [*head.split(), *self.texts(column)]), default=0)
-            for column, head in enumerate(self.heads)
-        ]
+    def widths(self, limit: int) -> list[int]:
+        """Return the width of each column in characters, at most `limit`.
 
-    def select(self, columns: Sequence[int]) -> PrintedTable:
-        """Return the table with these columns, without lines of published values that are then empty."""
-        lines = []
-        for line in self.lines:
-            entries = line if len(line) == 1 else [line[column] for column in columns]
-            if (
-                len(line) == 1
-                or line[0].text != PUBLISHED
-                or any(not entry.is_empty for entry in entries[1:])
-            ):
-                lines.append(entries)
-        prose = frozenset(position for position, column in enumerate(columns) if column in self.prose)
-        settings = sum(1 <= column <= self.settings for column in columns)
-        return replace(
-            self,
-            heads=[self.heads[column] for column in columns],
-            lines=lines,
-            prose=prose,
-            settings=settings,
-        )
-
-    def drop_columns(self, patterns: Sequence[str]) -> PrintedTable:
-        """Return the table without empty columns and columns whose head matches a pattern.
-
-        Columns of published values are removed with their column.
+        A column is as wide as its longest entry or word of its head.
         """
-        filled_columns = {
-            column for row in self.rows for column, entry in enumerate(row) if not entry.is_empty
-        }
-        columns = [0]
-        for first, *published in self.column_groups:
-            if first in filled_columns and not matches(self.heads[first], patterns):
-                columns += [first, *sorted(filled_columns.intersection(published))]
-        return self.select(columns)
+        lines = [line for line in self.lines if len(line) > 1]
+        widths = []
+        for column, head in enumerate(self.heads):
+            words = [*head.split(), *(line[column].text for line in lines)]
+            widths.append(min(limit, max(map(len, words), default=0)))
+        return widths
 
-    def drop_constants(self) -> PrintedTable:
+    def select(self, positions: Sequence[int]) -> TableData:
+        """Return the table with these columns, and with their published values."""
+
+        def selected(values: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(values[position] for position in positions) if values else ()
+
+        rows = tuple(replace(row, cells=selected(row.cells)) for row in self.rows)
+        return replace(self, columns=selected(self.columns), rows=rows)
+
+    def drop_columns(self, patterns: Sequence[str] = ()) -> TableData:
+        """Return the table without empty columns and columns whose title matches a pattern."""
+        kept = []
+        for position, title in enumerate(self.columns):
+            is_published = self.beneath and self.are_published[position]
+            is_filled = is_published or not all(entry.is_empty for entry in self.entries(position))
+            if is_filled and not matches(title, patterns):
+                kept.append(position)
+        return self.select(kept)
+
+    def state_constants(self) -> TableData:
         """Return the table without columns of a single value; the caption states these values."""
-        columns, facts = [0], [self.caption] if self.caption else []
-        for column, *published in self.column_groups:
-            texts = self.texts(column)
-            # A column of words that are no settings stays, for example the verdicts.
-            can_leave = column <= self.settings or all(
-                isinstance(row[column].pieces[-1], Number) for row in self.rows
-            )
-            if can_leave and not published and len(set(texts)) == 1 < len(texts):
-                facts.append(f"{self.heads[column]}: {texts[0]}")
+        varied, facts = [], [self.caption] if self.caption else []
+        for position, title in enumerate(self.columns):
+            entries = self.entries(position)
+            is_published = any(self.are_published) if self.beneath else self.are_published[position]
+            # a column of words that are no settings stays, for example the verdicts
+            can_leave = title in self.kinds or all(isinstance(entry.pieces[-1], Number) for entry in entries)
+            if can_leave and not is_published and len({entry.text for entry in entries}) == 1 < len(entries):
+                facts.append(f"{title}: {entries[0].text}")
             else:
-                columns += [column, *published]
-        return replace(self.select(columns), caption="; ".join(facts)) if len(columns) > 1 else self
+                varied.append(position)
+        return replace(self.select(varied), caption="; ".join(facts)) if varied else self
 
-    def blocks(self, widths: Sequence[int], room: int) -> list[list[int]]:
-        """Return the columns in as few blocks as possible.
-
-        Each block begins with the labels. Published values stay in the block of their column.
+    def blocks(self, limit: int, gap: int, room: int) -> list[TableData]:
+        """Return the columns in as few blocks as possible. Each block begins with the labels.
 
         Args:
-            widths: The width of each column.
+            limit: The maximum width of a column in characters.
+            gap: The width between two columns.
             room: The width of a block.
         """
         blocks: list[list[int]] = []
-        used_width = room
-        for group in self.column_groups:
-            width = sum(widths[column] for column in group)
+        labels, used_width = self.widths(limit)[0] + gap, room
+        for position in range(len(self.columns)):
+            width = sum(width + gap for width in self.select([position]).widths(limit)[1:])
             if used_width + width > room:
-                blocks.append([0])
-                used_width = widths[0]
-            blocks[-1] += group
+                blocks.append([])
+                used_width = labels
+            blocks[-1].append(position)
             used_width += width
-        return blocks or [[0]]
+        return [self.select(block) for block in blocks] or [self]
 
 
 def matches(head: str, patterns: Sequence[str]) -> bool:

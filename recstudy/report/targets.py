@@ -27,6 +27,7 @@ from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
 from recstudy.report.caveats import IMPORTED, LEAK, join_labels
+from recstudy.report.fits import AT_TEST
 from recstudy.report.names import in_own_unit, metric, number, plural, same_value, setting_name, value_text
 from recstudy.report.registration import is_redescribed, post_hoc
 from recstudy.report.study_records import StudyRecords
@@ -44,14 +45,6 @@ SHOWN_SETTINGS = 6  # a reason gives the values of at most so many settings
 OWN_CHECKS = ("data.limit", "train.evaluation_depths")
 DATA_SET = {"data.name", "data.version"}  # fields that identify the data set
 TRAINED = ("model.weights", "model.tuned")  # fields on a model's training, which do not identify it
-AT_TEST = (  # metrics that depend on `train.at_test`; no other metric does
-    "noisy_exact_accuracy",
-    "any_exact_accuracy",
-    "pass_at",
-    "voted_exact_accuracy",
-    "any_copy_exact_accuracy",
-    "flipped_puzzles",
-)
 
 
 @dataclass(frozen=True)
@@ -145,10 +138,13 @@ def _subject(deviation: Deviation) -> str:
     return _short(deviation.field) if deviation.of_config else deviation.field
 
 
-def nearest_matches(matches: Sequence[MatchedTarget]) -> tuple[MatchedTarget, ...]:
-    """Return the values with the fewest reasons against a comparison. Comparable values have none."""
-    fewest_reasons = min((len(value.reasons) for value in matches), default=0)
-    return tuple(value for value in matches if len(value.reasons) == fewest_reasons)
+def nearest_matches(matches: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the values, or differences of two, with the fewest reasons against a comparison.
+
+    Comparable values have none.
+    """
+    fewest_reasons = min((len(match.reasons) for match in matches), default=0)
+    return tuple(match for match in matches if len(match.reasons) == fewest_reasons)
 
 
 @dataclass(frozen=True)
@@ -184,49 +180,20 @@ def match_targets(
     by_cell: dict[tuple[int, str], list[MatchedTarget]] = {}
     unmatched: list[tuple[Target, str]] = []
     for target in targets:
-        stated_settings = {
-            path: value for path, value in target.where.items() if _decides(target.metric, path)
-        }
-        blank = [_short(path) for path, value in stated_settings.items() if value is None]
-        problem, homes, references = "no variant here has its settings", list[int](), None
-        if blank:
-            problem = f"{', '.join(blank)} left blank in the source"
-        elif target.metric not in metrics:
-            problem = "; ".join(("not measured here", *map(by_name, target.against)))
-        else:
-            matches, references = _homes(records, stated_settings, target.metric)
-            unlike = {
-                index: _other_identity(records, index, stated_settings)
-                for index in matches
-                if index in variants
-            }
-            homes = [index for index, identity in unlike.items() if not identity]
-            problem = next(
-                (f"its {identity} is not run here" for identity in unlike.values() if identity), problem
-            )
-        sourced = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
-        stated_fields = {deviation.field for deviation in records.plan.deviations}
-        unstated = [deviation for deviation in assumptions(target) if deviation.field not in stated_fields]
-        deviations = (*records.plan.deviations, *unstated)
+        source = _source(records, target)
+        homes, problem = _homes(records, source, variants, metrics)
         is_placed = False
         for index in homes:
-            reasons = (
-                *map(by_name, target.against),
-                *_reasons(records, index, target, stated_settings, sourced, deviations, references),
-            )
+            reasons = (*map(by_name, target.against), *_reasons(records, index, source))
             # A count of another network (parameters, FLOPs) says nothing about this one, so it is not shown.
             if reasons and metric(target.metric).computed:
                 problem = f"a count of other settings: {'; '.join(reasons)}"
                 continue
-            config = records.configs[index]
-            applied = tuple(
-                deviation for deviation in deviations if _applies(deviation, config, target.metric, sourced)
-            )
-            late = not reasons and (
-                is_redescribed(records, [target.metric], [index])
-                or (bool(target.margin_reason) and post_hoc(records, target, [index]))
-            )
-            value = MatchedTarget(target, reasons, () if reasons else applied, late)
+            value = MatchedTarget(target, reasons)
+            if not reasons:
+                late = is_redescribed(records, [target.metric], [index])
+                late = late or (bool(target.margin_reason) and post_hoc(records, target, [index]))
+                value = MatchedTarget(target, (), _applied_deviations(records.configs[index], source), late)
             by_cell.setdefault((index, target.metric), []).append(value)
             is_placed = True
         if not is_placed:
@@ -234,21 +201,61 @@ def match_targets(
     return Placement(by_cell, tuple(unmatched))
 
 
-def _homes(records: StudyRecords, stated_settings: Json, name: str) -> tuple[list[int], list[Json] | None]:
-    """Return the variants with these settings, and the settings of the matches in the `paper` preset.
+@dataclass(frozen=True)
+class _Source:
+    """What is known about the settings of a published value.
 
-    If no variant has the settings, variants with the same labels as in the `paper` preset are returned. The
-    second value is None if the study runs the `paper` preset itself.
+    Args:
+        target: The published value.
+        stated_settings: The settings that the target states and that decide its metric.
+        sourced: The settings that its paper or code states, in any other case.
+        deviations: The deviations and assumptions of the study.
+        references: The settings of the matches in the `paper` preset. None if the study runs it itself.
+        homes: The variants with the stated settings, or with the label of a match in the `paper` preset.
     """
+
+    target: Target
+    stated_settings: Json
+    sourced: Json
+    deviations: tuple[Deviation, ...]
+    references: list[Json] | None
+    homes: list[int]
+
+
+def _source(records: StudyRecords, target: Target) -> _Source:
+    name, plan, reference = target.metric, records.plan, records.reference
     decides = partial(_decides, name)
-    homes, reference = records.design.homes(stated_settings, decides), records.reference
-    if reference is None or reference is records.design:
-        return homes, None
-    theirs = reference.homes(stated_settings, decides)
-    labels = {reference.variants[index].label for index in theirs}
-    homes = homes or [index for index, variant in enumerate(records.plan.variants) if variant.label in labels]
-    fields = [_settings(reference.configs[index], name) for index in theirs]
-    return homes, list({repr(config): config for config in fields}.values())
+    stated_settings = {path: value for path, value in target.where.items() if decides(path)}
+    sourced = {path: value for path, value in settings(target).items() if _compared(name, path)}
+    known_fields = {deviation.field for deviation in plan.deviations}
+    unstated = [deviation for deviation in assumptions(target) if deviation.field not in known_fields]
+    homes, references = records.design.homes(stated_settings, decides), None
+    if reference is not None and reference is not records.design:
+        matches = reference.homes(stated_settings, decides)
+        labels = {reference.variants[index].label for index in matches}
+        homes = homes or [index for index, variant in enumerate(plan.variants) if variant.label in labels]
+        fields = [_settings(reference.configs[index], name) for index in matches]
+        references = list({repr(config): config for config in fields}.values())
+    return _Source(target, stated_settings, sourced, (*plan.deviations, *unstated), references, homes)
+
+
+def _homes(
+    records: StudyRecords, source: _Source, variants: Sequence[int], metrics: Sequence[str]
+) -> tuple[list[int], str]:
+    """Return the shown variants that a published value belongs to, and the problem if there are none."""
+    target = source.target
+    blank = [_short(path) for path, value in source.stated_settings.items() if value is None]
+    if blank:
+        return [], f"{', '.join(blank)} left blank in the source"
+    if target.metric not in metrics:
+        return [], "; ".join(("not measured here", *map(by_name, target.against)))
+    homes, problem = [], ""
+    for index in (index for index in source.homes if index in variants):
+        if identity := _other_identity(records, index, source.stated_settings):
+            problem = problem or f"its {identity} is not run here"
+        else:
+            homes.append(index)
+    return homes, problem or "no variant here has its settings"
 
 
 def _other_identity(records: StudyRecords, index: int, stated_settings: Json) -> str:
@@ -282,101 +289,75 @@ def _compared(name: str, path: str) -> bool:
     return path.startswith(parts) and path not in OWN_CHECKS and _decides(name, path)
 
 
-def _reasons(
-    records: StudyRecords,
-    index: int,
-    target: Target,
-    stated_settings: Json,
-    sourced: Json,
-    deviations: Sequence[Deviation],
-    references: Sequence[Json] | None,
-) -> list[str]:
+def _reasons(records: StudyRecords, index: int, source: _Source) -> list[str]:
     """Return why a variant and a published value are not comparable.
 
-    Args:
-        records: The study's records.
-        index: The variant.
-        target: The published value.
-        stated_settings: The settings that the target states and that decide its metric.
-        sourced: The settings that its paper or code states.
-        deviations: The deviations and assumptions of the study.
-        references: The settings of the matches in the `paper` preset, as `_homes` returns them.
-
-    Returns:
-        Settings that differ from the target, its sources, the deviations or the `paper` preset. If there are
-        none, settings that no source states.
+    These are settings that differ from the target, its sources, the deviations or the `paper` preset. If
+    there are none, they are settings that no source states.
     """
-    design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
+    design, plan, target, is_own = records.design, records.plan, source.target, records.is_own
     config = design.configs[index]
-    reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
-    reasons += [
-        f"{_short(path)} {value_text(design.setting(index, path))}, not {value_text(value)}"
-        for path, value in stated_settings.items()
-        if not design.agrees(index, path, value)
-    ]
-    deviating = {deviation.field for deviation in deviations if _excuses(deviation, config, sourced)}
-    sourced = dict(sourced)
+    compared = _settings(config, target.metric)
+    excused = {deviation.field for deviation in source.deviations if _excuses(deviation, config, source)}
+    sourced = dict(source.sourced)
     # A value that differs from the stated deviation is a reason too, even in the `paper` preset.
-    for deviation in deviations:
-        if deviation.field not in stated_settings:
-            sourced.setdefault(
-                deviation.field, deviation.ours if deviation.paper is None else deviation.paper
-            )
-    compared = _settings(config, name)
-    unlike = {}
-    followed = {}  # setting -> its source (text or code), if the two differ
-    for path, value in sourced.items():
-        if path not in compared or path in deviating:
-            continue
-        alternatives = _alternatives(value)
-        sources = [source for source, setting in alternatives.items() if _as_sourced(config[path], setting)]
-        if not sources:
+    for deviation in source.deviations:
+        if deviation.field not in source.stated_settings:
+            theirs = deviation.ours if deviation.paper is None else deviation.paper
+            sourced.setdefault(deviation.field, theirs)
+    differing: dict[str, str] = {}
+    followed: dict[str, str] = {}  # setting -> its source (text or code), if the two differ
+    for path in (path for path in sourced if path in compared and path not in excused):
+        alternatives = _alternatives(sourced[path])
+        agreeing = [name for name, value in alternatives.items() if _as_sourced(config[path], value)]
+        if not agreeing:
             # `adamw (text) or adam_atan2 (code)`
-            words = [
-                f"{value_text(setting)}{source and f' ({source})'}"
-                for source, setting in alternatives.items()
-            ]
-            unlike[path] = f"{value_text(config[path])}, not {' or '.join(words)}"
-        elif sources != [*alternatives]:
-            followed[path] = sources[0]
-    stated = {*stated_settings, *sourced}
-    reasons += _unlike(compared, stated, references, unlike)
-    if not reasons and len({*followed.values()}) > 1:
-        mixture = [
-            f"{_short(path)} {value_text(config[path])} ({source})" for path, source in followed.items()
-        ]
-        reasons.append(f"a mixture of the paper's text and its code: {', '.join(mixture)}")
-    reasons += [UNKNOWN] if reference is None else []
-    if metric(name).computed:
-        return reasons
-    is_paper = reference is None or reference.preset == PAPER
-    unstated = [setting_name(path) for path in compared if path not in stated]
-    if unstated and ((target.row and not (reasons or target.against)) or (records.is_own and not is_paper)):
-        reasons.append(f"its source does not state {join_labels(unstated, ', ')}")
-    elif not (is_paper or records.is_own) and not stated >= {*TRAINING}:
-        reasons.append(NO_SETTINGS)
-    limit = config.get("data.limit")
-    workers = [run.provenance.workers for run in records.by_variant[index] if run.done]
-    checksums = [checksum[:SHORT] for checksum in records.data_checksums(index)]
-    checks = {
-        "another machine": metric(name).timed,
-        f"only {limit} images of each split": limit not in (None, stated_settings.get("data.limit")),
-        SHARDS: max(workers, default=1) > 1 and records.variants[index].batch_norm,
-        f"data of several checksums: {' and '.join(checksums)}": len(checksums) > 1,
-        "smoke run": plan.smoke,
+            words = [f"{value_text(value)}{name and f' ({name})'}" for name, value in alternatives.items()]
+            differing[path] = f"{value_text(config[path])}, not {' or '.join(words)}"
+        elif agreeing != [*alternatives]:
+            followed[path] = agreeing[0]
+    known_paths = {*source.stated_settings, *sourced}
+    rules: dict[str, Any] = {LEAK: records.leaks(index), IMPORTED: index in records.imported and not is_own}
+    for path, value in source.stated_settings.items():
+        mismatch = f"{_short(path)} {value_text(design.setting(index, path))}, not {value_text(value)}"
+        rules[mismatch] = not design.agrees(index, path, value)
+    reasons = [reason for reason, holds in rules.items() if holds]
+    reasons += _differences_in_words(compared, known_paths, source.references, differing)
+    mixture = [f"{_short(path)} {value_text(config[path])} ({name})" for path, name in followed.items()]
+    is_mixture = not reasons and len({*followed.values()}) > 1
+    rules = {
+        f"a mixture of the paper's text and its code: {', '.join(mixture)}": is_mixture,
+        UNKNOWN: plan.reference is None,
     }
-    return [*reasons, *(reason for reason, holds in checks.items() if holds)]
+    if not metric(target.metric).computed:
+        is_paper = plan.reference is None or plan.reference.preset == PAPER
+        has_reasons = bool(reasons or target.against) or any(rules.values())
+        unstated = [setting_name(path) for path in compared if path not in known_paths]
+        is_unstated = unstated and ((target.row and not has_reasons) or (is_own and not is_paper))
+        is_training_known = is_paper or is_own or known_paths >= {*TRAINING}
+        limit, stated_limit = config.get("data.limit"), source.stated_settings.get("data.limit")
+        workers = [run.provenance.workers for run in records.by_variant[index] if run.done]
+        checksums = [checksum[:SHORT] for checksum in records.data_checksums(index)]
+        rules |= {
+            f"its source does not state {join_labels(unstated, ', ')}": is_unstated,
+            NO_SETTINGS: not (is_unstated or is_training_known),
+            "another machine": metric(target.metric).timed,
+            f"only {limit} images of each split": limit not in (None, stated_limit),
+            SHARDS: max(workers, default=1) > 1 and records.variants[index].batch_norm,
+            f"data of several checksums: {' and '.join(checksums)}": len(checksums) > 1,
+            "smoke run": plan.smoke,
+        }
+    return reasons + [reason for reason, holds in rules.items() if holds]
 
 
-def _excuses(deviation: Deviation, config: Json, sourced: Json) -> bool:
+def _excuses(deviation: Deviation, config: Json, source: _Source) -> bool:
     """Return whether a deviation explains why a setting differs from the target's source."""
-    if deviation.field not in config or not same_value(config[deviation.field], deviation.ours):
+    field, paper = deviation.field, deviation.paper
+    if field not in config or not same_value(config[field], deviation.ours):
         return False
     # The paper's value in the deviation may belong to another number of the table than this target.
-    alternatives = _alternatives(sourced.get(deviation.field, deviation.paper)).values()
-    return deviation.paper is None or any(
-        _as_sourced(deviation.paper, alternative) for alternative in alternatives
-    )
+    alternatives = _alternatives(source.sourced.get(field, paper)).values()
+    return paper is None or any(_as_sourced(paper, alternative) for alternative in alternatives)
 
 
 def _alternatives(value: Any) -> Json:
@@ -395,19 +376,20 @@ def _settings(config: Json, name: str) -> Json:
     return {path: value for path, value in config.items() if _compared(name, path)}
 
 
-def _applies(deviation: Deviation, config: Json, name: str, sourced: Json) -> bool:
-    """Return whether a deviation applies to this config and matters for this metric."""
-    if not deviation.of_config:
-        return not metric(name).computed
-    if not _excuses(deviation, config, sourced) or (
-        deviation.field in sourced and same_value(deviation.ours, sourced[deviation.field])
-    ):
-        return False
-    return _compared(name, deviation.field)
+def _applied_deviations(config: Json, source: _Source) -> tuple[Deviation, ...]:
+    """Return the deviations and assumptions that apply to these settings and matter for the metric."""
+    applied, name = [], source.target.metric
+    for deviation in source.deviations:
+        field = deviation.field
+        is_as_sourced = field in source.sourced and same_value(deviation.ours, source.sourced[field])
+        applies = _compared(name, field) and not is_as_sourced and _excuses(deviation, config, source)
+        if applies if deviation.of_config else not metric(name).computed:
+            applied.append(deviation)
+    return tuple(applied)
 
 
-def _unlike(
-    ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]
+def _differences_in_words(
+    ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, differing: dict[str, str]
 ) -> list[str]:
     """Return the differing settings in words; after the first `SHOWN_SETTINGS`, only their names.
 
@@ -416,17 +398,17 @@ def _unlike(
         known_paths: The settings that the target or its sources state.
         references: The settings of the matches in the `paper` preset. Unstated settings are compared with the
             nearest of them.
-        unlike: Setting -> how it differs from the paper or its code.
+        differing: Setting -> how it differs from the paper or its code.
     """
     if references:
         theirs = min(references, key=lambda fields: len(_differing_fields(ours, fields)))
-        paths = [path for path in _differing_fields(ours, theirs) if path not in known_paths]
-        unlike = unlike | {
-            path: f"{value_text(ours.get(path))}, not {value_text(theirs.get(path))}" for path in paths
-        }
-    names = short_names(unlike)
+        differing = dict(differing)
+        for path in _differing_fields(ours, theirs):
+            if path not in known_paths:
+                differing[path] = f"{value_text(ours.get(path))}, not {value_text(theirs.get(path))}"
+    names = short_names(differing)
     reasons = ["the paper preset has no such variant"] * (references == [])
-    reasons += [f"{name} {unlike[path]}" for path, name in [*names.items()][:SHOWN_SETTINGS]]
+    reasons += [f"{name} {differing[path]}" for path, name in [*names.items()][:SHOWN_SETTINGS]]
     if further_names := [*names.values()][SHOWN_SETTINGS:]:
         reasons.append(f"{plural(len(further_names), 'more setting')} ({', '.join(further_names)})")
     return reasons

@@ -16,11 +16,12 @@ from recstudy.base.lazy import np, pd
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import join_labels, text_notes
-from recstudy.report.cells import TableData, TableRow, cell_of
+from recstudy.report.cells import cell_of
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import find_metric, metric, number, plural
 from recstudy.report.parts import PARTS, TablePart
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData, TableRow
 
 TRIAL = ["trial", "label", "family", "state", "seed", "id", "synthetic", "variant"]
 HIGHER_IS_BETTER = ("images_per_second",)  # the only cost of which more is better

@@ -1,6 +1,6 @@
 """Writers of tables as HTML, Markdown, LaTeX and for the terminal.
 
-Each writer takes a `PrintedTable`, escapes its words and formats its numbers. `RenderedPart` calls them.
+Each writer takes a `TableData`, escapes its words and formats its numbers. `RenderedPart` calls them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from math import isfinite
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from recstudy.base.lazy import pd
+from markupsafe import Markup
+
 from recstudy.report.names import DASH
 from recstudy.report.page import render
-from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
+from recstudy.report.table import BLANK, Number, Piece, TableData
 from recstudy.report.venues import ARTICLE, POINTS_PER_INCH, Paper
 
 if TYPE_CHECKING:
@@ -61,17 +62,17 @@ TEX |= {
 }
 
 
-def html(table: PrintedTable, link: Callable[[Sequence[str]], str] | None = None) -> str:
+def html(table: TableData, link: Callable[[Sequence[str]], str] | None = None) -> Markup:
     """Return the table as HTML.
 
     Args:
         table: The table.
         link: Returns the address of the page of some runs.
     """
-    return render("table.html.jinja", printed=table, link=link)
+    return Markup(render("table.html.jinja", printed=table, link=link))
 
 
-def markdown(table: PrintedTable) -> str:
+def markdown(table: TableData) -> str:
     """Return the table in GitHub's Markdown."""
     return render("table.md.jinja", printed=table, md=md)
 
@@ -92,37 +93,34 @@ class TerminalTable:
 
     WIDEST = 30  # characters of a column of words
     FRAME = 3  # characters around a column
-    MOST_LINES = 40  # one screen
+    MOST_ROWS = 40  # one screen
 
-    def __init__(self, table: PrintedTable) -> None:
+    def __init__(self, table: TableData) -> None:
         self.table = table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.table import Table
         from rich.text import Text
 
-        table = replace(self.table, lines=self.table.lines[: self.MOST_LINES])
-        widths = [min(self.WIDEST, width) for width in table.widths()]
+        table = replace(self.table, rows=self.table.rows[: self.MOST_ROWS])
         yield Text(table.title, "italic", justify="center")
-        for columns in table.blocks([width + self.FRAME for width in widths], options.max_width - 1):
-            block, rich_table = table.select(columns), Table()
-            for place, (head, column) in enumerate(zip(block.heads, columns, strict=True)):
-                is_text = block.is_text(place)
-                words = head if is_text else "\n".join(wrap(head, max(1, widths[column])))
+        for block in table.blocks(self.WIDEST, self.FRAME, options.max_width - 1):
+            rich_table = Table()
+            for column, (head, width) in enumerate(zip(block.heads, block.widths(self.WIDEST), strict=True)):
+                is_text = block.is_text(column)
                 rich_table.add_column(
-                    Text(words),
+                    Text(head if is_text else "\n".join(wrap(head, max(1, width)))),
                     justify="left" if is_text else "right",
                     overflow="fold",
-                    min_width=widths[column],
+                    min_width=width,
                 )
             for line in block.lines:
-                styles = ["bold" * entry.bold for entry in line]
-                rich_table.add_row(*map(Text, [entry.text for entry in line], styles))
+                rich_table.add_row(*(Text(entry.text, "bold" * entry.bold) for entry in line))
             yield rich_table
         notes = [*table.warnings, *table.small_print]
-        if len(table.lines) < len(self.table.lines):
+        if len(table.rows) < len(self.table.rows):
             notes.append(
-                f"the first {self.MOST_LINES} of {len(self.table.lines)} lines; all are in {table.name}.md"
+                f"the first {len(table.lines)} of {len(self.table.lines)} lines; all are in {table.name}.md"
             )
         yield Text("\n".join(notes))
 
@@ -130,7 +128,7 @@ class TerminalTable:
 # --- LaTeX
 
 
-def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str:
+def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
     """Return the table as LaTeX floats, with comments that name the runs behind each number.
 
     A table that is too large for a page is split into parts.
@@ -142,15 +140,17 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
     """
     table = table.drop_columns(paper.hidden_columns)
     letters = paper.letters - 1
-    widths = [min(PROSE_WIDTH, width) + BETWEEN_COLUMNS for width in table.widths()]
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
     rooms = [int(inches * POINTS_PER_INCH / (LETTER * letters)) for _, inches in places]
-    place = next((index for index, room in enumerate(rooms) if sum(widths) <= room), len(rooms) - 1)
+    width = sum(width + BETWEEN_COLUMNS for width in table.widths(PROSE_WIDTH))
+    place = next((index for index, room in enumerate(rooms) if width <= room), len(rooms) - 1)
     height = int(PAGE_SHARE * paper.height * POINTS_PER_INCH / (1.2 * letters))
+    # a row never leaves its line of published values
+    rows_of_part = height // (2 if len(table.lines) > len(table.rows) else 1)
     parts = [
-        replace(block, lines=block.lines[start : start + height])
-        for block in map(table.select, table.blocks(widths, rooms[place]))
-        for start in range(0, max(1, len(block.lines)), height)
+        replace(block, rows=block.rows[start : start + rows_of_part])
+        for block in table.blocks(PROSE_WIDTH, BETWEEN_COLUMNS, rooms[place])
+        for start in range(0, max(1, len(block.rows)), rows_of_part)
     ]
     floats = []
     for number, part in enumerate(parts, 1):
@@ -214,48 +214,39 @@ def _number(piece: Piece) -> str:
     return text if isinstance(piece, Number) and isfinite(piece.value) and "e" not in text else ""
 
 
-def _tabular(table: PrintedTable) -> str:
+def _tabular(table: TableData) -> str:
     """Return the `tabular` of a table."""
-    columns: dict[tuple[int, int], list[str]] = {}  # (column of the table, 0 or 1) -> cells
-    formats, widths = [], [min(PROSE_WIDTH, width) for width in table.widths()]
-    for column in range(len(table.heads)):
-        entries = [line[column] if column < len(line) else TableEntry("") for line in table.lines]
-        numbers = [] if table.is_text(column) else [_number(entry.pieces[0]) for entry in entries]
-        if any(numbers):
-            integers, _, decimals = zip(
-                *(number.lstrip("+-").partition(".") for number in numbers), strict=True
-            )
+    formats, heads, columns = "", [], []
+    for column, (title, width) in enumerate(zip(table.heads, table.widths(PROSE_WIDTH), strict=True)):
+        entries = [line[column] if column < len(line) else BLANK for line in table.lines]
+        is_text = table.is_text(column)
+        numbers = ["" if is_text else _number(entry.pieces[0]) for entry in entries]
+        pairs = list(zip(entries, numbers, strict=True))
+        words = ["".join(map(str, entry.pieces[bool(number) :])).strip() for entry, number in pairs]
+        has_numbers = any(numbers)
+        if has_numbers:
+            parts = [number.lstrip("+-").partition(".") for number in numbers]
+            digits = (max(len(part[position]) for part in parts) for position in (0, 2))
             sign = "+" * any(number.startswith(("+", "-")) for number in numbers)
-            digits = f"{sign}{max(map(len, integers))}.{max(map(len, decimals))}"
-            pairs = list(zip(entries, numbers, strict=True))
-            marks = [r"\bfseries {}" if entry.bold else "{}" for entry in entries]
-            columns[column, 0] = [
-                mark.format(number) if number else "" for mark, (_, number) in zip(marks, pairs, strict=True)
-            ]
-            formats.append(f"S[table-format={digits}]")
-            side_words = [
-                "".join(map(str, entry.pieces[1:] if number else entry.pieces)).strip()
-                for entry, number in pairs
-            ]
-            # siunitx aligns only bare numbers, so words and intervals after them get a column of their own.
-            if any(side_words):
-                columns[column, 1] = [breakable(words, 0) for words in side_words]
-                formats.append("@{~}" + _text_format(side_words, "l"))
-        else:
-            styles = [r"\textbf{{{}}}" if entry.bold else "{}" for entry in entries]
-            columns[column, 0] = [
-                style.format(breakable(entry.text, 0)) for style, entry in zip(styles, entries, strict=True)
-            ]
-            side = "l" if table.is_text(column) else "r"
-            formats.append(_text_format([entry.text for entry in entries], side))
-    for place, line in enumerate(table.lines):
+            formats += f"S[table-format={sign}{'.'.join(map(str, digits))}]"
+            columns.append(
+                [rf"\bfseries {number}" if entry.bold and number else number for entry, number in pairs]
+            )
+        # siunitx aligns only bare numbers, so words and intervals after them get a column of their own.
+        has_words = any(words) or not has_numbers
+        if has_words:
+            formats += "@{~}" * has_numbers + _text_format(words, "l" if is_text or has_numbers else "r")
+            is_bold = [entry.bold and not has_numbers for entry in entries]
+            texts = [breakable(text, 0) for text in words]
+            columns.append(
+                [rf"\textbf{{{text}}}" if bold else text for text, bold in zip(texts, is_bold, strict=True)]
+            )
+        head = _head(title, width)
+        heads.append(rf"\multicolumn{{2}}{{c}}{{{head}}}" if has_numbers and has_words else f"{{{head}}}")
+    for position, line in enumerate(table.lines):
         if len(line) == 1:
-            columns[0, 0][place] = rf"\textit{{{tex(line[0].text)}}}"
-    styler = pd.DataFrame(columns).style.hide(axis="index").hide(axis="columns", level=1)
-    heads = [_head(head, width) for head, width in zip(table.heads, widths, strict=True)]
-    styler = styler.format_index(lambda column: heads[int(str(column))], axis=1, level=0)
-    layout = f"@{{}}{''.join(formats)}@{{}}"
-    return str(styler.to_latex(column_format=layout, hrules=True, multicol_align="c", siunitx=True)).rstrip()
+            columns[0][position] = rf"\textit{{{tex(line[0].text)}}}"
+    return render("tabular.tex.jinja", formats=formats, heads=heads, rows=zip(*columns, strict=True))
 
 
 def _text_format(words: Sequence[str], side: str) -> str:
@@ -270,11 +261,11 @@ def _head(head: str, width: int) -> str:
     return rf"\shortstack{{{LINE_BREAK.join(lines)}}}" if len(lines) > 1 else lines[0]
 
 
-def _origins(table: PrintedTable) -> list[str]:
+def _origins(table: TableData) -> list[str]:
     """Return a LaTeX comment for each line of the table, with its runs."""
     comments: dict[tuple[str, str], list[str]] = {}
-    for line in table.rows:
-        for head, entry in zip(table.heads, line, strict=True):
+    for line in table.lines:
+        for head, entry in zip(table.heads, line, strict=False):
             if entry.origin:
                 comments.setdefault((line[0].text, entry.origin), []).append(head)
     return [

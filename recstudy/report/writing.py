@@ -7,7 +7,7 @@ never lead to missing files.
 import gc
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import page_title
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
-from recstudy.report.parts import FigurePart, OfVariants, Part
+from recstudy.report.parts import FigurePart, OfVariants, Part, missing_modules, parts_of
 from recstudy.report.shown import RenderedPart, ReportFiles, check_export
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.summary import (
@@ -88,18 +88,19 @@ def show_report(
     # after the report anyway.
     gc.freeze()
     with records.study_modules():
-        page = write_files(records, results.study(name, preset), export, paper, say, price)
+        folder = results.study(name, preset)
+        tables = write_files(records, folder, export, paper, say, price)
         for finding in findings(records):
             console.print(Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}."), soft_wrap=True)
         facts = caption_facts(records, range(len(records.variants)))["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{line[0].upper()}{line[1:]}.")
-        for part in records.parts:
-            rendered = no_figure(records, part)
-            if rendered and (table := rendered.without_notes((*warnings(records), *facts)).printed_table):
-                console.print(TerminalTable(table))
-        for line in map(str, (*failed_metrics(records), *records.missing_modules, *missing_metrics(records))):
+        stated_notes = (*warnings(records), *facts)
+        for table in (rendered.table for rendered in tables if rendered.table):
+            console.print(TerminalTable(table.without_notes(stated_notes)))
+        for line in (*failed_metrics(records), *missing_modules(records), *missing_metrics(records)):
             say(line[0].upper() + line[1:])
+    page = folder / "report" / "report.html"
     say(f"Report: {shortest(page)}")
     if errors := records.drawing_errors.items():
         parts = "; ".join(f"{part!r}: {error}" for part, error in errors)
@@ -121,7 +122,7 @@ def check_drawable(plan: PlanRecord) -> list[str]:
     """
     records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
     warning_lines = []
-    for part in records.parts:
+    for part in parts_of(records):
         try:
             if isinstance(part, OfVariants) and not records.chosen(part.where):
                 raise ConfigError(f"no variant matches {part.where}")
@@ -149,8 +150,8 @@ def write_files(
     paper: Paper,
     tell: Callable[[str], object] = lambda line: None,
     price: Price | None = None,
-) -> Path:
-    """Write all files of a report into the folder `report` of a study, and return the path of the page.
+) -> list[RenderedPart]:
+    """Write all files of a report into the folder `report` of a study, and return the parts with a table.
 
     Args:
         records: The study's records.
@@ -162,43 +163,48 @@ def write_files(
     """
     # An unknown format is refused before any file is written.
     check_export(export)
-    folder = study / "report"
+    folder, plan = study / "report", records.plan
     report_files = ReportFiles(folder)
-    files = safe_names([part.name for part in records.parts])
-    figures = [part for part in records.parts if export and isinstance(part, FigurePart)]
-    sections = []
-    for part, file in zip(records.parts, files, strict=True):
+    files = safe_names([part.name for part in parts_of(records)])
+    figures = [part for part in parts_of(records) if export and isinstance(part, FigurePart)]
+    sections: list[Section] = []
+    tables: list[RenderedPart] = []
+
+    def write(file: str, rendered: RenderedPart) -> str:
+        if rendered.table:
+            tables.append(rendered)
+        return rendered.write(report_files, file, export, paper)
+
+    for part, file in zip(parts_of(records), files, strict=True):
         if part in figures:
             tell(
                 f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}:"
                 f" {part.name}"
             )
-        write = partial(RenderedPart.write, report_files=report_files, file=file, export=export, paper=paper)
-        sections.append(section(records, part, write))
+        sections.append(section(records, part, partial(write, file)))
     report_files.finish()
-    tables = [
-        (folder / table).read_text(encoding="utf-8")
-        for file in files
-        if (table := f"tables/{file}.md") in report_files.checksums
-    ]
+    inputs = (f"{kind}/{file}.tex" for file in files for kind in ("tables", "figures"))
     words: dict[str, Any] = {
-        "title": page_title(records.plan),
-        "question": by_name(records.plan.question),
+        "title": page_title(plan),
+        "question": by_name(plan.question),
         "findings": findings(records),
+        "tables": [rendered.markdown for rendered in tables],
+        "inputs": [path for path in inputs if path in report_files.checksums],
+        "paper": paper,
+        "packages": PACKAGES,
+        "md": md,
+        "tex": breakable,
+        "sentence": sentence,
     }
-    write_whole(folder / "report.md", render("report.md.jinja", **words, tables=tables, md=md))
-    write_whole(folder / "paper.tex", _latex(records, report_files.checksums, files, paper))
-    pages = [
-        rendered.table_below
-        for part in records.parts
-        if paper.hidden_columns and (rendered := no_figure(records, part)) and rendered.table_below
-    ]
+    for name in ("report.md", "paper.tex"):
+        write_whole(folder / name, render(f"{name}.jinja", **words))
+    heads = [head for rendered in tables if rendered.table for head in rendered.table.heads[1:]]
     for column in paper.hidden_columns:
-        if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
-            log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
+        if not any(matches(head, [column]) for head in heads):
+            log.warning("--without %s: no table of %s has such a column", column, plan.study)
     # The page is last, so that its links never lead to missing files.
     write_whole(folder / "report.html", page(page_content(records, sections, price)))
-    return folder / "report.html"
+    return tables
 
 
 def page_content(
@@ -212,7 +218,7 @@ def page_content(
         price: The price of a GPU hour.
     """
     figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
-    figures = [index for index in figure_sections if isinstance(records.parts[index], FigurePart)]
+    figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
     # the first figure, else the first table with a figure above it
     picture = next(iter([*figures, *figure_sections]), None)
     last = {
@@ -249,42 +255,10 @@ def section(
     try:
         title = str(part.heading)
         rendered = render_part(records, part)
-        content = rendered.without_notes(warnings(records)).linked_html(link)
-        return Section(title, content + write(rendered), rendered.finding)
+        content = rendered.linked_html(link, warnings(records))
+        return Section(title, content + write(rendered), rendered.marked_finding)
     except Exception as error:
         # The part was rendered, so this error is about writing its files and concerns the whole report.
         if content and isinstance(error, StorageError):
             raise
         return Section(title, markup("warnings", [report_problem(part, error, records)]))
-
-
-def no_figure(records: StudyRecords, part: Part) -> RenderedPart | None:
-    """Return a rendered part; None for a figure and for a part that cannot be rendered.
-
-    The page and the log state why it cannot be rendered.
-    """
-    try:
-        return None if isinstance(part, FigurePart) else render_part(records, part)
-    except Exception:
-        return None
-
-
-def _latex(records: StudyRecords, written_files: Collection[str], files: Sequence[str], paper: Paper) -> str:
-    """Return the LaTeX document: question, findings, tables, and figures that were exported as PDF."""
-    plan = records.plan
-    return render(
-        "paper.tex.jinja",
-        paper=paper,
-        packages=PACKAGES,
-        title=breakable(page_title(plan)),
-        question=breakable(by_name(plan.question)),
-        findings=[
-            (breakable(finding.verdict), breakable(sentence(finding.text))) for finding in findings(records)
-        ],
-        parts=[
-            part
-            for file in files
-            for part in (f"tables/{file}.tex", f"figures/{file}.tex")
-            if part in written_files
-        ],
-    )

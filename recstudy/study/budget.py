@@ -75,9 +75,8 @@ class Meter:
         self.path, self.budget, self.clock, self.gpus = path, budget, clock, 0.0
         self.session, self.start_time = datetime.now(UTC).isoformat(), clock()
         totals = {line.clock.session: line.clock for line in read_trials(path) if isinstance(line, ClockLine)}
-        self.earlier_totals = {
-            unit: sum(getattr(total, unit) for total in totals.values()) for unit in ("h", "gpuh")
-        }
+        # a budget in runs counts no hours
+        self.earlier_hours = sum(getattr(total, budget.unit, 0.0) for total in totals.values())
         self.last_write = self.start_time
         self.gpu_seconds = 0.0  # of runs that have ended
         self.running: dict[str, float] = {}  # run id -> when the run began
@@ -107,7 +106,7 @@ class Meter:
         """Return the hours, or GPU hours, that all sessions have spent."""
         if self.clock() - self.last_write >= WRITTEN_S:
             self.write()
-        return self.earlier_totals[self.budget.unit] + self.session_totals[self.budget.unit]
+        return self.earlier_hours + self.session_totals[self.budget.unit]
 
     @property
     def is_spent(self) -> bool:

@@ -217,14 +217,11 @@ def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
     combinations = []
     for original, new in product(distinct.values(), grid(axes)):
         compared = reduced.get(original.base) if original.base else None
-        # One that differs from its base in these fields alone is that base now.
-        base = (
-            original.base
-            if compared is None
-            else ""
-            if compared is original
-            else _combine(compared, new, several).label
-        )
+        base = original.base
+        if compared is original:  # it differed from its base in these fields only, and is that base now
+            base = ""
+        elif compared is not None:
+            base = _combine(compared, new, several).label
         combinations.append(replace(_combine(original, new, several), base=base))
     return combinations
 

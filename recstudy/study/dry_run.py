@@ -11,10 +11,10 @@ from rich.text import Text
 from recstudy.base.errors import choices
 from recstudy.base.terminal import console, duration, flops
 from recstudy.programs.base import RECURSIVE
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.records.reading import dumped
 from recstudy.report.names import plural, setting_name
-from recstudy.study.plan import Plan, Run
+from recstudy.study.plan import Plan
 from recstudy.study.record import plan_record, search_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.search import Space
@@ -79,14 +79,9 @@ def print_plan(
     for name in ("run", "seed", *(COSTS if is_priced else ()), "state"):
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
     for run, row in zip(listed_runs, rows, strict=True):
-        changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-        state = (
-            f"finished{changed}"
-            if row["cached"]
-            else "to run again"
-            if run.id in outdated.rerun_ids
-            else "to run"
-        )
+        state = "to run again" if run.id in outdated.rerun_ids else "to run"
+        if row["cached"]:
+            state = "finished" + f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
         costs = [_words(row["params"], ","), _count(row["gflops"]), _count(row["train_gflops"])]
         costs += [_words(plan.base.program.pflop(run.config), ".3g"), _words(row["memory_gb"], ".2g")]
         table.add_row(*map(Text, (run.label, str(run.seed), *(costs if is_priced else ()), state)))

@@ -16,9 +16,10 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import digest, flatten
 from recstudy.papers import of_program
+from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import METRICS, using_metrics
-from recstudy.programs.settings import KINDS, PREFIX, RunSettings, json_value, run_ids
-from recstudy.records.files import Json
+from recstudy.programs.settings import KINDS, PREFIX, json_value, run_ids
+from recstudy.records import Json, Run
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import VariantRecord, folder_of
 from recstudy.report import (
@@ -59,20 +60,6 @@ LEAKY, IMPORTED = "LEAKY", "imported"
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run: a variant, or a trial of a search, with one seed."""
-
-    variant: int
-    label: str
-    seed: int
-    config: RunSettings
-    id: str  # the config's `run_id`
-
-    def __str__(self) -> str:
-        return f"{self.label}, seed {self.seed}"
-
-
-@dataclass(frozen=True)
 class Plan:
     """The plan of a study or a search for one preset.
 
@@ -91,6 +78,7 @@ class Plan:
         budget: The budget of a search.
         sampler: The name of its sampler.
         stopping: The name of its pruner.
+        finished: The runs of a study that were imported, each with its seed.
     """
 
     study: Study | Search
@@ -107,6 +95,7 @@ class Plan:
     budget: Budget = NO_BUDGET
     sampler: str = ""
     stopping: str = "none"
+    finished: Sequence[Run] = ()
 
     @property
     def is_search(self) -> bool:
@@ -127,20 +116,22 @@ class Plan:
         return [max(self.seeds, self.extended.get(number, 0)) for number in range(len(self.variants))]
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> Sequence[Run]:
         """Return a study's runs in seed blocks, seed 0 of every variant first.
 
         An unfinished table then has a value in every row.
         """
+        if self.finished:
+            return self.finished
         max_seeds = max(self.seeds_each, default=0)
         ids = [run_ids(deciding, range(max_seeds)) for deciding in self._deciding]
         return [
             Run(
                 number,
-                variant.label,
                 seed,
-                self.configs[number].model_copy(update={"seed": seed}),
                 ids[number][seed],
+                variant.label,
+                self.configs[number].model_copy(update={"seed": seed}),
             )
             for seed in range(max_seeds)
             for number, variant in enumerate(self.variants)
@@ -266,7 +257,7 @@ class Plan:
         base = self.space.bases[params.get(FAMILY, self.base.family)]
         config = base.with_changes(fields_of(params)).model_copy(update={"seed": seed})
         config.refuse_search(self.study.objectives)
-        return Run(number, label(params), seed, config, config.run_id)
+        return Run(number, seed, config.run_id, label(params), config)
 
     def variant(self, run: Run, params: Params) -> Variant:
         """Return a run of a trial as a variant: label, levels and changes to `base`."""
@@ -337,14 +328,13 @@ def make_plan(
                 for base in with_field or bases.values():
                     base.with_each({axis: value} for value in values)
             plan = _with_search(plan, study, **options)
-        if isinstance(study, Study):
-            for name in study.blocks:
-                _check_name(f"a block of {study.name}", name, plan.names)
+        for name in study.blocks:
+            _check_name(f"a block of {study.name}", name, plan.names)
         check_report(plan.report, plan.names, bool(plan.base.metrics))
         if claims := [claim for part in plan.claims for claim in part.claims]:
             records = list(map(variant_record, plan.variants, plan.configs))
             fields = [flatten(config.values) for config in plan.configs]
-            blocks = blocks_of(records, fields, getattr(study, "blocks", ()))
+            blocks = blocks_of(records, fields, study.blocks)
             for claim in claims:
                 weights_each(claim, records, fields, blocks)  # for its ConfigError
         return plan

@@ -23,7 +23,6 @@ from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
     Confirm,
     MetricRecord,
-    PlannedRun,
     PlanRecord,
     RangeRecord,
     Reference,
@@ -90,9 +89,9 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             seeds=tuple(sorted({run.seed for run in plan.runs})) or (0,),
             max_seeds=plan.max_seeds,
             success_threshold=dict(study.success_threshold),
-            paired=getattr(study, "paired", False),
-            blocks=tuple(getattr(study, "blocks", ())),
-            runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
+            paired=study.paired,
+            blocks=tuple(study.blocks),
+            runs=tuple(plan.runs),
             report=tuple(dump_report(plan.report)),
             search=search_record(plan) if plan.is_search else None,
         )

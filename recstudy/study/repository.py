@@ -5,32 +5,15 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 from recstudy.plugins import current_files, file_digest, study_file
 from recstudy.plugins.files import StudyFile
-from recstudy.programs.base import Program
+from recstudy.programs.base import CodeVersion, Program
 
 PACKAGE = Path(__file__).parents[1]
 # A wheel has the shipped studies here; in a checkout they are next to the package.
 INSIDE = PACKAGE / "studies"
 SHIPPED = (INSIDE, PACKAGE.parent / "studies")
-
-
-class CodeVersion(NamedTuple):
-    """The code version that each attempt records.
-
-    Args:
-        commit: The commit of the study's repository. Outside of a repository, as in a job, the value of
-            RECSTUDY_COMMIT.
-        dirty: Whether the study's or recstudy's repository has uncommitted changes.
-        recstudy: The commit of recstudy, if it runs from another repository than the study. A released
-            version is among the package versions instead.
-    """
-
-    commit: str | None
-    dirty: bool
-    recstudy: str
 
 
 def code_version() -> CodeVersion:

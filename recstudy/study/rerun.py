@@ -6,10 +6,10 @@ from pathlib import Path
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import code_digests
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.report.changes import Change, change_lines, find_changes
 from recstudy.report.names import plural
-from recstudy.study.plan import Run, select
+from recstudy.study.plan import select
 from recstudy.study.repository import user_files
 
 
@@ -99,7 +99,10 @@ def outdated(
         known_titles = {title for title, checksum in data_now.values() if checksum}
         unread = sorted(set(program.unread_data(configs, data)) - known_titles)
         changes = find_changes(provenances, user_files(program), data_now, {**(code or {}), **code_digests})
-    chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
-    rerun_ids = {run.id for run in chosen} | {change.run_id for change in changes if rerun == "changed"}
+    if rerun in ("", "changed"):
+        rerun_ids = {change.run_id for change in changes if rerun}
+    else:
+        chosen = runs if rerun == "all" else select(runs, [rerun], "--rerun")
+        rerun_ids = {run.id for run in chosen}
     earlier_count = sum(state == "done" for state in results.states(earlier_ids).values())
     return Outdated(finished.keys(), changes, frozenset(rerun_ids & finished.keys()), unread, earlier_count)

@@ -12,8 +12,9 @@ from typing import Any, Literal, Self
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.base.values import flatten
+from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import Metric
-from recstudy.programs.settings import DIGITS, Range, RunSettings
+from recstudy.programs.settings import DIGITS, Range
 from recstudy.records.plans import FAMILY
 from recstudy.report import Part
 from recstudy.study.budget import Budget

@@ -13,10 +13,10 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.base.values import flatten
 from recstudy.plugins import caller
+from recstudy.programs.base import Program, RunSettings
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
-from recstudy.programs.own import OwnProgram
-from recstudy.programs.settings import RunSettings, python_value
+from recstudy.programs.settings import python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
 from recstudy.study.design import Axes, Variant, crossed
@@ -37,6 +37,8 @@ class StudyBase:
     settings: Any
     metrics: Mapping[str, Metric]
     variants: Any = ()  # from here on of one of the two alone
+    paired: bool = False
+    blocks: Sequence[str] = ()
     claims: Any = ()
     success_threshold: Any = MappingProxyType({})
     deviations: Any = ()
@@ -69,10 +71,8 @@ class StudyBase:
                         f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs"
                     )
             return
-        program = self.program
-        if not isinstance(program, OwnProgram):
-            program = program if hasattr(program, "bind") else Function(program)
-            program = program.bind({} if self.settings is None else self.settings, self.metrics)
+        program: Any = self.program if isinstance(self.program, Program) else Function(self.program)
+        program = program.bind({} if self.settings is None else self.settings, self.metrics)
         program.register(caller().get("__name__", "__main__"))
         presets = {}
         for name, changes in (self.presets or {DEFAULT: {}}).items():

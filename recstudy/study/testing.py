@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from recstudy.programs.base import load_program
-from recstudy.programs.settings import RunSettings
-from recstudy.records import Failure, Json, Result, Results
+from recstudy.programs.base import RunSettings, load_program
+from recstudy.records import Failure, Json, Result, Results, Run
 from recstudy.records.reading import record_of
 from recstudy.study.design import Variant, grid
-from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.study import Study
 

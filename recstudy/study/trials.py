@@ -9,12 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recstudy.records import Results, append_record, read_log
+from recstudy.records import EpochLine, Results, Run, append_record, read_log
 from recstudy.records.reading import read_trials
-from recstudy.records.schema import EpochLine
 from recstudy.records.study_schema import ConfirmLine, TrialLine
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run, variant_record
+from recstudy.study.plan import Plan, variant_record
 from recstudy.study.search import Params
 
 State = Literal["done", "stopped", "failed"]
@@ -64,20 +63,16 @@ class TrialLog:
         return [self.plan.run(number, params) for number, params in enumerate(self.params.values())]
 
     def tried(self, excluded_ids: Collection[str] = ()) -> list[Tried]:
-        """Return the ended trials, except for those whose run id is in `without`."""
+        """Return the ended trials, except for those whose run id is in `excluded_ids`."""
         tried: list[Tried] = []
         for run_id, params in self.params.items():
             run_state = self.results.state(run_id)
             if run_id in excluded_ids or run_state not in ("done", "stopped"):
                 continue
             status, values = self.measured(run_id)
-            state: State = (
-                "stopped"
-                if run_state == "stopped"
-                else "failed"
-                if status != "done" or None in values
-                else "done"
-            )
+            state: State = "stopped" if run_state == "stopped" else "failed"
+            if run_state == status == "done" and None not in values:
+                state = "done"
             lines = read_log(self.results.run(run_id).epochs, EpochLine)
             scores = {line.epoch: line.values.get(self.plan.base.objective) for line in lines}
             tried.append(Tried(params, run_id, state, values if state == "done" else (), scores))
@@ -165,7 +160,7 @@ class TrialLog:
         return all(self.results.state(run.id) == "done" for run in self.best())
 
 
-def runs_of(plan: Plan, results: Results) -> list[Run]:
+def runs_of(plan: Plan, results: Results) -> Sequence[Run]:
     """Return the runs of a study, or the runs of a search so far."""
     if not plan.is_search:
         return plan.runs

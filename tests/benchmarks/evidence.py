@@ -32,12 +32,12 @@ from recstudy.evidence import (
     LINEAR,
     Answer,
     Fit,
+    Kind,
     Looks,
     Question,
     Scale,
     Verdict,
     answer,
-    answer_published,
     contrast,
     independent_share,
     judge,
@@ -171,7 +171,7 @@ class Items:
         return np.where((truth >= 1)[..., None], True, answers)
 
 
-def fit_of(answers: npt.NDArray[np.bool_]) -> Fit[int]:
+def fit_of(answers: npt.NDArray[np.bool_]) -> Fit:
     """Return the fit of a study's answers (variants, n, M), with their floor."""
     floor = independent_share(list(answers.astype(np.float32))) / (4 * ITEMS)
     return Fit(dict(enumerate((100 * answers.mean(-1)).tolist())), SHARE, floor=floor)
@@ -205,7 +205,7 @@ def coverage(studies: int, world: tuple[str, int]) -> Sequence[object]:
     return (name, n, *texts, f"{100 * covered_differences / studies:.0f}")
 
 
-def difference_of(fit: Fit[int], first: int, second: int) -> Answer[int]:
+def difference_of(fit: Fit, first: int, second: int) -> Answer:
     """Return whether two variants differ, tested alone."""
     question = Question({first: 1.0, second: -1.0}, other_than=0.0)
     return answer(question, contrast([(1.0, fit.weighted(first)), (-1.0, fit.weighted(second))]))
@@ -253,7 +253,7 @@ def wrong(studies: int, schedule: tuple[Sequence[int], int]) -> Sequence[object]
     return (f"{', '.join(map(str, look_counts))} of {maximum}", *rates, replications)
 
 
-def readings(values: Array, look_counts: Sequence[int], maximum: int) -> Iterable[tuple[Fit[int], Looks]]:
+def readings(values: Array, look_counts: Sequence[int], maximum: int) -> Iterable[tuple[Fit, Looks]]:
     """Yield the fit of the first seeds of each variant (variants, seeds) at each look."""
     for position, n in enumerate(look_counts):
         fit = Fit(dict(enumerate(values[:, :n].tolist())), LINEAR)
@@ -280,10 +280,14 @@ def differing(
     return (distribution, *texts)
 
 
-def published_of(fit: Fit[int], index: int, value: float) -> Answer[str]:
-    seeds, half = fit.scores[index], fit.widest_range / 2
-    seed_range = min(seeds) - half, max(seeds) + half
-    return answer_published(value, 0.5, fit.estimate(index), fit.prediction(index), seed_range=seed_range)
+def published_of(fit: Fit, index: int, value: float) -> Answer:
+    question = Question({index: 1.0}, center=value, half_width=0.5, kind=Kind.PUBLISHED)
+    return answer(
+        question,
+        fit.estimate(index),
+        prediction=fit.prediction(index),
+        seed_range=fit.extended_range(fit.scores[index]),
+    )
 
 
 def failing(studies: int, world: tuple[str, int]) -> Sequence[object]:
@@ -323,7 +327,7 @@ def each(studies: int, world: tuple[int, float]) -> Sequence[object]:
         for index in (1, 2, 3):
             question = Question({0: 1.0, index: -1.0}, lower_bound=0.0)
             tested = answer(question, contrast([(1.0, fit.weighted(0)), (-1.0, fit.weighted(index))]))
-            rows.append(QuestionRow("", "", "loss", tested, ()))
+            rows.append(QuestionRow("loss", tested, ()))
         counts[judge([weakest(rows).answer])[0].verdict] += 1
     rates = (counts[Verdict.SUPPORTED], counts[Verdict.CONTRADICTED])
     return (f"n={n}, {gap:g} SD above the others", *(f"{100 * rate / studies:.1f}" for rate in rates))
@@ -342,7 +346,7 @@ def blocked(studies: int, k: int) -> Sequence[object]:
             for effect in spread * rng.standard_normal(k):
                 fit = Fit({0: rng.standard_normal(3).tolist(), 1: (effect + rng.standard_normal(3)).tolist()})
                 fits.append(fit)
-                rows.append(QuestionRow("", "", "loss", difference_of(fit, 1, 0), ()))
+                rows.append(QuestionRow("loss", difference_of(fit, 1, 0), ()))
             estimates = [row.estimate for row in rows]
             question = Question({0: 1.0}, other_than=0.0)
             if differ(estimates):

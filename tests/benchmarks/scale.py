@@ -19,10 +19,10 @@ import numpy as np
 from figure import Figure, several
 
 from recstudy.board.server import make_app
-from recstudy.records import FORMAT, Results, write_json
+from recstudy.records import FORMAT, Results, Run, write_json
 from recstudy.recursive import Answers
 from recstudy.recursive.metrics.kept import pack_answers
-from recstudy.study.plan import Run, make_plan
+from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 
 VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3

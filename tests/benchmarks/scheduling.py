@@ -28,13 +28,13 @@ from recstudy import Resources, Study, grid
 from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import RunOptions
 from recstudy.cluster.view import View
-from recstudy.programs.trial import Report, Trial
-from recstudy.records import Json, Result, Results, RunFolder
+from recstudy.programs.base import Report, Trial
+from recstudy.records import Json, Result, Results, Run, RunFolder
 from recstudy.records.files import append_line, write_json
 from recstudy.records.locks import locked
 from recstudy.records.schema import current_time
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
-from recstudy.study.plan import Run, make_plan
+from recstudy.study.plan import make_plan
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
 

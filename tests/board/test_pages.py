@@ -31,6 +31,7 @@ from recstudy.board.server import make_app
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.report import Differences, Table, dump_report
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 from recstudy.report.writing import section
 
@@ -123,8 +124,8 @@ def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
         r'<a href="/runs/[^"]*">(.*?)</a>', r"\1", page_html
     )  # only the board links numbers to runs
 
-    assert len(records.parts) > 2
-    for part in records.parts:
+    assert len(parts_of(records)) > 2
+    for part in parts_of(records):
         assert section(records, part).content.strip() in page_html
 
 

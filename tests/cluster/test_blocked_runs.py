@@ -14,11 +14,11 @@ from recstudy.base.terminal import Draining
 from recstudy.cluster.sources import Runner, RunOptions, Source
 from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
+from recstudy.programs.base import Trial
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Trial
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.records.locks import locked
-from recstudy.study.plan import Run, make_plan
+from recstudy.study.plan import make_plan
 
 FIRST, SECOND, *_ = make_plan(tiny.study, seeds=1).runs
 DONE = {"status": "done", "score": 90.0}
@@ -70,7 +70,7 @@ class Played(Runner):
 
 
 def trial(run: Run, results: Results) -> Trial:
-    return Trial("tiny", run.label, {}, run.id, str(results.run(run.id).path), "", False, "", None, False)
+    return Trial({}, run.id, str(results.run(run.id).path), "")
 
 
 @pytest.fixture

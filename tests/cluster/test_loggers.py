@@ -13,8 +13,8 @@ from recstudy.base.errors import ConfigError
 from recstudy.cli import study as study_command
 from recstudy.cluster.trackers import PACKAGES, Logger
 from recstudy.cluster.view import View
-from recstudy.records import Results, append_line
-from recstudy.study.plan import Run, make_plan
+from recstudy.records import Results, Run, append_line
+from recstudy.study.plan import make_plan
 
 FIRST, SECOND, *_ = make_plan(tiny.study).runs
 

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from shell import Shell, kill_all, until
 
 from recstudy.cluster.trackers import END_COUNTER, GAUGES, MAX_SERIES, OTHER_LABEL, Metrics
-from recstudy.records import Results
-from recstudy.study.plan import Run, make_plan
+from recstudy.records import Results, Run
+from recstudy.study.plan import make_plan
 
 BROKEN = "latent_steps=1, supervision_steps=1"
 Series = list[tuple[str, dict[str, str], float]]
@@ -83,7 +83,7 @@ def test_each_metric_has_a_panel_and_each_panel_a_metric():
 def test_a_label_in_any_script_is_recorded():
     """Ray's metrics raise at what is not ASCII, which would end the sweep."""
     metrics, (run, *_) = Metrics("größe"), make_plan(tiny.study).runs
-    labelled = Run(0, 'τ=½ "two"\n', 0, run.config, run.id)
+    labelled = run._replace(label='τ=½ "two"\n')
 
     metrics.on_start(labelled)
     metrics.show()
@@ -96,7 +96,7 @@ def test_a_label_in_any_script_is_recorded():
 def test_the_series_of_a_long_search_are_few():
     metrics, (run, *_) = Metrics("search"), make_plan(tiny.study).runs
     runs = [
-        Run(number, f"learning_rate={number}", 0, run.config, run.id) for number in range(MAX_SERIES + 20)
+        Run(number, 0, run.id, f"learning_rate={number}", run.config) for number in range(MAX_SERIES + 20)
     ]
 
     series = [metrics.series(run) for run in runs]

@@ -8,7 +8,8 @@ import ray
 from ray_nodes import RAY
 
 from recstudy.cluster import worker
-from recstudy.cluster.worker import Leave, LeaveRequests, throttled
+from recstudy.cluster.messages import Leave, LeaveRequests
+from recstudy.cluster.worker import throttled
 from recstudy.programs.base import Group
 
 
@@ -41,7 +42,7 @@ class Worker:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypatch):
-    monkeypatch.setattr("recstudy.cluster.worker.LOOK_S", 0)
+    monkeypatch.setattr("recstudy.cluster.messages.LOOK_S", 0)
     cluster.add_node(num_cpus=1)
     draining = LeaveRequests()
     workers = [Worker.remote([draining.messages]) for _ in range(2)]

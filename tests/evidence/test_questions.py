@@ -19,7 +19,7 @@ from recstudy.evidence import (
     Verdict,
     Why,
     answer,
-    answer_published,
+    at_level,
     contrast,
     estimable,
     holm,
@@ -51,7 +51,7 @@ def test_a_contrast_of_two_alone_is_welchs_test():
 
 def test_a_contrast_reaches_no_further_than_its_metric():
     fit = Fit({"a": [99.0, 90.0, 85.0], "b": [2.0, 18.0, 12.0]}, Scale(0.0, 100.0))
-    difference = contrast([(1.0, fit.weighted("a")), (-1.0, fit.weighted("b"))], level=0.9999)
+    difference = at_level(contrast([(1.0, fit.weighted("a")), (-1.0, fit.weighted("b"))]), 0.9999)
 
     assert difference.high == 100.0
 
@@ -155,15 +155,17 @@ def test_two_questions_of_one_contrast_are_one_test():
     assert judge([claim, automatic])[0].adjusted == pytest.approx(2 * alone.adjusted)
 
 
+def published(value: float, margin: float, fit: Fit, **options):
+    question = Question({"a": 1.0}, center=value, half_width=margin, kind=Kind.PUBLISHED)
+    return answer(question, fit.estimate("a"), prediction=fit.prediction("a"), **options)
+
+
 def test_a_published_value_differs_only_at_the_maximum_and_far_from_our_seeds():
     fit = Fit({"a": [90.0, 90.2, 89.9, 90.1, 90.3], "b": [80.0, 83.0, 81.0, 82.0, 81.5]})
-    mean, prediction = fit.estimate("a"), fit.prediction("a")
-    seed_range = (89.9 - fit.widest_range / 2, 90.3 + fit.widest_range / 2)
-    near, far = (
-        answer_published(value, 0.1, mean, prediction, seed_range=seed_range) for value in (91.7, 94.0)
-    )
+    seed_range = fit.extended_range(fit.scores["a"])
+    near, far = (published(value, 0.1, fit, seed_range=seed_range) for value in (91.7, 94.0))
 
-    assert fit.widest_range == pytest.approx(3.0)
+    assert seed_range == pytest.approx((89.9 - 1.5, 90.3 + 1.5))
     (far_judged,), (near_judged,) = judge([far]), judge([near])
     assert (far_judged.verdict, near_judged.verdict) == (Verdict.DIFFERS, Verdict.UNDECIDED)
     assert near_judged.reasons == (Reason.IN_RANGE,)
@@ -210,7 +212,7 @@ OURS = [90.0, 90.5, 90.2, 90.1, 90.4]
     [
         (OURS, 90.2, 2.0, {}, Verdict.AGREES, ()),
         (OURS, 90.2, 0.1, {}, Verdict.UNDECIDED, ()),
-        (OURS, 90.2, None, {}, Verdict.UNDECIDED, (Reason.NO_MARGIN,)),
+        (OURS, 90.2, 0.0, {}, Verdict.UNDECIDED, (Reason.NO_MARGIN,)),
         (OURS, 95.0, 1.0, {}, Verdict.DIFFERS, ()),
         (OURS, 90.2, 2.0, {"runs_left": 1}, Verdict.INTERIM, (Reason.RUNS_LEFT,)),
         (OURS, 90.2, 2.0, {"lost_runs": 1}, Verdict.UNDECIDED, (Reason.RUNS_LOST,)),
@@ -220,18 +222,15 @@ OURS = [90.0, 90.5, 90.2, 90.1, 90.4]
 )
 def test_published_values(values, target, margin, options, verdict, reasons):
     fit = Fit({"a": values, "b": [v + 0.3 for v in values], "c": [80.0, 80.4, 80.1]}, SHARE)
-    (judged,) = judge([answer_published(target, margin, fit.estimate("a"), fit.prediction("a"), **options)])
+    (judged,) = judge([published(target, margin, fit, **options)])
 
     assert (judged.verdict, judged.reasons) == (verdict, reasons)
-    assert judged.question == Question(
-        {"ours": 1.0}, center=target, half_width=margin or 0.0, kind=Kind.PUBLISHED
-    )
 
 
 def test_an_undecided_published_value_says_which_difference_would_have_been_shown():
     """One run more: mean +- t s sqrt(1 + 1/n), here of a variant alone."""
     fit = Fit({"a": OURS})
-    (judged,) = judge([answer_published(90.2, 0.01, fit.estimate("a"), fit.prediction("a"))])
+    (judged,) = judge([published(90.2, 0.01, fit)])
     low, high = fit.prediction("a").interval
 
     assert judged.shown_difference == pytest.approx((high - low) / 2)
@@ -275,13 +274,11 @@ def test_effects_of_a_whole_factorial():
     a, b = np.array([-1, -1, 1, 1]), np.array([-1, 1, -1, 1])
     effects = estimable({"A": a, "B": b})
 
-    assert effects is not None
-    assert [effect.axes for effect in effects] == [("A",), ("B",), ("A", "B")]
-    assert [effect.weights for effect in effects] == [
-        [-0.5, -0.5, 0.5, 0.5],
-        [-0.5, 0.5, -0.5, 0.5],
-        [0.5, -0.5, -0.5, 0.5],
-    ]
+    assert effects == {
+        ("A",): [-0.5, -0.5, 0.5, 0.5],
+        ("B",): [-0.5, 0.5, -0.5, 0.5],
+        ("A", "B"): [0.5, -0.5, -0.5, 0.5],
+    }
     assert estimable({"A": a[:3], "B": b[:3]}) is None
     assert estimable({"A": a, "B": np.array([-1, -1, -1, 1])}) is None
     assert (

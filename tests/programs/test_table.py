@@ -7,13 +7,11 @@ import re
 import pytest
 
 from recstudy.base.errors import ConfigError
+from recstudy.programs.columns import METRIC, SEED, SETTING
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnSettings
 from recstudy.programs.table import (
-    METRIC,
     PROGRAM,
-    SEED,
-    SETTING,
     TableProgram,
     assign,
     finished_runs,

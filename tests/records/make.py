@@ -14,7 +14,8 @@ from pathlib import Path
 
 import recstudy
 from recstudy import Resources, Study, grid
-from recstudy.programs.trial import Trial, run_trial
+from recstudy.programs.base import CodeVersion, Trial
+from recstudy.programs.trial import run_trial
 from recstudy.records import Results
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Curve, LearningCurves, Table
@@ -48,7 +49,7 @@ def main(version: str) -> None:
             (path / "epochs.jsonl").mkdir(parents=True)  # a folder in a log's place: this run fails
         values = {**run.config.values, "resources": run.config.resources.model_dump()}
         run_trial(
-            Trial("sample", run.label, values, run.id, str(path), "data", False, ".", "0" * 40, False),
+            Trial(values, run.id, str(path), "data", version=CodeVersion("0" * 40)),
             lambda line: None,
         )
     for path in Path("results").rglob("*"):

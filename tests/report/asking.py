@@ -12,6 +12,7 @@ from recstudy import Claim
 from recstudy.records import Results, write_json
 from recstudy.report import Claims, dump_report
 from recstudy.report.family import family
+from recstudy.report.parts import parts_of
 from recstudy.report.question_rows import QuestionRow
 
 LINEAR_METRIC = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
@@ -103,7 +104,7 @@ def write_scored_plan(root: Path, study_plan: Any, scores: Any) -> Results:
 def claimed(root: Path, *claims: Claim, **changes: Any) -> list[QuestionRow]:
     """The answers to these claims."""
     records = read(study(root / "r", claims, **changes))
-    return list(family(records, records.parts[0]).rows)
+    return list(family(records, parts_of(records)[0]).rows)
 
 
 def by(metric: str, *claims: Claim) -> list[Claim]:

@@ -140,11 +140,11 @@ def part_text(name: str, root: Path) -> str:
     build, part = SCENARIOS[name]
     records = records_of(build, root)
     rendered = render_part(records, part)
-    output = [f"finding: {rendered.finding}", *Words(rendered.html).lines]
-    output += figure_text(rendered) if rendered.drawn_figure and not rendered.drawn_figure.data.empty else []
-    if rendered.printed_table:
+    output = [f"finding: {rendered.marked_finding}", *Words(rendered.html).lines]
+    output += figure_text(rendered) if rendered.data is not None and not rendered.data.empty else []
+    if rendered.table:
         output += ["", rendered.markdown, rendered.latex]
-    numbers = rendered.csv or (rendered.drawn_figure.csv if rendered.drawn_figure else "")
+    numbers = rendered.csv or rendered.figure_csv
     lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", numbers).splitlines()
     return (
         "\n".join([*output, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
@@ -153,12 +153,12 @@ def part_text(name: str, root: Path) -> str:
 
 def figure_text(rendered: RenderedPart) -> list[str]:
     """The traces and the layout, long lists cut; pictures as how long they are."""
-    figure = json.loads(rendered.drawn_figure.figure.to_json())
+    figure = json.loads(rendered.figure.to_json())
     layout = {
         name: value for name, value in figure["layout"].items() if name not in ("template", "legend", "font")
     }
     output = [
-        f"words: {rendered.drawn_figure.part.describe(rendered.drawn_figure.data)}",
+        f"words: {rendered.description}",
         *(f"trace {short(trace)}" for trace in figure["data"]),
     ]
     return [*output, *(f"layout {name} {short(value)}" for name, value in sorted(layout.items()))]

@@ -12,6 +12,7 @@ from recstudy.report import Differences, Effects, Ranks
 from recstudy.report.family import family
 from recstudy.report.findings import findings
 from recstudy.report.fits import fits_of
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 
 LEVELS = {"MNIST": 97.0, "CIFAR-10": 76.0, "SVHN": 90.0}
@@ -47,7 +48,7 @@ def read(folder, effects, blocks=("dataset",), datasets=LEVELS, **fields):
 
 def claimed(folder, effects, *claims, **fields):
     records = read(folder, effects, claims=claims, **fields)
-    return family(records, records.parts[0]).rows
+    return family(records, parts_of(records)[0]).rows
 
 
 def test_the_interaction_of_equal_variances_is_welchs():
@@ -131,7 +132,7 @@ def test_an_interaction_may_compare_the_effects_in_two_blocks(tmp_path):
 def test_differences_take_the_base_of_each_block(tmp_path):
     part = Differences(metric="accuracy", base="dataset=MNIST, method=CNN")
     records = read(tmp_path / "r", EQUAL, report=[part])
-    mean, *within = family(records, records.parts[0]).rows
+    mean, *within = family(records, parts_of(records)[0]).rows
 
     assert (mean.group, mean.label) == ("method CNN, on average over these 3 data sets", "method ours")
     assert [(row.group, row.label) for row in within] == [
@@ -143,7 +144,7 @@ def test_differences_take_the_base_of_each_block(tmp_path):
 
 def test_effects_are_averaged_over_blocks_and_blocks_have_no_effect(tmp_path):
     records = read(tmp_path / "r", EQUAL, report=[Effects(metric="accuracy")])
-    (row,) = family(records, records.parts[0]).rows
+    (row,) = family(records, parts_of(records)[0]).rows
 
     assert (row.label, row.marks) == ("method", ("these 3 data sets",))
     assert row.estimate.value == pytest.approx(1.0, abs=0.1)
@@ -171,7 +172,7 @@ def test_ranks_over_five_blocks_name_the_methods_that_tie(tmp_path):
         tmp_path, "ranks", train, settings=settings, variants=variants, blocks=["dataset"], report=[part]
     )
     records = load_study(results, "ranks", "default")
-    data = records.parts[0].data(records)
+    data = parts_of(records)[0].data(records)
 
     assert list(data["method"]) == ["method ours", "method CNN"]
     assert list(data["mean_rank"]) == [1.0, 2.0]

@@ -17,14 +17,13 @@ from made_up import (
 from recstudy.papers import published
 from recstudy.report import Table
 from recstudy.report.tables.render import cell_text, verdicts
-from recstudy.report.tables.table import table_data
 
 TABLE2 = published("000_table2_imagetrm")
 ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
 
 
 def table(results, *metrics, **spec):
-    return table_data(read(results), Table("t", metrics=metrics, **spec))
+    return Table("t", metrics=metrics, **spec).cells(read(results))
 
 
 def test_a_metric_that_not_every_run_has(tmp_path):

@@ -11,7 +11,6 @@ from recstudy.records import Results, write_json
 from recstudy.records.reading import dumped
 from recstudy.report import Table
 from recstudy.report.tables.render import cell_text, table_shown
-from recstudy.report.tables.table import table_data
 from recstudy.report.targets import MatchedTarget
 
 SOTA = tuple(
@@ -77,7 +76,7 @@ def study(root, scores=CAPTION_SCORES, **changes):
 
 
 def table(results, **spec):
-    return table_data(read(results), Table("table1", **{**DELTA, **spec}))
+    return Table("table1", **{**DELTA, **spec}).cells(read(results))
 
 
 def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):

@@ -14,8 +14,11 @@ from recstudy.report.trials import front
 
 
 def test_names_leave_out_what_all_share():
-    assert without_common(["TRM, width 2", "TRM, width 3", "TRM"]) == (["width 2", "width 3", "TRM"], "TRM")
-    assert without_common(["TRM"]) == (["TRM"], "")
+    assert without_common(["TRM, width 2", "TRM, width 3", "TRM"]) == (
+        {"TRM, width 2": "width 2", "TRM, width 3": "width 3", "TRM": "TRM"},
+        "TRM",
+    )
+    assert without_common(["TRM"]) == ({"TRM": "TRM"}, "")
 
 
 def test_the_front_by_hand():

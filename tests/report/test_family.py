@@ -16,6 +16,7 @@ from recstudy.records import PlanRecord, Results, read_record, write_record
 from recstudy.records.plans import read_looks, record_look
 from recstudy.report import Claims, Differences, dump_report
 from recstudy.report.family import family, study_family
+from recstudy.report.parts import parts_of
 from recstudy.report.registration import dropped_questions
 from recstudy.report.summary import looks_words, origins
 
@@ -41,14 +42,14 @@ def report_of(*parts) -> tuple:
 def test_claims_in_five_parts_are_adjusted_as_in_one(tmp_path):
     """Five parts of a claim each had five unadjusted intervals."""
     results = study(tmp_path / "r", on_plain(HURTS, EQUAL_CLAIM, CLOSE))
-    together = [row.answer.adjusted for row in family(read(results), read(results).parts[0]).rows]
+    together = [row.answer.adjusted for row in family(read(results), parts_of(read(results))[0]).rows]
     separate_parts = [
         Claims(name=f"claims {position}", claims=(claim,))
         for position, claim in enumerate(on_plain(HURTS, EQUAL_CLAIM, CLOSE))
     ]
     edited(results, report=report_of(*separate_parts, Differences(metric=LINEAR_METRIC, base="steps=1")))
     records = read(results)
-    hurts, equal, close = (family(records, part).rows[0].answer for part in records.parts[:3])
+    hurts, equal, close = (family(records, part).rows[0].answer for part in parts_of(records)[:3])
     adjusted = [hurts.adjusted, equal.adjusted, close.adjusted]
 
     assert study_family(records).tests == 5  # with three differences, of which a claim is one
@@ -59,13 +60,13 @@ def test_claims_in_five_parts_are_adjusted_as_in_one(tmp_path):
 def test_a_dropped_claim_still_counts_and_is_named(tmp_path):
     """p 0.143 became 0.024 when five of six claims were dropped."""
     results = study(tmp_path / "r", on_plain(CLOSE, HURTS, HELPS))
-    (old_row, *_) = family(read(results), read(results).parts[0]).rows
+    (old_row, *_) = family(read(results), parts_of(read(results))[0]).rows
     full_plan = read_record(results.root / FILE, PlanRecord)
     shorter = replace(full_plan, report=report_of(Claims(claims=tuple(on_plain(CLOSE)))))
     dropped = dropped_questions(shorter, full_plan, is_frozen=True)
     edited(results, report=shorter.report, dropped=dropped)
     records = read(results)
-    (new_row,) = family(records, records.parts[0]).rows
+    (new_row,) = family(records, parts_of(records)[0]).rows
 
     assert [words for words, _ in dropped.values()] == [
         f"the claim {claim.text!r}" for claim in (HURTS, HELPS)
@@ -107,7 +108,7 @@ def test_looks_belong_to_runs(tmp_path):
     assert first.runs != third.runs
     assert [len(look.runs) for look in read_looks(results, third)] == [8, 4]
     assert records.looks_at([0, 1]) == Looks((2, 3), 0)
-    (close,) = family(records, records.parts[0]).rows
+    (close,) = family(records, parts_of(records)[0]).rows
     assert close.answer.alpha == 0.025  # the second look, beyond the first
     assert (
         looks_words(records.looks)
@@ -132,9 +133,9 @@ def test_paired_seeds_are_compared_seed_by_seed(tmp_path):
     """
     noise = {(2, seed): MEANS[2] + AROUND[seed] + shift for seed, shift in enumerate((-0.02, 0.0, 0.02))}
     results = study(tmp_path / "r", on_plain(CLOSE), losses=noise)
-    (unpaired,) = family(read(results), read(results).parts[0]).rows
+    (unpaired,) = family(read(results), parts_of(read(results))[0]).rows
     edited(results, paired=True)
-    (paired,) = family(read(results), read(results).parts[0]).rows
+    (paired,) = family(read(results), parts_of(read(results))[0]).rows
     theirs = stats.ttest_rel([MEANS[1] + near for near in AROUND], [noise[2, seed] for seed in range(3)])
 
     assert unpaired.verdict is Verdict.UNDECIDED

@@ -12,10 +12,9 @@ from recstudy.evidence.questions import at_level
 from recstudy.report import Differences, Table, dump_report
 from recstudy.report.family import family
 from recstudy.report.fits import scale_of
+from recstudy.report.kinds import render_part
 from recstudy.report.study_records import load_study
-from recstudy.report.tables.question_table import csv_text
 from recstudy.report.tables.render import table_shown
-from recstudy.report.tables.table import table_data
 from recstudy.report.targets import AT_TEST
 
 RIGHT = 100.0 * np.array([[1, 1, 1, 0], [1, 1, 0, 0]])  # two runs, four items
@@ -120,7 +119,7 @@ def answered_study(tmp_path):
 
 
 def test_a_table_has_the_interval_over_items_at_each_number(answered_study):
-    table = table_data(answered_study, Table("t", metrics=("top1_accuracy", "macro_f1")))
+    table = Table("t", metrics=("top1_accuracy", "macro_f1")).cells(answered_study)
 
     first_cell, second_cell = table.rows[0].cells
     # as angles: not the bound itself
@@ -139,8 +138,8 @@ def test_a_table_has_the_interval_over_items_at_each_number(answered_study):
 
 
 def test_a_difference_has_both_tests(answered_study):
-    questions = family(answered_study, Differences(base="ViTRM, batch_size=128"))
-    row = questions.rows[0]
+    part = Differences(base="ViTRM, batch_size=128")
+    row = family(answered_study, part).rows[0]
 
     assert row.items.level == row.estimate.level == 0.95
     assert row.items.low < row.estimate.low < row.estimate.value < row.estimate.high < row.items.high
@@ -150,7 +149,7 @@ def test_a_difference_has_both_tests(answered_study):
     )
     assert row.over_items_alone == pytest.approx(mcnemar(ours, theirs))
     assert row.over_items_alone < 0.05
-    line = next(csv.DictReader(csv_text(questions).splitlines()))
+    line = next(csv.DictReader(render_part(answered_study, part).csv.splitlines()))
     assert float(line["p_mcnemar"]) == pytest.approx(row.over_items_alone)
 
 
@@ -158,10 +157,10 @@ def test_the_items_of_a_patient_are_one_draw(answered_study):
     """Ten patients of two images each, both right or both wrong: half as many draws, so that the interval
     over items widens.
     """
-    single_items = table_data(answered_study, Table("t")).rows[0].cells[0]
+    single_items = Table("t").cells(answered_study).rows[0].cells[0]
     answer(answered_study.results, 0, (18, 19, 18), groups=np.arange(20) // 2)
 
-    patients = table_data(load_study(answered_study.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
+    patients = Table("t").cells(load_study(answered_study.results, "made_up", "paper")).rows[0].cells[0]
 
     assert patients.items.error > single_items.items.error > patients.estimate.error
 
@@ -177,7 +176,7 @@ def test_cut_answers_and_those_to_other_items_are_left_out(answered_study):
     )
     write_answers(answered_study.results, run_id(1, 0), draw.normal(size=(21, 2)), draw.integers(2, size=21))
 
-    table = table_data(answered_study, Table("t"))
+    table = Table("t").cells(answered_study)
 
     assert [row.cells[0].items for row in table.rows] == [None] * 4
 
@@ -190,7 +189,7 @@ def test_items_that_each_seed_drew_for_itself_are_not_the_same_items(answered_st
             as_result(record | {"provenance": record["provenance"] | {"data_checksum": f"{seed}"}})
         )
 
-    table = table_data(load_study(answered_study.results, "made_up", "paper"), Table("t"))
+    table = Table("t").cells(load_study(answered_study.results, "made_up", "paper"))
 
     assert table.rows[0].cells[0].items is None
     assert table.rows[1].cells[0].items is not None

@@ -21,7 +21,6 @@ from recstudy.recursive import (
 )
 from recstudy.report import Table
 from recstudy.report.tables.render import csv_text
-from recstudy.report.tables.table import table_data
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
 
@@ -76,8 +75,8 @@ def test_the_plan_says_who_leaks_and_its_label_does_too():
 
 
 def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
-    data = table_data(
-        records, Table("t", metrics=("rouge_l", "trained_params"), targets=published("000_table2_imagetrm"))
+    data = Table("t", metrics=("rouge_l", "trained_params"), targets=published("000_table2_imagetrm")).cells(
+        records
     )
 
     rouge = data.rows[3].cells[0]

@@ -8,6 +8,7 @@ from recstudy.evidence import Reason
 from recstudy.records import Results, write_json
 from recstudy.report.family import family
 from recstudy.report.findings import open_questions
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 
 STUDY_KEY = ("made_up", "paper")
@@ -20,7 +21,7 @@ def questions_of(results: Results):
 def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path):
     results = study(tmp_path / "r", [HURTS, CLOSE])
     records = load_study(results, *STUDY_KEY)
-    _, close = family(records, records.parts[0]).rows
+    _, close = family(records, parts_of(records)[0]).rows
     questions = questions_of(results)
 
     assert (

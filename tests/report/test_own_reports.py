@@ -17,6 +17,7 @@ from recstudy.report.explain import find_number
 from recstudy.report.kinds import render_part
 from recstudy.report.loaded import load
 from recstudy.report.names import metric
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
@@ -81,7 +82,7 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
     results = run_study(tmp_path / "r", report=report, claims=claims)
     records = load_study(results, "depth", "default")
     with records.study_modules():
-        side = render_part(records, records.parts[2]).table_below
+        side = render_part(records, parts_of(records)[2]).table_below
 
     assert side is not None
     assert side.heads[:2] == ["variant", "Accuracy (%)"]
@@ -156,6 +157,7 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
             "line 2, column 'metric': unknown metric 'acuracy'. Did you mean 'accuracy'",
         ),
         ("metric,value,depth\naccuracy,83,many", "line 2, column 'depth': a setting of train: .*depth"),
+        ("metric,value,depth,rate\naccuracy,83,1,depth", "line 2, column 'rate': a setting of train: .*rate"),
         (
             "metric,value,unit,depth\nlatency,83,percent,1",
             "line 2, column 'unit': must be one of ms, but got 'percent'",
@@ -179,6 +181,7 @@ from rich.console import Console
 from recstudy.board.server import make_app
 from recstudy.records import Results
 from recstudy.report.writing import show_report
+from recstudy.report.parts import parts_of
 
 results = Results(sys.argv[1])
 show_report(results, "depth", "default", (), Console(quiet=True))

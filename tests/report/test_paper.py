@@ -7,6 +7,7 @@ the PDF.
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from made_up import TABLE1, finish, read, result, specs, variants, write_report, write_study
@@ -19,9 +20,8 @@ from recstudy.report import Differences, Table, dump_report, writers
 from recstudy.report.kinds import render_part
 from recstudy.report.names import DASH
 from recstudy.report.study_records import load_study
-from recstudy.report.table import Interval, Number, PrintedTable, TableEntry
+from recstudy.report.table import Interval, Number, TableData, TableEntry, TableRow
 from recstudy.report.tables.render import table_shown
-from recstudy.report.tables.table import table_data
 from recstudy.report.venues import VENUES, Paper, paper_of
 from recstudy.report.writers import TerminalTable, latex
 
@@ -41,7 +41,7 @@ SMALLEST = 8.0  # points, where 7 are asked for
 
 
 def table(records, *metrics, **options):
-    return table_shown(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **options)))
+    return table_shown(Table("t", metrics=metrics or ("top1_accuracy",), **options).cells(records))
 
 
 def floats(text):
@@ -132,22 +132,26 @@ def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
 
 def typed():
     """Numbers, intervals and words as they stand in a place, and one in which nothing can be aligned."""
-    rows = [
-        [
-            TableEntry("a"),
-            TableEntry((Number(93.14), " ", Interval(92, 94)), bold=True),
-            TableEntry(Number(3624971, ",.0f")),
-            TableEntry(Interval(-1.1, 0.5, "+.1f")),
-        ],
-        [
-            TableEntry("b"),
-            TableEntry((Number(-7.0), " ", Interval(-8, -6), " (2 of 3)")),
-            TableEntry(Number(1e-07, ".3g")),
-            TableEntry("not run"),
-        ],
-        [TableEntry("c"), TableEntry("not run"), TableEntry(Number(0.5, ".3g")), TableEntry(DASH)],
-    ]
-    return PrintedTable("t", "typed", ("model", "score (%)", "parameters", "difference"), rows, "")
+    rows = (
+        TableRow(
+            "a",
+            (
+                TableEntry((Number(93.14), " ", Interval(92, 94)), bold=True),
+                TableEntry(Number(3624971, ",.0f")),
+                TableEntry(Interval(-1.1, 0.5, "+.1f")),
+            ),
+        ),
+        TableRow(
+            "b",
+            (
+                TableEntry((Number(-7.0), " ", Interval(-8, -6), " (2 of 3)")),
+                TableEntry(Number(1e-07, ".3g")),
+                TableEntry("not run"),
+            ),
+        ),
+        TableRow("c", (TableEntry("not run"), TableEntry(Number(0.5, ".3g")), TableEntry(DASH))),
+    )
+    return TableData("t", "typed", ("score (%)", "parameters", "difference"), rows, "model")
 
 
 def test_each_writer_formats_a_number_for_itself():
@@ -168,12 +172,12 @@ def test_each_writer_formats_a_number_for_itself():
 
 
 def test_a_terminal_shows_every_number_and_note_whole(records):
-    table_content = table_data(records, Table("t", metrics=MANY_METRICS, targets=TABLE1))
+    table_content = Table("t", metrics=MANY_METRICS, targets=TABLE1).cells(records)
     console = Console(width=80, record=True, file=io.StringIO())
 
-    console.print(TerminalTable(table_shown(table_content).printed_table))
+    console.print(TerminalTable(table_shown(table_content).table))
 
-    text, page = console.export_text(), table_shown(table_content).printed_table
+    text, page = console.export_text(), table_shown(table_content).table
     assert max(map(len, text.splitlines())) <= 80
     numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
     assert [number for number in numbers if number not in text] == []
@@ -187,9 +191,9 @@ def test_widths_have_units():
 
 
 def test_greek_letters_are_mathematics_and_other_scripts_name_luatex():
-    lines = [[TableEntry("\N{MICRO SIGN}-net 5e-07"), TableEntry("\N{GREEK CAPITAL LETTER DELTA}")]]
-    greek = PrintedTable("t", "\N{GREEK SMALL LETTER ALPHA}", ("model", "name"), lines)
-    chinese = PrintedTable("t", "t", ("model",), [[TableEntry("\u65e5\u672c")]])
+    row = TableRow("\N{MICRO SIGN}-net 5e-07", (TableEntry("\N{GREEK CAPITAL LETTER DELTA}"),))
+    greek = TableData("t", "\N{GREEK SMALL LETTER ALPHA}", ("name",), (row,))
+    chinese = TableData("t", "t", ("name",), (replace(row, label="\u65e5\u672c"),))
 
     text = latex(greek)
 

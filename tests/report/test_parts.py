@@ -56,7 +56,6 @@ from recstudy.recursive import (
     Mistakes,
     Thinking,
 )
-from recstudy.recursive.figures.examples import cut_note, shown_variants
 from recstudy.report import (
     PARTS,
     Arithmetic,
@@ -70,6 +69,7 @@ from recstudy.report import (
     Table,
 )
 from recstudy.report.cells import cell
+from recstudy.report.figures.chosen import cut_note, shown_variants
 from recstudy.report.kinds import draw_figure, render_part
 from recstudy.report.targets import Placement
 from recstudy.report.writers import TerminalTable
@@ -103,15 +103,12 @@ def test_hostile_names_are_text_in_every_form(name, tmp_path):
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
     assert "<script" not in rendered.markdown
     assert "<img" not in rendered.markdown
-    if rendered.drawn_figure and not rendered.drawn_figure.data.empty:
+    if rendered.data is not None and not rendered.data.empty:
         # nothing shows it
-        traces = [
-            {**trace, "legendgroup": ""}
-            for trace in json.loads(rendered.drawn_figure.figure.to_json())["data"]
-        ]
+        traces = [{**trace, "legendgroup": ""} for trace in json.loads(rendered.figure.to_json())["data"]]
         assert "<script" not in json.dumps(traces)
-    if rendered.printed_table:
-        console.print(TerminalTable(rendered.printed_table))
+    if rendered.table:
+        console.print(TerminalTable(rendered.table))
         assert "[1](http://x)" in console.export_text()
         assert r"\textbackslash{}evil" in rendered.latex
 
@@ -180,8 +177,7 @@ def test_damage_is_one_line_that_names_the_file_and_the_fix(tmp_path, part, dama
 
     rendered = render_part(read(results), part)
 
-    notes = (*rendered.notes, *(rendered.drawn_figure.notes if rendered.drawn_figure else ()))
-    (note,) = [note for note in notes if "is damaged" in note]
+    (note,) = [note for note in rendered.notes if "is damaged" in note]
     assert note.startswith(f"LSTM: runs/{run_id(0, 0)}/")
     assert words in note
     assert note.endswith("Remove that run's folder and run the study again.")

@@ -8,7 +8,8 @@ from recstudy.report import Differences
 from recstudy.report.explain import find_number
 from recstudy.report.family import family
 from recstudy.report.findings import findings
-from recstudy.report.tables.question_table import needed_words, p_words, printed, verdict_words
+from recstudy.report.parts import parts_of
+from recstudy.report.tables.question_table import needed_words, p_words, table_of, verdict_words
 
 COMPONENTS = Differences("components", metric=LINEAR_METRIC, title="Components")
 
@@ -25,8 +26,8 @@ def components(root, **changes):
     ],
 )
 def test_an_open_claim_says_what_it_lacks(tmp_path, losses, lacks, verdict):
-    part = (records := read(study(tmp_path / "r", [HURTS], losses=losses))).parts[0]
-    page = printed(records, part, family(records, part))
+    part = parts_of(records := read(study(tmp_path / "r", [HURTS], losses=losses)))[0]
+    page = table_of(records, part, family(records, part))
     line = {head: entry.text for head, entry in zip(page.heads, page.lines[0], strict=True)}
 
     assert (line["verdict"], line.get("seeds needed", "")) == (verdict, lacks)
@@ -34,13 +35,13 @@ def test_an_open_claim_says_what_it_lacks(tmp_path, losses, lacks, verdict):
 
 def test_single_runs_need_a_second_seed(tmp_path):
     (row,) = family(
-        records := read(study(tmp_path / "r", by(LINEAR_METRIC, HURTS), seeds=1)), records.parts[0]
+        records := read(study(tmp_path / "r", by(LINEAR_METRIC, HURTS), seeds=1)), parts_of(records)[0]
     ).rows
 
     assert needed_words(row) == "a second seed"
 
 
-def test_p_values_are_printed_with_their_limits():
+def test_p_values_are_table_of_with_their_limits():
     assert [p_words(p) for p in (None, 0.0004, 0.049)] == ["\N{EN DASH}", "<0.001", "0.049"]
 
 
@@ -56,7 +57,7 @@ def test_a_difference_is_explained_with_what_it_lacks(tmp_path):
 def test_a_claim_whose_runs_all_diverged_is_undecided_with_their_number(tmp_path):
     losses = {(steps, seed): "diverged" for steps in (1, 16) for seed in (0, 1)}
     records = read(study(tmp_path / "r", [HURTS], seeds=2, losses=losses))
-    (row,) = family(records, records.parts[0]).rows
+    (row,) = family(records, parts_of(records)[0]).rows
 
     assert verdict_words(row) == "undecided: 4 of 4 runs diverged"
     assert [str(sentence) for sentence in findings(records)] == [
@@ -69,7 +70,7 @@ def test_a_claim_whose_runs_all_diverged_is_undecided_with_their_number(tmp_path
 def test_lost_runs_are_counted_beside_the_verdict(tmp_path):
     losses = {(16, 0): "diverged", (1, 1): "failed"}
     records = read(study(tmp_path / "r", [HURTS], losses=losses))
-    (row,) = family(records, records.parts[0]).rows
+    (row,) = family(records, parts_of(records)[0]).rows
 
     assert verdict_words(row) == (
         "undecided: 2 of 6 runs failed or diverged, and the rest may be the lucky ones"
@@ -77,11 +78,11 @@ def test_lost_runs_are_counted_beside_the_verdict(tmp_path):
     assert needed_words(row) == "2 runs"
 
 
-def test_an_open_verdict_has_the_adjusted_interval_if_the_printed_one_contradicts_it(tmp_path):
+def test_an_open_verdict_has_the_adjusted_interval_if_the_table_of_one_contradicts_it(tmp_path):
     """The first look of at most 30 seeds has a small part of the 5 %."""
     means = {1: 93.0, 2: 92.6}
     records = read(study(tmp_path / "r", [CLOSE], means, max_seeds=30))
-    (row,) = family(records, records.parts[0]).rows
+    (row,) = family(records, parts_of(records)[0]).rows
     low, high = row.answer.adjusted_interval
     words = f"adjusted for all questions and looks, the interval is {low:.2f} to {high:.2f}"
 
@@ -90,7 +91,7 @@ def test_an_open_verdict_has_the_adjusted_interval_if_the_printed_one_contradict
     assert f"; {words}, n=3)" in str(findings(records)[0])
     assert (
         f"{CLOSE.text}: {words} (n=3)"
-        in printed(records, records.parts[0], family(records, records.parts[0])).notes
+        in table_of(records, parts_of(records)[0], family(records, parts_of(records)[0])).notes
     )
     assert find_number(records, "claims:1").fields["reasons"] == words
 

@@ -29,6 +29,7 @@ from recstudy.recursive import (
     ViTRM,
 )
 from recstudy.report.names import metric
+from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.targets import NO_SETTINGS, SHARDS, MatchedTarget, match_targets
 from recstudy.study.plan import make_plan
@@ -260,7 +261,7 @@ def comparable(plan, targets):
 def test_no_field_of_a_paper_preset_certifies_itself(name):
     plan = replace(plan_record(make_plan(load(name), "paper")), runs=())
     records = records_of(Results(Path("none")), plan)
-    targets = [target for part in records.parts for target in getattr(part, "targets", ())]
+    targets = [target for part in parts_of(records) for target in getattr(part, "targets", ())]
     comparable_before = comparable(plan, targets)
     targets = list(
         {

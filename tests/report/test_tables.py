@@ -28,7 +28,6 @@ from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.render import csv_text, finding
-from recstudy.report.tables.table import table_data
 
 
 def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
@@ -49,14 +48,14 @@ def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
 def test_labels_are_words_for_the_levels_that_vary(tmp_path, levels, corner, labels):
     records = load_study(write_plan(tmp_path / "r", plan(variants=of_levels(*levels))), "made_up", "paper")
 
-    table = table_data(records, Table("t"))
+    table = Table("t").cells(records)
 
     assert (table.corner, [row.label for row in table.rows]) == (corner, labels)
-    assert list(table_data(records, Table("t", across=True)).columns) == labels
+    assert list(Table("t", across=True).cells(records).columns) == labels
 
 
 def test_csv_has_full_precision_and_one_line_a_cell(records):
-    lines = list(csv.DictReader(csv_text(table_data(records, specs()[0])).splitlines()))
+    lines = list(csv.DictReader(csv_text(specs()[0].cells(records)).splitlines()))
 
     assert len(lines) == 12
     assert float(lines[0]["high"]) == pytest.approx(93.38996062597575, rel=1e-12)
@@ -71,7 +70,7 @@ def test_synthetic_data_is_known_from_the_plan_or_from_a_run(tmp_path, planned):
     results = write_study(tmp_path / "r", variants=chosen, **({"seeds": []} if planned else {}))
     if not planned:
         finish(results, 0, 0, result(93.0, synthetic=True))
-    table = table_data(read(results), specs()[0])
+    table = specs()[0].cells(read(results))
 
     assert table.study_notes[0] == "CIFAR-10 (synthetic data)"
     flags = [line["synthetic"] for line in csv.DictReader(csv_text(table).splitlines())]
@@ -97,13 +96,13 @@ def test_synthetic_data_is_known_from_the_plan_or_from_a_run(tmp_path, planned):
 def test_best_is_what_cannot_be_told_from_it_where_something_can(tmp_path, scores, leaky, expected):
     records = read(ranked(tmp_path / "r", {"CIFAR-10": scores}, leaky=leaky))
 
-    rows = table_data(records, Table("t", metrics=("top1_accuracy",))).rows
+    rows = Table("t", metrics=("top1_accuracy",)).cells(records).rows
     assert ["*" * row.cells[0].best for row in rows if row.cells] == expected
 
 
 def test_lower_is_better_where_it_is(tmp_path):
     records = read(ranked(tmp_path / "r", {"CIFAR-10": [80.0, 92.0, 86.0]}))
-    rows = table_data(records, Table("t", metrics=("nll", "params", "macro_f1"))).rows
+    rows = Table("t", metrics=("nll", "params", "macro_f1")).cells(records).rows
 
     # all NLL alike; parameters are no score
     assert not any(row.cells[0].best or row.cells[1].best for row in rows)

@@ -11,10 +11,10 @@ from typing import Any
 from recstudy import Search, Study
 from recstudy.records import Results
 from recstudy.report import Table
-from recstudy.report.cells import Cell, TableData
+from recstudy.report.cells import Cell
 from recstudy.report.study_records import load_study
+from recstudy.report.table import TableData
 from recstudy.report.tables.render import verdicts
-from recstudy.report.tables.table import table_data
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 
@@ -42,7 +42,7 @@ def first_table(
     study, results = load(name), Results(folder).create()
     record_plan(make_plan(study, preset, changes), results)
     table = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Table))
-    return table, table_data(load_study(results, name, preset), replace(table, group=None))
+    return table, replace(table, group=None).cells(load_study(results, name, preset))
 
 
 def compared(cell: Cell) -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from recstudy.records import Results
 from recstudy.records.plans import read_plan
 from recstudy.records.study_schema import Deviation
 from recstudy.report.audit import audit
+from recstudy.report.parts import parts_of
 from recstudy.report.registration import statements
 from recstudy.report.study_records import StudyRecords, records_of
 from recstudy.report.targets import match_targets
@@ -31,6 +32,7 @@ from recstudy.report import Table
 from recstudy.recursive import Digits
 from recstudy.recursive import METRICS, metric
 from recstudy.recursive import ViTRM
+from recstudy.report.parts import parts_of
 
 
 @METRICS.add("wrong_digits")
@@ -78,7 +80,7 @@ def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, m
     monkeypatch.chdir("/")
     records = planned(folder, tmp_path / "r")
     (folder / "my_paper.csv").unlink()
-    (part,) = records.parts
+    (part,) = parts_of(records)
     two = part.targets[1]
 
     assert two.cited == "my_paper Table 2 (my_paper#2)"
@@ -98,7 +100,7 @@ def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, m
 def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
     smaller = Deviation(field="train.batch_size", paper=256, ours=128, why="to fit")
     records = planned(folder, tmp_path / "r", (smaller,))
-    (match,) = match_targets(records, records.parts[0].targets, [0, 1], ["top1_accuracy"]).matches[
+    (match,) = match_targets(records, parts_of(records)[0].targets, [0, 1], ["top1_accuracy"]).matches[
         1, "top1_accuracy"
     ]
 

@@ -10,10 +10,10 @@ from recstudy import Range, Search
 from recstudy.cluster.searching import Proposals
 from recstudy.cluster.sources import Source
 from recstudy.cluster.view import View
-from recstudy.records import Results
+from recstudy.records import Results, Run
 from recstudy.recursive import Digits, RunConfig, ViTRM
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.testing import finish_runs
 from recstudy.study.trials import TrialLog

@@ -20,6 +20,7 @@ from recstudy.report import Claim, Claims, Differences, Table
 from recstudy.report.audit import audit
 from recstudy.report.family import family
 from recstudy.report.findings import findings
+from recstudy.report.parts import parts_of
 from recstudy.report.registration import digest_of, post_hoc
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.summary import origins
@@ -50,7 +51,7 @@ def register_study(results: Results, study: Study = STUDY, **changes) -> StudyRe
 
 
 def claims(records: StudyRecords) -> Claims:
-    return next(part for part in records.parts if isinstance(part, Claims))
+    return next(part for part in parts_of(records) if isinstance(part, Claims))
 
 
 def outcomes(records: StudyRecords) -> list[str]:
@@ -286,7 +287,7 @@ def test_a_metric_that_is_described_anew_marks_differences_too(plan_at):
     plan_at("2019-01-01T00:00:00+00:00", report=report)
     records = plan_at(MIDDLE_TIME, report=report, metrics=ITEMS)
     with records.study_modules():
-        (difference,) = family(records, records.parts[1]).rows
+        (difference,) = family(records, parts_of(records)[1]).rows
     assert difference.marks == ("post hoc",)
 
 

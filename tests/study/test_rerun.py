@@ -15,7 +15,7 @@ from recstudy.cli.study import main
 from recstudy.cluster.driver import archive
 from recstudy.plugins.files import StudyFile, code_of, user_files_of
 from recstudy.programs.base import Program
-from recstudy.records import Results, read_json, write_json
+from recstudy.records import Results, Run, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
 from recstudy.recursive import CNN, Digits, ImageFolder, RunConfig, TrainConfig, ViTRM
 from recstudy.recursive.data.cache import load
@@ -23,13 +23,13 @@ from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.study_records import load_study
 from recstudy.study import repository
 from recstudy.study.design import Variant
-from recstudy.study.plan import Run, make_plan
+from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.rerun import outdated
 from recstudy.study.study import Study
 
 TINY = RunConfig(data=Digits(limit=32), model=ViTRM(patch=4, width=8, heads=2), train=TrainConfig(epochs=1))
-RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
+RUN = Run(0, 0, TINY.run_id, "tiny", TINY)
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +176,7 @@ def test_files_edited_since_they_were_read_are_reported_even_if_all_runs_are_fin
         file = tmp_path / f"own/{part}/{kind}/{number}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (8, 8), number).save(file)
-    run = Run(0, "own", 0, config, config.run_id)
+    run = Run(0, 0, config.run_id, "own", config)
     finish(results, {}, load(config.data, tmp_path).checksum, run)
     assert outdated([run], results, tmp_path).notices == []
 

@@ -10,7 +10,7 @@ from test_search_plan import VITRM, search
 
 from recstudy import Range
 from recstudy.base.errors import ConfigError
-from recstudy.cluster.searching import PrunedBy
+from recstudy.cluster.pruning import PrunedBy
 from recstudy.plugins import gathering
 from recstudy.records import Results, append_line
 from recstudy.records.reading import adapter

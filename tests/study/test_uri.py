@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from shell import Shell, kill_all, until
 
-from recstudy.programs.trial import Trial, run_trial
+from recstudy.programs.base import Trial
+from recstudy.programs.trial import run_trial
 from recstudy.records.mirror import Mirror
 
 EPOCHS = 400  # runs of some seconds
@@ -57,7 +58,7 @@ def results(stored: dict[str, bytes]) -> dict[str, dict]:
 def run_without_ray(config: bytes, folder: Path) -> dict:
     """The result of a run in a folder, without Ray."""
     folder.mkdir(parents=True)
-    trial = Trial("tiny", "alone", json.loads(config), "x", str(folder), "data", False, ".", None, False)
+    trial = Trial(json.loads(config), "x", str(folder), "data")
     assert run_trial(trial, lambda line: None)["status"] == "done"
     return json.loads((folder / "result.json").read_text())
 

@@ -13,17 +13,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from recstudy.base.errors import ConfigError, choices, nearest, nearest_first
 from recstudy.base.values import canonical, flatten
 from recstudy.plugins import Registry
-from recstudy.programs.base import Program, load_program
-from recstudy.programs.settings import (
-    KINDS,
-    Config,
-    Description,
-    Range,
-    Resources,
-    RunSettings,
-    configure,
-    tunable,
-)
+from recstudy.programs.base import Description, Program, RunSettings, load_program
+from recstudy.programs.settings import KINDS, Config, Range, Resources, configure, tunable
 from recstudy.recursive.config.ids import deciding
 from recstudy.recursive.config.parts import DATASETS, FAMILIES, DataConfig, ModelConfig
 from recstudy.recursive.config.tasks import TASKS

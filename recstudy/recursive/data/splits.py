@@ -7,9 +7,7 @@ Rows are positions in one official split.
 
 from __future__ import annotations
 
-import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -17,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from recstudy.base.csv_rows import CsvError
+from recstudy.base.csv_rows import csv_rows as numbered_rows
 from recstudy.base.errors import DataError, choices, nearest
 from recstudy.base.files import refuse_stand_in
 from recstudy.recursive.config.parts import DataConfig
@@ -101,30 +101,20 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """
     # A generator, because Sudoku-Extreme has 3.8 million rows.
     refuse_stand_in(file)
-    line = 1
     try:
         with open(file, newline="", encoding="utf-8-sig") as text:
-            header = next((content for content in text if content.strip()), "")
-            if not header:
+            rows = numbered_rows(text, ",;\t|")
+            header = next(rows, None)
+            if header is None:
                 raise DataError(f"{file} is empty.")
-            separator_line = re.fullmatch(r'"?sep=(.)"?\s*', header, re.IGNORECASE)
-            text.seek(0)
-            reader = csv.reader(
-                text,
-                delimiter=separator_line[1] if separator_line else max(",;\t|", key=header.count),
-                strict=True,
-            )
-            for cells in reader:
-                is_separator = separator_line and reader.line_num == 1
-                if any(map(str.strip, cells)) and not is_separator:
-                    yield line, cells
-                line = reader.line_num + 1
+            yield header
+            yield from rows
     except (OSError, UnicodeDecodeError):
         utf8(file)  # raises an error that names the problem
         raise
-    except csv.Error as error:
+    except CsvError as error:
         fix = "Close a quotation mark that opens a cell, and double quotation marks within the cell."
-        raise DataError(f"{file}, line {line}: {error}. {fix}") from None
+        raise DataError(f"{file}, line {error.line}: {error}. {fix}") from None
 
 
 def line_of(file: Path, row: int) -> int:

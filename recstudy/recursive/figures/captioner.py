@@ -9,20 +9,28 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import Field
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, np, pd
-from recstudy.records.files import Json
+from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
-from recstudy.records.runs import Row
-from recstudy.recursive.figures.examples import TRACE, CaptionTrace, describe_damage, first_trace
+from recstudy.recursive.figures.examples import (
+    TRACE,
+    CaptionTrace,
+    add_images,
+    first_runs,
+    read_runs,
+    read_trace,
+)
 from recstudy.recursive.figures.tiles import SIDE, TITLE_LOOK, Tiles, tile_figure
 from recstudy.recursive.records import Routing
 from recstudy.report.caveats import join_labels
-from recstudy.report.figures.chosen import cut_note, run_columns, shown_variants
+from recstudy.report.figures.chosen import run_columns
 from recstudy.report.look import clipped, folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
@@ -50,6 +58,7 @@ class CaptionFigure(FigurePart, OfVariants):
     run_file = TRACE
     example: int = Field(default=0, ge=0, le=5)
     array: ClassVar[str]  # an array that the trace must have
+    array_title: ClassVar[str]
     columns: ClassVar[tuple[str, ...]]  # of `rows`
     shows_image: ClassVar[bool] = True
     shows_words: ClassVar[bool] = True
@@ -58,17 +67,29 @@ class CaptionFigure(FigurePart, OfVariants):
     def rows(self, trace: CaptionTrace) -> pd.DataFrame:
         """Return the figure's data without the columns of the run."""
 
+    @abstractmethod
+    def explanation(self, trace: CaptionTrace, data: pd.DataFrame) -> str:
+        """Return how to read the figure, which follows the name of the run in the caption."""
+
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return the rows of the trace, which `attrs["trace"]` has for `draw`."""
-        trace, notes = first_trace(records, self.where, self.example, self.array)
-        columns = [*RUN_COLUMNS, *self.columns, "synthetic"]
-        data = pd.DataFrame(columns=columns)
-        if trace is not None:
-            data = self.rows(trace).assign(**trace.columns)[columns]
-            data.attrs = {"trace": trace, "words": " ".join(trace.words) * self.shows_words}
-            if self.shows_image and trace.image is None:
-                notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not saved")
-        data.attrs["notes"] = notes
+        """Return the rows of the trace, each with the test image as `_image`."""
+        runs, read = first_runs(records, self.where, TRACE), partial(read_trace, example=self.example)
+        contents, notes = read_runs(records, runs, TRACE, read, len(runs))
+        traces = [(run, trace) for run, trace in contents if trace and getattr(trace, self.array) is not None]
+        data, texts = pd.DataFrame(), ("", "")
+        for run, trace in traces[:1]:
+            rows = self.rows(trace).assign(row=trace.row, **run_columns(records, run))
+            data, _ = add_images(records, self.where, rows)
+            title = f"{run.label}, seed {run.seed}, {data['data'].iloc[0]} test image {trace.row}"
+            texts = title + self.explanation(trace, data), " ".join(trace.words) * self.shows_words
+            if self.shows_image and data["_image"].isna().all():
+                notes.append(f"{run.label}: the image of test row {trace.row} was not saved")
+        if not traces:
+            place = f" (example {self.example})" if self.example else ""
+            labels = join_labels([records.variants[index].label for index in records.chosen(self.where)])
+            notes.append(f"no finished run saved the {self.array_title} of a caption{place}: {labels}")
+        data = data.reindex(columns=[*RUN_COLUMNS, *self.columns, "synthetic", "_image"])
+        data.attrs = {"notes": notes, "caption": texts[0], "words": texts[1]}
         return data
 
 
@@ -89,7 +110,7 @@ class AttentionMaps(CaptionFigure):
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
     default_title = "Attention while generating a caption"
-    array = "cross_attention"
+    array, array_title = "cross_attention", "attention"
     columns = ("layer", "head", "place", "word", "of", "at", "seen", "share")
 
     def rows(self, trace: CaptionTrace) -> pd.DataFrame:
@@ -112,24 +133,18 @@ class AttentionMaps(CaptionFigure):
             data = pd.concat([data, tokens[tokens["at"] <= tokens["place"]]], ignore_index=True)
         return data.assign(layer=str(self.layer or "mean"), head=str(self.head or "mean"))
 
-    def caption(self, data: pd.DataFrame) -> str:
-        trace, (even, full) = data.attrs["trace"], _color_range(data)
+    def explanation(self, trace: CaptionTrace, data: pd.DataFrame) -> str:
+        even, full = _color_range(data)
         layers, heads, *_ = trace.cross_attention.shape
         layer = f"layer {self.layer} of {layers}" if self.layer else f"the mean of all {layers} layers"
         head = f"head {self.head} of {heads}" if self.head else f"the mean of all {heads} heads"
-        sentences = [
-            f"{trace.title}; {layer} and {head}" if layers * heads > 1 else trace.title,
-            (
-                "The image above each word shows the attention while the model generated the word, at"
-                f" {trace.side}x{trace.side} positions. Orange marks more than even attention ({even:.3g} %);"
-                f" the strongest orange is {full:.3g} %"
-            ),
-        ]
-        if trace.self_attention is not None:
-            sentences.append(
-                "Below: attention of each token (row) to itself and to the tokens before it (columns)"
-            )
-        return ". ".join(sentences) + "."
+        chosen = f"; {layer} and {head}" if layers * heads > 1 else ""
+        grid = "Below: attention of each token (row) to itself and to the tokens before it (columns)."
+        return (
+            f"{chosen}. The image above each word shows the attention while the model generated the word, at"
+            f" {trace.side}x{trace.side} positions. Orange marks more than even attention ({even:.3g} %);"
+            f" the strongest orange is {full:.3g} %. {grid if trace.self_attention is not None else ''}"
+        ).rstrip()
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         figure, grid = tile_figure([_tiles(data)]), data[data["of"] == "caption"]
@@ -150,10 +165,14 @@ class AttentionMaps(CaptionFigure):
                     f"attention {self.name!r}: {name} must be at most {shares.shape[axis]}, but got {number}"
                 )
             shares = shares.take([number - 1], axis) if number else shares
-        means = 100 * shares.mean((0, 1))
-        place, target = np.indices(means.shape).reshape(2, -1)
-        texts = {"word": np.array(words)[place], "seen": np.array(targets)[target]}
-        return pd.DataFrame({"place": place + 1, "at": target + 1, **texts, "share": means.ravel()})
+        data = _cells(100 * shares.mean((0, 1)), ("place", "at"), "share")
+        return data.assign(word=np.array(words)[data["place"] - 1], seen=np.array(targets)[data["at"] - 1])
+
+
+def _cells(values: np.ndarray, axes: Sequence[str], name: str) -> pd.DataFrame:
+    """Return a row per value of an array with its position along each axis, from 1."""
+    positions = 1 + np.indices(values.shape).reshape(values.ndim, -1).T
+    return pd.DataFrame(positions, columns=list(axes)).assign(**{name: values.ravel()})
 
 
 def _color_range(data: pd.DataFrame) -> tuple[float, float]:
@@ -164,11 +183,11 @@ def _color_range(data: pd.DataFrame) -> tuple[float, float]:
     return even, max(shares["share"].max(), 2 * even)
 
 
-def _image(trace: CaptionTrace) -> Image:
+def _test_image(data: pd.DataFrame) -> Image:
     """Return the test image, or a gray tile if it was not saved, in the size of a tile."""
     from PIL import Image
 
-    return (trace.image or Image.new("RGB", SIZE, "gray")).resize(SIZE).convert("RGB")
+    return (data["_image"].iloc[0] or Image.new("RGB", SIZE, "gray")).resize(SIZE).convert("RGB")
 
 
 def _tiles(data: pd.DataFrame) -> Tiles:
@@ -176,11 +195,11 @@ def _tiles(data: pd.DataFrame) -> Tiles:
     from PIL import Image
 
     cells = data[data["of"] == "image"].reset_index(drop=True)
-    trace, (even, full) = data.attrs["trace"], _color_range(data)
-    image = _image(trace)
+    even, full = _color_range(data)
+    image, side = _test_image(data), math.isqrt(cells["at"].max())
     gray = image.convert("L").point(lambda value: DIM * value).convert("RGB")
     orange = Image.new("RGB", SIZE, ORANGE)
-    shares = cells["share"].to_numpy().reshape(-1, trace.side, trace.side)
+    shares = cells["share"].to_numpy().reshape(-1, side, side)
     tints = (255 * STRENGTH * np.clip((shares - even) / (full - even), 0, 1)).astype(np.uint8)
     masks = [Image.fromarray(tint).resize(SIZE, Image.Resampling.NEAREST) for tint in tints]
     peaks = cells.loc[cells.groupby("place")["share"].idxmax()].to_dict("records")
@@ -201,24 +220,21 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
     )
     shares = share_map(x, y, grid["share"], "% of attention")
     rows = LABELS + TOKEN * y.nunique()
-    height = figure.layout.height + TITLE + rows
+    heights = [figure.layout.height, rows]
+    height = sum(heights) + TITLE
     # the first token attends to itself alone, so that its 100 % would dim all other cells
     top, maximum = rows / height, grid.loc[grid["place"] > 1, "share"].max()
+    figure.set_subplots(2, 1, row_heights=heights, vertical_spacing=TITLE / height)
+    figure.add_trace(shares.data[0], 2, 1)
+    figure.update_xaxes(shares.layout.xaxis, row=2, type="category", tickangle=-90)
+    figure.update_yaxes(shares.layout.yaxis, row=2, type="category")
     text = "<b>Attention of each token<br>to those before it</b>"
     figure.add_annotation(text=text, xref="paper", y=top, yref="paper", showarrow=False, **TITLE_LOOK)
     # the colour bar uses the empty upper triangle
     bar = {"x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}
-    axis: dict[str, Any] = {**shares.layout.xaxis.to_plotly_json(), "type": "category"}
-    figure.add_traces(shares.data[0].update(xaxis="x2", yaxis="y2")).update_layout(
-        coloraxis=shares.layout.coloraxis
-    )
     return figure.update_layout(
-        height=height,
-        coloraxis={"cmax": maximum, "colorbar": bar},
-        xaxis2={**axis, "anchor": "y2", "tickangle": -90},
-        yaxis2={**axis, "anchor": "x2", "autorange": "reversed", "domain": [0, top]},
-        yaxis_domain=[(TITLE + rows) / height, 1],
-    )
+        height=height, coloraxis={**shares.layout.coloraxis.to_plotly_json(), "cmax": maximum}
+    ).update_coloraxes(colorbar=bar)
 
 
 COARSEST = 5  # C5 is the last stage of a ResNet
@@ -240,8 +256,8 @@ class FeatureMaps(CaptionFigure):
 
     name: str = "features"
     default_title = "Feature maps of the vision encoder"
-    array = "features"
-    columns = ("map", "least", "mean", "largest", "where")
+    array, array_title = "features", "feature maps"
+    columns = ("map", "least", "mean", "largest", "where", "_map")
     shows_words = False
 
     def rows(self, trace: CaptionTrace) -> pd.DataFrame:
@@ -255,14 +271,14 @@ class FeatureMaps(CaptionFigure):
         data = pd.DataFrame({"map": [*levels, "F"]})
         peaks = [np.unravel_index(values.argmax(), values.shape) for values in maps]
         places = [f"row {row + 1}, column {column + 1}" for row, column in peaks]
-        axes = (1, 2)
-        return data.assign(least=maps.min(axes), mean=maps.mean(axes), largest=maps.max(axes), where=places)
+        data = data.assign(where=places, _map=pd.Series([*maps]))
+        return data.assign(least=maps.min((1, 2)), mean=maps.mean((1, 2)), largest=maps.max((1, 2)))
 
-    def caption(self, data: pd.DataFrame) -> str:
-        trace, coarsest = data.attrs["trace"], data["map"].iloc[-2]
+    def explanation(self, trace: CaptionTrace, data: pd.DataFrame) -> str:
+        coarsest = data["map"].iloc[-2]
         height, width = trace.features.shape[1:]
         return (
-            f"{trace.title}. Each map is the mean over channels at {height}x{width} positions, from its least"
+            f". Each map is the mean over channels at {height}x{width} positions, from its least"
             f" value (dark) to its largest (light). {coarsest} is the coarsest level. F is the fusion of all"
             " levels, which the decoder reads."
         )
@@ -271,9 +287,8 @@ class FeatureMaps(CaptionFigure):
         """Draw the image, then each map."""
         from PIL import Image, ImageOps
 
-        trace = data.attrs["trace"]
-        images = [_image(trace)]
-        for values in trace.features:
+        images = [_test_image(data)]
+        for values in data["_map"]:
             # a constant map has no range to divide by
             shares = (values - values.min()) / max(np.ptp(values), np.finfo(float).tiny)
             gray = Image.fromarray((255 * shares).astype(np.uint8)).resize(SIZE, Image.Resampling.NEAREST)
@@ -301,7 +316,7 @@ class ExpertPath(CaptionFigure):
 
     name: str = "experts"
     default_title = "Experts of each token of a generated caption"
-    array = "router"
+    array, array_title = "router", "experts"
     columns = ("place", "token", "layer", "expert", "probability", "choice")
     shows_image = False
 
@@ -315,27 +330,20 @@ class ExpertPath(CaptionFigure):
         `choice` is the rank of the expert if it processed the token, and missing if it did not. Places,
         layers, experts and choices count from 1.
         """
-        router, chosen = trace.router, trace.chosen
         # the rank of each chosen expert, from 1; 0 for all others
-        choice = np.zeros(router.shape, int)
-        np.put_along_axis(choice, chosen, 1 + np.arange(chosen.shape[-1]), -1)
+        choice = np.zeros(trace.router.shape, int)
+        np.put_along_axis(choice, trace.chosen, 1 + np.arange(trace.chosen.shape[-1]), -1)
         choices = pd.Series(choice.ravel(), dtype="Int64")
-        positions = 1 + np.indices(router.shape).reshape(3, -1).T
-        data = pd.DataFrame(positions, columns=["layer", "place", "expert"])
-        return data.assign(
-            token=np.array(trace.words)[data["place"] - 1],
-            probability=router.ravel(),
-            choice=choices.where(choices > 0),
-        )
+        data = _cells(trace.router, ("layer", "place", "expert"), "probability")
+        return data.assign(token=np.array(trace.words)[data["place"] - 1], choice=choices.where(choices > 0))
 
-    def caption(self, data: pd.DataFrame) -> str:
+    def explanation(self, trace: CaptionTrace, data: pd.DataFrame) -> str:
         count = data["choice"].max()
         numbers = f"1 {'and' if count == 2 else 'to'} {count}"
         marks = f"{numbers} mark the experts that processed the token, in the order of their probability"
         if count == 1:
             marks = "1 marks the expert that processed the token"
-        title = data.attrs["trace"].title
-        return f"{title}. Each row is a token of the caption that the model generated; {marks}."
+        return f". Each row is a token of the caption that the model generated; {marks}."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a row per token and a column per layer and expert."""
@@ -361,7 +369,6 @@ LOAD = [
     "dropped",
     "synthetic",
 ]
-MAX_VARIANTS = 6  # more variants do not fit on a page
 MAX_PRINTED_EXPERTS = 12  # with more experts, the shares do not fit into their cells
 LAYER_HEIGHT = 44  # pixels
 
@@ -393,25 +400,18 @@ class ExpertLoad(FigurePart, OfVariants):
         runs = {
             run.variant: run
             for run in reversed(records.rows)
-            if run.done and "expert_load_peak" in run.measured
+            if run.variant in variants and run.done and "expert_load_peak" in run.measured
         }
-        routed = [index for index in variants if index in runs]
         without_experts = [records.variants[index].label for index in variants if index not in runs]
-        notes = [*cut_note(records, len(routed), MAX_VARIANTS)]
+        loads, notes = read_runs(records, runs, "result.json", _read_load)
         if without_experts:
             notes.append(
                 "without an expert load, because they have one expert or no finished run:"
                 f" {join_labels(without_experts)}"
             )
-        # the empty frame keeps the columns if no run can be read
-        loads = [pd.DataFrame(columns=LOAD)]
-        for run in (runs[index] for index in shown_variants(records, MAX_VARIANTS, routed)):
-            try:
-                loads.append(_read_load(run).assign(**run_columns(records, run))[LOAD])
-            except ValueError as error:
-                path = records.results.run(run.id).result
-                notes.append(f"{run.label}: {describe_damage(path, error)}")
-        data = pd.concat(loads[-len(runs) :], ignore_index=True)
+        rows = [load.assign(**run_columns(records, run)) for run, load in loads]
+        # the empty frame has the columns if no run can be read
+        data = pd.concat(rows or [pd.DataFrame(columns=LOAD)], ignore_index=True)[LOAD]
         data.attrs["notes"] = notes
         return data
 
@@ -444,13 +444,13 @@ class ExpertLoad(FigurePart, OfVariants):
         return figure.update_xaxes(title="expert", type="category").update_layout(height=height)
 
 
-def _read_load(run: Row) -> pd.DataFrame:
-    """Read a row per layer and expert from the run's routing.
+def _read_load(path: Path) -> pd.DataFrame:
+    """Read a row per layer and expert from a run's result.
 
     Raises:
         ValueError: A layer has no tokens.
     """
-    routing = record_of(Routing, run.result_or_empty.routing)
+    routing = record_of(Routing, (read_json(path) or {})["routing"])
     if not all(map(sum, routing.load)):
         raise ValueError("routing: a layer without tokens")
     layers = pd.DataFrame({"tokens": routing.load, "entropy": routing.entropy, "dropped": routing.dropped})

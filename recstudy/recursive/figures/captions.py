@@ -77,7 +77,7 @@ class Captions(OfVariants):
         words that a reference contains, each at most as often as a reference does. `bleu_1` is BLEU-1 of this
         image alone.
         """
-        data, notes = read_examples(records, self.where, self.run_file, self._read)
+        data, notes = read_examples(records, self, self._read)
         cards: list[list[Any]] = []
         facts: Sequence[str] = ()
         if not data.empty:
@@ -194,7 +194,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
 
         Published pairs have no row in a data set.
         """
-        data, notes = read_examples(records, self.where, self.run_file, read_pairs)
+        data, notes = read_examples(records, self, read_pairs)
         if not data.empty:
             data, damage = add_images(records, self.where, data.assign(published=False, source=""))
             notes += damage

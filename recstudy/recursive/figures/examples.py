@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from recstudy.base.errors import StorageError
 from recstudy.base.lazy import np, pd
@@ -22,8 +22,8 @@ from recstudy.base.opened import arrays
 from recstudy.records import Json, Results
 from recstudy.records.runs import Row
 from recstudy.recursive.metrics.kept import unpack_answers
-from recstudy.report.caveats import join_labels
 from recstudy.report.figures.chosen import cut_note, run_columns, shown_variants
+from recstudy.report.parts import OfVariants
 from recstudy.report.study_records import StudyRecords
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from recstudy.recursive.config.answers import Answers
     from recstudy.recursive.metrics.kept import SavedAnswers
 
+IMAGES = "captions.npz"  # the test images of a captioner's run
 MAX_VARIANTS = 6  # variants whose images, captions or puzzles fit on a page
+Content = TypeVar("Content")
 
 
 def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
@@ -65,37 +67,53 @@ def kept_answers(results: Results, run_id: str) -> tuple[SavedAnswers | None, st
         return None, str(damage)
 
 
-def read_examples(
+def first_runs(records: StudyRecords, selector: Json, file: str) -> dict[int, Row]:
+    """Return the first finished run of each variant at these levels that has a file of this name."""
+    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(selector)}
+    return {index: run for index, run in runs.items() if run}
+
+
+def read_runs(
     records: StudyRecords,
-    selector: Json,
+    runs: Mapping[int, Row],
     file: str,
-    read: Callable[[Path], Iterable[Json]],
+    read: Callable[[Path], Content],
     limit: int = MAX_VARIANTS,
-) -> tuple[pd.DataFrame, list[str]]:
-    """Read a file of the first finished run of the best variants that have it.
+) -> tuple[list[tuple[Row, Content]], list[str]]:
+    """Read a file of a run of each of the best variants.
 
     Args:
         records: The records of the study.
-        selector: Levels of the variants to choose from, by axis.
+        runs: The run of each variant to choose from.
         file: The file's name in a run's folder.
-        read: Returns the examples of a file as rows.
+        read: Returns the content of a file.
         limit: The greatest number of variants.
 
     Returns:
-        A row per example with the columns of its run, and notes on left out variants and damaged files.
+        The runs with the content of their files, and notes on left out variants and damaged files.
     """
-    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(selector)}
-    first_runs = {index: run for index, run in runs.items() if run}
-    rows: list[Json] = []
-    notes = [*cut_note(records, len(first_runs), limit)]
-    for index in shown_variants(records, limit, first_runs):
-        run = first_runs[index]
+    contents, notes = [], [*cut_note(records, len(runs), limit)]
+    for index in shown_variants(records, limit, runs):
+        run = runs[index]
         path = records.results.run(run.id).path / file
         try:
-            rows += [run_columns(records, run) | example for example in read(path)]
+            contents.append((run, read(path)))
         # a damaged archive raises nearly any error, and the rest of the report is unaffected
         except Exception as error:
             notes.append(f"{run.label}: {describe_damage(path, error)}")
+    return contents, notes
+
+
+def read_examples(
+    records: StudyRecords, part: OfVariants, read: Callable[[Path], Iterable[Json]]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a row per example of a part's variants with the columns of its run, and notes.
+
+    `read` returns the examples in the file `part.run_file` of a run.
+    """
+    runs = first_runs(records, part.where, part.run_file)
+    contents, notes = read_runs(records, runs, part.run_file, read)
+    rows = [run_columns(records, run) | example for run, examples in contents for example in examples]
     return pd.DataFrame(rows), notes
 
 
@@ -104,10 +122,14 @@ def add_images(records: StudyRecords, selector: Json, data: pd.DataFrame) -> tup
 
     `_image` is None if no run saved the image.
     """
-    images, notes = read_examples(records, selector, "captions.npz", read_images, len(records.variants))
-    images = images.reindex(columns=["data", "row", "_image"]).drop_duplicates(["data", "row"])
-    data = data.merge(images.astype({"row": "int64"}), "left", ["data", "row"])
-    return data.assign(_image=data["_image"].astype(object).where(data["_image"].notna(), None)), notes
+    runs = first_runs(records, selector, IMAGES)
+    contents, notes = read_runs(records, runs, IMAGES, read_images, len(runs))
+    images: dict[tuple[str, int], Image] = {}
+    for run, run_images in contents:
+        for row, image in run_images.items():
+            images.setdefault((records.variants[run.variant].data, row), image)
+    keys = zip(data["data"], data["row"], strict=True)
+    return data.assign(_image=pd.Series(map(images.get, keys), data.index, object)), notes
 
 
 def to_images(pixels: Any, rows: Any) -> list[Image]:
@@ -135,24 +157,22 @@ def describe_damage(path: Path, error: Exception) -> str:
     )
 
 
-def read_images(path: Path) -> list[Json]:
+def read_images(path: Path) -> dict[int, Image]:
     archive = arrays(path)
     rows = archive["rows"].tolist()
-    images = to_images(archive["images"], rows)
-    return [{"row": row, "_image": image} for row, image in zip(rows, images, strict=True)]
+    return dict(zip(rows, to_images(archive["images"], rows), strict=True))
 
 
 TRACE = "trace.npz"
 SHARES = ("cross_attention", "self_attention", "router")
-NAMES = {"cross_attention": "attention", "router": "experts", "features": "feature maps"}
 ROUNDING = 0.05  # error of a sum of half-precision shares
 
 
 @dataclass(frozen=True)
 class CaptionTrace:
-    """The trace of one generated caption, with the columns that name the run and its test image."""
+    """The trace of one generated caption."""
 
-    row: int  # in the test set
+    row: int  # of the image in the test set
     words: list[str]  # T + 1: the tokens that were read, then the last token that was written
     cross_attention: np.ndarray  # (L, H, T, P)
     # arrays, or None
@@ -160,45 +180,11 @@ class CaptionTrace:
     router: Any = None  # (L, T, E)
     chosen: Any = None  # (L, T, k), the likeliest first
     features: Any = None  # (S, h, w), means over channels
-    image: Image | None = None
-    columns: Json = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        return "{label}, seed {seed}, {data} test image {row}".format_map(self.columns)
 
     @property
     def side(self) -> int:
         """The number of places in a row of the image."""
         return math.isqrt(self.cross_attention.shape[-1])
-
-
-def first_trace(
-    records: StudyRecords, selector: Json, example: int, array: str
-) -> tuple[CaptionTrace | None, list[str]]:
-    """Return a caption's trace of the first variant that has one, and notes on missing and damaged traces.
-
-    Args:
-        records: The records of the study.
-        selector: Levels of the variants to choose from, by axis.
-        example: The number of the caption in the file, from 0.
-        array: The array that the trace must have, a key of `NAMES`.
-    """
-
-    def read(path: Path) -> list[Json]:
-        trace = read_trace(path, example)
-        if trace is None or getattr(trace, array) is None:
-            return []
-        return [{"row": trace.row, "trace": trace}]
-
-    examples, notes = read_examples(records, selector, TRACE, read, limit=len(records.variants))
-    if not examples.empty:
-        first, _ = add_images(records, selector, examples.head(1))
-        columns = {str(name): value for name, value in first.iloc[0].items()}
-        return replace(columns.pop("trace"), image=columns.pop("_image"), columns=columns), notes
-    place = f" (example {example})" if example else ""
-    labels = join_labels([records.variants[index].label for index in records.chosen(selector)])
-    return None, [*notes, f"no finished run saved the {NAMES[array]} of a caption{place}: {labels}"]
 
 
 def read_trace(path: Path, example: int) -> CaptionTrace | None:

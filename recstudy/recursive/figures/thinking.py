@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,13 +23,14 @@ from pydantic import Field
 from recstudy.base.lazy import go, np, pd, special
 from recstudy.base.opened import arrays
 from recstudy.records import Json
-from recstudy.recursive.figures.examples import read_examples
+from recstudy.recursive.figures.examples import first_runs, read_runs
 from recstudy.recursive.figures.tiles import Tiles, tile_figure
 from recstudy.report.caveats import warnings
+from recstudy.report.figures.chosen import run_columns
 from recstudy.report.figures.curve import Curve
 from recstudy.report.page import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
-from recstudy.report.shown import DrawnFigure, RenderedPart
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 
 if TYPE_CHECKING:
@@ -258,14 +259,17 @@ class Thinking(OfVariants):
 
     def render(self, records: StudyRecords) -> RenderedPart:
         """Return the viewer with its files: the strip, the animation, and a CSV of puzzles and segments."""
-        data, notes = read_examples(records, self.where, THINKING, self._read)
-        data = data.reindex(columns=COLUMNS)
-        notes = [*warnings(records), *notes]
-        figure = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
-        # the data have a row per segment, and each row of a puzzle has the same thought
-        puzzles = data.drop_duplicates(["variant", "row"])
-        by_run = puzzles.groupby(["variant", "label", "seed"], sort=False)["_thought"]
-        runs = {f"{label}, seed {seed}": thoughts.tolist() for (_, label, seed), thoughts in by_run}
+        chosen, read = first_runs(records, self.where, THINKING), partial(read_thoughts, count=self.most)
+        contents, notes = read_runs(records, chosen, THINKING, read)
+        rows = [
+            {**run_columns(records, run), **numbers, "_thought": thought}
+            for run, thoughts in contents
+            for thought in thoughts
+            for numbers in thought.numbers
+        ]
+        data, notes = pd.DataFrame(rows, columns=COLUMNS), [*warnings(records), *notes]
+        figure = ThinkingStrip(self.name, title=self.heading).shown(data, notes)
+        runs = {f"{run.label}, seed {run.seed}": thoughts for run, thoughts in contents}
         body = render(
             "thinking.html.jinja",
             "recstudy.recursive.figures",
@@ -274,16 +278,9 @@ class Thinking(OfVariants):
             runs=runs,
         )
         files = {"gif": partial(animation, runs, notes)} if runs else {}
-        return RenderedPart(
-            self.name, drawn_figure=figure if runs else None, body=body, notes=tuple(notes), files=files
+        return replace(
+            figure if runs else RenderedPart(self.name), body=body, notes=tuple(notes), files=files
         )
-
-    def _read(self, path: Path) -> list[Json]:
-        return [
-            {**row, "_thought": thought}
-            for thought in read_thoughts(path, self.most)
-            for row in thought.numbers
-        ]
 
 
 class ThinkingStrip(FigurePart):

@@ -118,7 +118,7 @@ class Mistakes(FigurePart, OfVariants):
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per image of the best variants' first finished seeds."""
-        data, notes = read_examples(records, self.where, self.run_file, self._read)
+        data, notes = read_examples(records, self, self._read)
         data = data.reindex(columns=MISTAKES)
         data.attrs["notes"] = notes
         return data

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from recstudy.programs.base import Execution
+from recstudy.programs.base import Trial
 from recstudy.programs.trial import record_user_files
 from recstudy.programs.watchdog import hang_watchdog, paused_watchdog
 from recstudy.records import Json, Results, RunFolder, append_line, write_json, write_whole
@@ -27,10 +27,9 @@ from recstudy.recursive.train.usage import Usage
 log = logging.getLogger(__name__)
 
 
-def train_run(execution: Execution) -> Json:
+def train_run(trial: Trial) -> Json:
     """Train a run, or resume it, and return its outcome (see `Program.run`)."""
-    trial, folder, writes = execution.trial, execution.records, execution.writes
-    config = execution.settings.resolved_config
+    folder, writes, config = trial.records, trial.writes, trial.settings.resolved_config
     device = reset_process(config)
     data = load(
         config.data,
@@ -41,7 +40,7 @@ def train_run(execution: Execution) -> Json:
     begin = initial(config, Results(trial.store or Path(trial.folder).parents[1]))
     # This may compute features of every image, which takes long, so the watchdog starts after it.
     training = Training(config, data, device, config.resources.compiles, begin)
-    with hang_watchdog(60 * config.resources.hang_timeout_minutes, folder.hang_log(execution.group.rank)):
+    with hang_watchdog(60 * config.resources.hang_timeout_minutes, folder.hang_log(trial.group.rank)):
         load_checkpoint(training, folder.path)
         if writes:
             folder.keep_epochs(end_epoch=training.state.epoch)
@@ -52,13 +51,13 @@ def train_run(execution: Execution) -> Json:
                     lost_epochs,
                     training.state.epoch,
                 )
-            record_user_files(trial, folder, resumes=training.state.epoch > 0)
+            record_user_files(trial, resumes=training.state.epoch > 0)
         outcome: Json
         with Usage(device) as usage:
             try:
                 outcome = (
                     {"status": "done", **training.finish()}
-                    if _train(training, execution)
+                    if _train(training, trial)
                     else {"status": "drained"}
                 )
             except DivergenceError as error:
@@ -67,9 +66,9 @@ def train_run(execution: Execution) -> Json:
                     append_line(folder.losses, training.trace)  # losses of the unfinished epoch
         if writes and outcome["status"] != "drained":
             _keep(training, folder, outcome["status"])
-            outcome["cost"] = {**compute_cost(training, execution.group.world), **usage.values}
+            outcome["cost"] = {**compute_cost(training, trial.group.world), **usage.values}
             outcome["provenance"] = {
-                "workers": execution.group.world,
+                "workers": trial.group.world,
                 "precision": products_in_words(config.train.precision, device),
                 "threads": torch.get_num_threads(),
                 "data_checksum": data.checksum,
@@ -82,23 +81,23 @@ def train_run(execution: Execution) -> Json:
     return outcome
 
 
-def _train(training: Training, execution: Execution) -> bool:
+def _train(training: Training, trial: Trial) -> bool:
     """Train the remaining epochs. Return False if the run was asked to leave before its end."""
-    folder, writes = execution.records, execution.writes
+    folder, writes = trial.records, trial.writes
     saved, epochs = time.monotonic(), training.config.train.epochs
     for line in training.epochs():
         if writes:
             append_line(folder.losses, training.trace)
             append_line(folder.epochs, line)
-        is_leaving = execution.group.any_true(execution.leave())
-        if execution.group.broadcast_flag(
+        is_leaving = trial.group.any_true(trial.leave())
+        if trial.group.broadcast_flag(
             is_leaving or time.monotonic() - saved >= training.config.resources.checkpoint_seconds
         ):
             save_checkpoint(training, folder.path, writes)
             folder.send()
             saved = time.monotonic()
         with paused_watchdog():  # the driver may be busy or suspended for a long time
-            execution.report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
+            trial.report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
         if is_leaving:
             return False
     return True

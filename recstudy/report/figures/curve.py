@@ -36,8 +36,8 @@ from recstudy.report.names import (
     find_metric,
     level_words,
     metric,
-    number,
     plural,
+    quantity,
     value_text,
 )
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
@@ -154,7 +154,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
     def caption(self, data: pd.DataFrame) -> str:
         ours, published = _split(data)
-        _, common = without_common(list(data["line"].unique()))
+        _, common = without_common(data["line"])
         sentences = {
             DROP: self.drop,
             f"All lines: {common}": common,
@@ -172,19 +172,16 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         if self.drop or metric(self.y).better is None or ours.empty or not ours["x"].map(is_number).all():
             return ""
         line = ours.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")["line"].iloc[0]
-        points = ours[ours["line"] == line]
-        first, last = points.iloc[0], points.iloc[-1]
+        first, last = ours[ours["line"] == line].iloc[[0, -1]].to_dict("records")
         if first["high"] >= last["low"] and last["high"] >= first["low"]:
             return ""
-        unit = f" {metric(self.y).unit}".rstrip()
         words = ", ".join(
-            f"{number(self.y, end['value'])}{unit} at {value_text(end['x'])}" for end in (first, last)
+            f"{quantity(self.y, end['value'])} at {value_text(end['x'])}" for end in (first, last)
         )
         return f"{words} ({line})" if ours["line"].nunique() > 1 else words
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        lines = list(data["line"].unique())
-        names = dict(zip(lines, without_common(lines)[0], strict=True))
+        names, _ = without_common(data["line"])
         data = data.assign(
             line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else value_text(x))
         )
@@ -254,9 +251,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             depths = {int(depth) for run in runs for depth in run.result_or_empty.depths.get(self.y, ())}
             return {depth: at_depth(self.y, depth) for depth in sorted(depths)}
         start = f"{self.y}."
-        names = dict.fromkeys(
-            name for run in runs for name in run.result_or_empty.metrics if name.startswith(start)
-        )
+        names = [name for run in runs for name in run.result_or_empty.metrics if name.startswith(start)]
         parts = {name.removeprefix(start): name for name in names}
         # a level of difficulty is a number, a class of the images a word
         return {

@@ -13,12 +13,13 @@ from typing import NamedTuple
 from recstudy.base.lazy import go, pd
 from recstudy.programs.settings import doubling_counts
 from recstudy.report.caveats import caption_facts, leaky_notes, warnings
-from recstudy.report.cells import TableData, TableRow, cell, cell_of_values
+from recstudy.report.cells import cell, cell_of_values
 from recstudy.report.figures.curve import Curve, Points, comparable
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import at_depth, metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import TableData, TableRow
 from recstudy.report.targets import deviation_notes, match_targets, unmatched_notes
 
 TRAJECTORIES, COPIES = "most confident of noisy trajectories", "vote of symmetric copies"

@@ -85,7 +85,7 @@ class LearningCurves(FigurePart):
         selected = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
         data = add_labels(records, data)[COLUMNS]
-        return data.rename(columns={"epoch": "step"}) if records.is_own else data
+        return data.rename(columns={"epoch": records.program.step_name})
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Return notes on damaged logs, on variants that are not shown, and on metrics that no run has."""
@@ -103,7 +103,7 @@ class LearningCurves(FigurePart):
         return notes
 
     def caption(self, data: pd.DataFrame) -> str:
-        axis, common = axis_of(data), without_common(list(data["label"].unique()))[1]
+        axis, (_, common) = axis_of(data), without_common(data["label"])
         sentences = {
             "Lines: means over seeds. Shading: range of the seeds": (data["n"] > 1).any(),
             f"All variants: {common}": common,
@@ -125,8 +125,8 @@ class LearningCurves(FigurePart):
         from plotly.subplots import make_subplots
 
         # plotly.express would take ten times as long to make the traces of 30 variants
-        axis, variants = axis_of(data), data.drop_duplicates("variant")
-        names = dict(zip(variants["variant"], without_common(list(variants["label"]))[0], strict=True))
+        axis, labels = axis_of(data), data.groupby("variant", sort=False)["label"].first()
+        names = labels.map(without_common(labels)[0]).to_dict()
         panels = {name: metric_label(unescape(name)) for name in data["metric"].unique()}
         figure = make_subplots(len(panels), shared_xaxes=True, subplot_titles=list(panels.values()))
         bands, light_lines, lines = list[Json](), list[Json](), list[Json]()
@@ -215,9 +215,9 @@ class LossTrace(FigurePart, OfVariants):
         the start of training, and `average` is the moving average.
         """
         runs: dict[int, Row] = {}
-        for index in records.chosen(self.where):
-            for states in (("done", "unfinished"), ("diverged",)):
-                if index not in runs and (run := records.first_run(index, LOSSES, states)):
+        for states in (("diverged",), ("done", "unfinished")):
+            for index in records.chosen(self.where):
+                if run := records.first_run(index, LOSSES, states):
                     runs[index] = run
         rows = []
         for index in shown_variants(records, MAX_LINES, runs):

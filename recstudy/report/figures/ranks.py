@@ -14,14 +14,14 @@ from recstudy.evidence import ALPHA, holm
 from recstudy.report.cells import cell
 from recstudy.report.look import SCREEN
 from recstudy.report.names import metric, plural
-from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants
 from recstudy.report.study_records import StudyRecords
 
 MIN_RANKED_BLOCKS = 5  # with fewer, no pair can differ significantly by ranks
 
 
 @PARTS.add("ranks")
-class Ranks(FigurePart, OfVariants):
+class Ranks(FigurePart, OfMetric, OfVariants):
     """Mean ranks of methods over at least five blocks, such as data sets. Bars join methods that tie.
 
     Raises:
@@ -29,12 +29,7 @@ class Ranks(FigurePart, OfVariants):
     """
 
     name: str = "ranks"
-    metric: str = "top1_accuracy"
-    metrics_in = ("metric",)
-
-    @property
-    def heading(self) -> str:
-        return self.title or f"{metric(self.metric).title}: mean ranks over data sets"
+    subject = "mean ranks over data sets"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per method: its mean rank, and the methods from which it does not differ."""

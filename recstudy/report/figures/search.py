@@ -393,21 +393,20 @@ class Pareto(FigurePart):
         is_fair = ~data.pop("leaks").astype(bool)
         data["front"] = front(data[names].where(is_fair).to_numpy(float), directions) & is_fair
         best = data[data["front"]].sort_values(self.x)["label"].tolist()
-        point = "the mean of a variant's finished runs"
-        if search:
-            point = "a finished trial with the seed of the search"
-        vertical = "up" if directions[1] == "max" else "down"
-        horizontal = "right" if directions[0] == "max" else "left"
+        trial, mean = "a finished trial with the seed of the search", "the mean of a variant's finished runs"
+        horizontal, vertical = {"max": "right", "min": "left"}, {"max": "up", "min": "down"}
         labels = f", from the left: {join_labels(best, '; ', 6)}" if best and not search else ""
         data.attrs["caption"] = (
-            f"Each point is {point}; the figure shows {len(data)} of {len(records.variants)}. Better:"
-            f" {vertical} and to the {horizontal}. No other point beats a point of the front in both"
+            f"Each point is {trial if search else mean}; the figure shows {len(data)} of"
+            f" {len(records.variants)}. Better: {vertical[directions[1]]} and to the"
+            f" {horizontal[directions[0]]}. No other point beats a point of the front in both"
             f" metrics{labels}."
         )
         finished = [run for run in records.rows if run.done]
-        absent = [name for name in names if finished and all(run.objective(name) is None for run in finished)]
-        notes = [f"no run recorded a metric {name!r}" for name in absent]
-        data.attrs["notes"] = [*leaky_notes(records, range(len(records.variants))), *notes]
+        data.attrs["notes"] = [*leaky_notes(records, range(len(records.variants)))]
+        for name in names:
+            if finished and all(run.objective(name) is None for run in finished):
+                data.attrs["notes"].append(f"no run recorded a metric {name!r}")
         return data
 
     def finding(self, data: pd.DataFrame) -> str:

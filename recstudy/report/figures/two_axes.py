@@ -16,7 +16,7 @@ from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import cell, missing_reason
 from recstudy.report.figures.curve import comparable, point_row
 from recstudy.report.fits import weighted_mean
-from recstudy.report.look import SCREEN, SHADES, escape, line_style, metric_label, ordered, panels
+from recstudy.report.look import escape, line_style, metric_label, ordered, panels, share_map
 from recstudy.report.names import axis_title, level_words, metric, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
@@ -79,34 +79,21 @@ class HeatMap(FigurePart, OfVariants):
         )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        columns, rows = (list(map(value_text, ordered(data[axis]))) for axis in ("x", "y"))
+        levels = [[*map(value_text, ordered(data[axis]))] for axis in ("x", "y")]
         text = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
         # cells are narrow, so that each end of the interval has its own line
         text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)
-        cells = (
-            data.assign(x=data["x"].map(value_text), y=data["y"].map(value_text), text=text)
-            .pivot(index="y", columns="x")
-            .loc[rows]
-        )
-        figure = px.imshow(
-            cells["value"][columns],
-            labels={
-                "x": escape(axis_title(self.x)),
-                "y": escape(axis_title(self.y)),
-                "color": metric_label(self.metric),
-            },
-            color_continuous_scale=SHADES,
-            aspect="auto",
-            height=150 + ROW * len(rows),
-            template=SCREEN,
-        )
+        cells = data[["x", "y"]].map(value_text)
+        figure = share_map(cells["x"], cells["y"], data["value"], metric_label(self.metric))
         figure.update_traces(
-            text=cells["text"][columns].fillna(""),
+            text=text,
             hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
-            texttemplate="%{text}" if len(columns) <= MAX_TEXT_COLUMNS else None,
+            texttemplate="%{text}" if len(levels[0]) <= MAX_TEXT_COLUMNS else None,
         )
-        figure.update_xaxes(type="category", showgrid=False).update_yaxes(type="category", showgrid=False)
-        return figure.update_layout(meta={"rows": True})
+        axis = {"type": "category", "tickfont": None}
+        figure.update_xaxes(axis, title=escape(axis_title(self.x)), categoryarray=levels[0])
+        figure.update_yaxes(axis, title=escape(axis_title(self.y)), categoryarray=levels[1])
+        return figure.update_layout(height=150 + ROW * len(levels[1]), coloraxis={"cmin": None, "cmax": None})
 
 
 def crossed(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> Cells:

@@ -17,7 +17,7 @@ from recstudy.report.names import in_own_unit, metric
 from recstudy.report.parts import PARTS, BesidePublished
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
+from recstudy.report.table import Number, Piece, TableData, TableEntry, TableRow
 
 APPROXIMATE = 0.01  # relative tolerance for a number that its paper calls approximate
 UNITS = {"percent": "%", "params": "parameters"}
@@ -43,7 +43,7 @@ STATEMENTS = {
     "params_ratio_max_vs_cnn": "times fewer parameters than a CNN, at most",
     "epoch_speedup_vs_hrm": "times faster per epoch than HRM",
 }
-HEADS = ("statement", "published", "counted", "verdict", "note")
+COLUMNS = ("published", "counted", "verdict", "note")
 
 
 @PARTS.add("arithmetic")
@@ -97,11 +97,19 @@ class Arithmetic(BesidePublished):
             statement(target) for target in self.targets if _count_of(self, target) is None
         )
         notes = [f"not counted in this study: {'; '.join(uncounted)}"] if uncounted else []
-        lines = [claim.line for claim in claims]
-        page = PrintedTable(self.name, self.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
+        table = TableData(
+            self.name,
+            self.heading,
+            COLUMNS,
+            tuple(claim.row for claim in claims),
+            corner="statement",
+            caption=caption,
+            notes=tuple(notes),
+            kinds={"note": "prose"},
+        )
         return RenderedPart(
             self.name,
-            printed_table=page,
+            table=table,
             csv=pd.DataFrame([claim.fields for claim in claims], dtype=object).to_csv(index=False),
         )
 
@@ -152,16 +160,16 @@ class CountedClaim:
         }
 
     @property
-    def line(self) -> list[TableEntry]:
+    def row(self) -> TableRow:
         target = self.target
         published = ("about ",) * target.approximate + _count(target.value, target.unit)
-        return [
-            TableEntry(statement(target), hint=target.cited),
+        cells = (
             TableEntry(published, hint=target.cited),
             TableEntry(_count(self.counted, target.unit), hint=f"{self.counted!r} {target.unit}".strip()),
             TableEntry(self.verdict, bold=self.verdict is Verdict.DIFFERS),
             TableEntry(self.note),
-        ]
+        )
+        return TableRow(statement(target), cells)
 
 
 def counted_claims(part: Arithmetic) -> list[CountedClaim]:

@@ -1,6 +1,6 @@
 """Compare the cells of a table: mark the best ones and compute relative improvements.
 
-`tables/table.py` calls `mark_best_rows` for its rows and `improvement_cell` for metrics named `..._delta`.
+`tables/table.py` calls `mark_best_cells`, and `improvement_cell` for metrics named `..._delta`.
 The relative improvement is a column of Table I of MicarVLMoE, in percent of the row's score:
 
     delta = 100 (ours - row) / row   (1)   if higher is better
@@ -15,50 +15,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
+from recstudy.papers import Target
+from recstudy.records import Json
 from recstudy.report.caveats import LEAK, interim_words
-from recstudy.report.cells import NONE, Cell, TableRow, cell
+from recstudy.report.cells import NONE, Cell, cell
 from recstudy.report.fits import weighted_mean
 from recstudy.report.names import improved_metric, metric, number, value_text
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placement, match_targets, nearest_matches
 
-if TYPE_CHECKING:
-    from recstudy.report.tables.table import Table
-
 ZERO = "no percentage of a score of 0 or less"
 NO_COUNTERPART = "no variant to compare it with"
-
-
-def mark_best_rows(
-    records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]
-) -> list[TableRow]:
-    """Mark the best cells of each column, or of each row with `across` or if only the rows share a data set.
-
-    Scores on different data are not compared, so a table can stay without marks.
-    """
-    if not spec.across and _share_data(records, variants, spec.columns):
-        columns = [mark_best_cells(column) for column in zip(*(row.cells for row in rows), strict=True)]
-        # rows without cells give no columns to transpose back, so that zip cannot be strict
-        cells_by_row = zip(*columns, strict=True)
-        return [replace(row, cells=cells) for row, cells in zip(rows, cells_by_row, strict=bool(columns))]
-    if (spec.across or spec.rows) and _share_data(records, variants, spec.rows):
-        return [replace(row, cells=mark_best_cells(row.cells)) for row in rows]
-    return list(rows)
-
-
-def _share_data(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
-    """Return whether the variants at each level of the axis are in the same block, such as a data set.
-
-    Without an axis, all variants must be.
-    """
-    data = {
-        (records.blocks[index], value_text(records.level(index, axis)) if axis else None)
-        for index in variants
-    }
-    return len(data) == len({level for _, level in data})
 
 
 def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
@@ -132,15 +101,22 @@ def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     return (f"no significant difference between variants by {'; '.join(names)}{interim and f' ({interim})'}",)
 
 
-def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, placement: Placement) -> Cell:
+def improvement_cell(
+    records: StudyRecords,
+    improvement: Json,
+    targets: Sequence[Target],
+    index: int,
+    name: str,
+    placement: Placement,
+) -> Cell:
     """Return the cell with the relative improvement of our variant over the variant of this row.
 
-    The cell of our own variant is empty. Our variant has the levels that `spec.improvement` states, and on
-    every other axis the level of the row.
+    The cell of our own variant is empty.
 
     Args:
         records: The study's records.
-        spec: The table; its `improvement` maps axes to levels.
+        improvement: The levels of our variant. On every other axis, it has the level of the row.
+        targets: The published values of the table.
         index: The variant of the row.
         name: The metric of the improvement, such as `avg_bleu_delta`.
         placement: The published values that belong to the cells.
@@ -149,36 +125,28 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
         ConfigError: The study has no such axis.
     """
     source = improved_metric(name)
-    levels = {
-        axis: records.level(index, axis)
-        for axis in records.variants[index].levels
-        if axis not in spec.improvement
-    }
-    our_variants = records.chosen(levels | spec.improvement)
-    row = replace(cell(records, [index], source), metric=name)
-    our_cell = cell(records, our_variants, source) if len(our_variants) == 1 else None
-    problem = "" if our_variants == [index] else _ratio_problem(row, our_cell)
-    if our_variants == [index] or problem or our_cell is None or row.value is None:
-        result = replace(row, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
-    else:
-        ours, theirs = (weighted_mean(records, position, source) for position in (our_variants[0], index))
+    levels = {axis: records.level(index, axis) for axis in records.variants[index].levels}
+    our_variants = records.chosen(levels | improvement)
+    row = cell(records, [index], source)
+    ours = cell(records, our_variants, source) if len(our_variants) == 1 else None
+    is_ours = our_variants == [index]
+    problem = "" if is_ours else _ratio_problem(row, ours)
+    result = replace(row, metric=name, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
+    if not (is_ours or problem or row.value is None):
+        means = [weighted_mean(records, position, source) for position in (our_variants[0], index)]
         # a new run scatters by s^2 around the true mean, whose estimate scatters by s^2 / n:
         # together s^2 (n + 1) / n, which is (n + 1) times the variance of the mean
         new_runs = [
-            side and side._replace(variance=side.variance and side.variance * (side.n + 1))
-            for side in (ours, theirs)
+            mean and mean._replace(variance=mean.variance and mean.variance * (mean.n + 1)) for mean in means
         ]
         sign = float(metric(source).sign)
-        prediction = ratio(new_runs[0], new_runs[1], sign)
-        result = replace(row, estimate=ratio(ours, theirs, sign), prediction=prediction, ours=our_cell)
+        estimate, prediction = (ratio(mean, base, sign) for mean, base in (means, new_runs))
+        result = replace(result, estimate=estimate, prediction=prediction, ours=ours)
     matches = nearest_matches(placement.matches.get((index, name), ()))
     doubts = [NO_COUNTERPART]
-    if matches and our_cell:
-        values = nearest_matches(
-            match_targets(records, spec.targets, our_variants, [source]).matches.get(
-                (our_variants[0], source), ()
-            )
-        )
+    if matches and ours:
+        published = match_targets(records, targets, our_variants, [source])
+        values = cell(records, our_variants, source, published).matches
         our_label = records.variants[our_variants[0]].label
         no_match = f"no published {metric(source).title} has the settings of {our_label}"
         doubts = [reason for value in values for reason in value.reasons] if values else [no_match]
@@ -203,10 +171,10 @@ def _ratio_problem(row: Cell, base: Cell | None) -> str:
     return ZERO if row.value is not None and row.value <= 0 else ""
 
 
-def improvement_notes(spec: Table) -> tuple[str, ...]:
+def improvement_notes(metrics: Sequence[str], improvement: Json) -> tuple[str, ...]:
     """Return a note that defines the relative improvements of a table, if it has any."""
-    titles = [metric(name).title for name in spec.metrics if improved_metric(name)]
-    ours = ", ".join(map(value_text, spec.improvement.values()))
+    titles = [metric(name).title for name in metrics if improved_metric(name)]
+    ours = ", ".join(map(value_text, improvement.values()))
     explanation = (
         f"improvement of {ours} over the row, in percent of the row's score; no interval if that score may be"
         " 0"

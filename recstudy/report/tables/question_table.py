@@ -5,6 +5,7 @@ The parts `Claims`, `Differences` and `Effects` call `questions_shown`. The find
 """
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -22,14 +23,14 @@ from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, difference_form, formatted, metric, plural, value_text
 from recstudy.report.question_rows import Family, QuestionRow
-from recstudy.report.shown import DrawnFigure, RenderedPart
+from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
+from recstudy.report.table import BLANK, Interval, Number, TableData, TableEntry, TableRow
 from recstudy.report.tables.render import cell_entry, seeds_text
 from recstudy.report.targets import deviation_notes
 
-HEADS = [
-    "label", "score", "metric", "contrast", "size", "95 % interval", "p (Holm)", "seeds needed", "detectable",
+COLUMNS = [
+    "score", "metric", "contrast", "size", "95 % interval", "p (Holm)", "seeds needed", "detectable",
     "published difference", "verdict",
 ]  # fmt: skip
 LABELS = {Claims: "claim", Differences: "variant", Effects: "effect"}  # head of the label column
@@ -51,85 +52,76 @@ CLAIM_VERDICTS = (Verdict.SUPPORTED, Verdict.SMALLER, Verdict.CONTRADICTED, Verd
 STATUS_WORDS = {"done": "without the metric", "stopped": "stopped early"}
 
 
-def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> PrintedTable:
-    """Return the table with a line per question.
+def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> TableData:
+    """Return the table with a row per question.
 
-    Questions that compare variants with the same base follow a line with the base's own score. Columns
-    without content are left out.
+    Questions that compare variants with the same base follow a row with the base's own score. Columns without
+    content are left out.
     """
-    lines: list[list[TableEntry]] = []
+    metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
+    table_rows = []
     for base, rows in groupby(questions.rows, key=lambda row: row.group):
         group = list(rows)
         if base:
-            score = _score(records, group[0], -1)
-            blank = [TableEntry(DASH)] * (len(HEADS) - 3)
-            lines.append([TableEntry(base), score, *blank, TableEntry("base")])
-        lines += [_line(records, row) for row in group]
-    metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
+            blank = [TableEntry(DASH)] * (len(COLUMNS) - 2)
+            entries = (_score(records, group[0], -1), *blank, TableEntry("base"))
+            table_rows.append(TableRow(base, entries))
+        table_rows += [_row(records, row, len(metrics) > 1) for row in group]
     size = "size" if isinstance(part, Effects) else "difference"
-    heads = [LABELS[type(part)], next(iter(metrics.values()), ""), *HEADS[2:4], size, *HEADS[5:]]
-    filled_columns = {
-        0,
-        *(column for line in lines for column, entry in enumerate(line) if not entry.is_empty),
-    }
-    # a single metric is named in the caption or in the head of the scores
-    filled_columns -= {HEADS.index("metric")} if len(metrics) < 2 else set()
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
     tests = TESTS.format(plural(questions.adjusted_for, "question"))
+    # a single metric is named in the caption or in the head of the scores
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
     caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
-    table = PrintedTable(
+    table = TableData(
         part.name,
         part.heading,
-        heads,
-        lines,
+        (next(iter(metrics.values()), ""), *COLUMNS[1:3], size, *COLUMNS[4:]),
+        tuple(table_rows),
+        corner=LABELS[type(part)],
         caption="; ".join(filter(None, caption)),
         study_notes=(*facts["study_notes"], *([tests] if has_tests else [])),
         warnings=warnings(records),
-        notes=[
+        notes=(
             *_notes(questions),
             *spread_notes(records, variants, list(metrics)),
             *text_notes(records, variants, list(metrics)),
-        ],
-        prose=frozenset(map(HEADS.index, ("metric", "contrast", "verdict"))),
+        ),
+        kinds=dict.fromkeys(("metric", "contrast", "verdict"), "prose"),
     )
-    return table.select(sorted(filled_columns))
+    return table.drop_columns()
 
 
-def _line(records: StudyRecords, row: QuestionRow) -> list[TableEntry]:
-    """Return the entries of a question, one for each of `HEADS`."""
+def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRow:
+    """Return the row of a question, with an entry for each of `COLUMNS`."""
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
     terms = [term for term in row.terms if term.runs]
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
     sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
     numeric = partial(TableEntry, origin="; ".join(sources), runs=row.run_ids)
-    score = _score(records, row, 1) if row.group else TableEntry("")
-    size: Piece = DASH if value is None else Number(value, form)
-    interval: Piece = Interval(*row.interval, form) if row.interval else DASH
-    detectable: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
     published = [
         f"{difference.value:+{metric(row.metric).form}}{' (not comparable)' * bool(difference.reasons)}"
         for difference in row.published
     ]
-    hint = "" if answer.p is None else f"unadjusted {p_words(answer.p)}"
-    is_bold = row.verdict.is_decided and answer.adjusted is not None
-    return [
-        TableEntry(row.label),
-        score,
-        TableEntry(metric(row.metric).heading),
+    cells = (
+        _score(records, row, 1) if row.group else BLANK,
+        TableEntry(metric(row.metric).heading if names_metric else ""),
         TableEntry(row.words),
-        numeric(size),
-        numeric(interval),
-        numeric(p_words(answer.adjusted), hint=hint),
+        numeric(DASH if value is None else Number(value, form)),
+        numeric(Interval(*row.interval, form) if row.interval else DASH),
+        numeric(p_words(answer.adjusted), hint="" if answer.p is None else f"unadjusted {p_words(answer.p)}"),
         TableEntry(needed_words(row)),
-        numeric(detectable),
+        numeric(Number(row.detectable, form[1:]) if row.detectable and row.group else DASH),
         TableEntry(", ".join(dict.fromkeys(published))),
-        TableEntry(verdict_words(row), is_bold, runs=row.run_ids),
-    ]
+        TableEntry(
+            verdict_words(row), row.verdict.is_decided and answer.adjusted is not None, runs=row.run_ids
+        ),
+    )
+    return TableRow(row.label, cells)
 
 
 def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
@@ -180,11 +172,6 @@ def _notes(questions: Family) -> list[str]:
     if losses:
         notes.append(f"{LUCKY}: {join_labels(losses, '; ', 6)}")
     return notes
-
-
-def csv_text(questions: Family) -> str:
-    """Return the CSV with one line per question, in full precision."""
-    return pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
 
 
 def _fields(row: QuestionRow) -> dict[str, Any]:
@@ -293,11 +280,6 @@ def adjusted_words(row: QuestionRow) -> str:
     return f"adjusted for all questions and looks, the interval is {words}"
 
 
-def interval_words(row: QuestionRow) -> str:
-    """Return `95 % CI [+7.89, +23.20]`; empty if there is no interval."""
-    return f"95 % CI {Interval(*row.interval, difference_form(row.metric))}" if row.interval else ""
-
-
 def size_words(estimate: Estimate, form: str) -> str:
     """Return `+2.10 [+1.00, +3.20]`."""
     value = DASH if estimate.value is None else format(estimate.value, form)
@@ -326,8 +308,9 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
     data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
     data.attrs["verdicts"] = finding
-    figure = None if data.empty else DrawnFigure(forest, data, warnings(records))
-    return RenderedPart(part.name, finding, figure, printed(records, part, questions), csv_text(questions))
+    shown = RenderedPart(part.name) if data.empty else forest.shown(data, warnings(records))
+    csv = pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
+    return replace(shown, finding=finding, table=table_of(records, part, questions), csv=csv)
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
@@ -349,7 +332,8 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
-        about = f"{row.words or row.contrast or row.label}; {interval_words(row)}"
+        interval = f"95 % CI {Interval(*row.interval, difference_form(row.metric))}" if row.interval else ""
+        about = f"{row.words or row.contrast or row.label}; {interval}"
         for theirs in row.published:
             margin = max(theirs.ours.margin, theirs.theirs.margin)
             region = region or (theirs.value - margin, theirs.value + margin)

@@ -6,6 +6,7 @@ values and heat maps, so that a number reads the same everywhere.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,11 +14,11 @@ from recstudy.base.lazy import pd
 from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.records.runs import Row
 from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS, join_labels
-from recstudy.report.cells import Cell, TableData, commit_words
+from recstudy.report.cells import Cell, commit_words
 from recstudy.report.family import published_answers
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
 from recstudy.report.shown import RenderedPart
-from recstudy.report.table import PUBLISHED, Interval, Number, Piece, PrintedTable, TableEntry
+from recstudy.report.table import Interval, Number, Piece, TableData, TableEntry, TableRow
 from recstudy.report.targets import MatchedTarget, deviation_text
 
 LEADERS = 2  # variants that a heading names; it counts the others
@@ -112,54 +113,42 @@ def _lost_runs(cell: Cell) -> list[str]:
 # ---------------------------------------------------------------------------------------------- lines
 
 
-def printed(table: TableData) -> PrintedTable:
-    """Return the table as lines of entries, which are the same for every writer.
+def lay_out(table: TableData) -> TableData:
+    """Return the table with entries in place of cells, settings and counts of seeds.
 
     If a number of seeds, a setting or a count is the same in every row, the caption states it instead of a
     column.
     """
-    seeds = [list(dict.fromkeys(map(seeds_counted, filter(_is_measured, row.cells)))) for row in table.rows]
+    seeds = [dict.fromkeys(map(seeds_counted, filter(_is_measured, row.cells))) for row in table.rows]
     all_counts = list(dict.fromkeys(chain(*seeds)))
     # n: in the caption if it is one for all, in a column if it is one for each row, else in each cell
     by_row = len(all_counts) > 1 and all(len(counts) <= 1 for counts in seeds)
     content = cell_content if len(all_counts) > 1 and not by_row else number_content
     # each set of reasons has one number and one note
     reasons = list(dict.fromkeys(cell.reasons for cell in table.cells if cell.reasons))
-    columns = zip(*(row.cells for row in table.rows if row.cells), strict=True)
-    published = [any(cell.matches for cell in cells) for cells in columns] or [False] * len(table.columns)
-    blank = [TableEntry("")] * len(table.settings)
-    width = 1 + len(blank) + len(published) + sum(published) + by_row
-    beneath = table.beneath or width > WIDEST
-    heads, lines = [table.corner, *map(settings_title, table.settings)], []
-    beside = [has_matches and not beneath for has_matches in published]
-    for head, has_published in zip(table.columns, beside, strict=True):
-        heads += [head, *[PUBLISHED] * has_published]
+    rows = []
     for row, counts in zip(table.rows, seeds, strict=True):
         # several settings in one column, such as the cycles 2/0/2
-        settings = [DASH if set(words) == {DASH} else "/".join(words) for words in row.settings]
-        line = [TableEntry(row.label), *map(TableEntry, settings)]
-        theirs = [_published_entry(cell, reasons) for cell in row.cells]
-        for cell, entry, has_published in zip(row.cells, theirs, beside, strict=bool(row.cells)):
-            line += [cell_entry(cell, content), *[entry] * has_published]
+        words = [DASH if {*values} == {DASH} else "/".join(values) for values in row.settings]
+        entries = list(map(TableEntry, words))
+        for cell in row.cells:
+            entries.append(replace(cell_entry(cell, content), published=_published_entry(cell, reasons)))
         if by_row and row.cells:
-            line.append(TableEntry(next(iter(counts), DASH)))
-        lines.append(line)
-        if beneath and any(cell.matches for cell in row.cells):
-            lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * by_row])
-    count = f"n={all_counts[0]}" if len(all_counts) == 1 else ""
+            entries.append(TableEntry(next(iter(counts), DASH)))
+        rows.append(TableRow(row.label, tuple(entries)))
+    settings = list(map(settings_title, table.settings))
     notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
-    page = PrintedTable(
-        table.name,
-        table.title,
-        heads + ["n"] * by_row,
-        lines,
-        settings=len(table.settings),
-        caption="; ".join(filter(None, [table.caption, count])),
-        study_notes=table.study_notes,
-        warnings=table.warnings,
-        notes=[*table.notes, *margin_notes(table.cells), *notes],
+    page = replace(
+        table,
+        columns=(*settings, *table.columns, *["n"] * by_row),
+        rows=tuple(rows),
+        notes=(*table.notes, *margin_notes(table.cells), *notes),
+        kinds=dict.fromkeys(settings, "setting"),
     )
-    return page.drop_constants()
+    is_wide = 1 + len(page.columns) + sum(page.are_published) > WIDEST
+    count = f"n={all_counts[0]}" if len(all_counts) == 1 else ""
+    caption = "; ".join(filter(None, [table.caption, count]))
+    return replace(page, beneath=table.beneath or is_wide, caption=caption).state_constants()
 
 
 def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
@@ -213,7 +202,7 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
     return TableEntry(values + verdict, hint="; ".join(filter(None, hints)))
 
 
-def outcome_words(match: MatchedTarget, answer: Answer[str]) -> str:
+def outcome_words(match: MatchedTarget, answer: Answer) -> str:
     """Return the verdict on a published value in words, with its margin and what it assumes."""
     name, margin = match.target.metric, answer.question.half_width or 0.0
     words: str = answer.verdict
@@ -264,7 +253,7 @@ def _deviations(cell: Cell) -> str:
 
 def table_shown(table: TableData) -> RenderedPart:
     """Return the rendered part: the table, its finding and its CSV."""
-    return RenderedPart(table.name, finding(table), printed_table=printed(table), csv=csv_text(table))
+    return RenderedPart(table.name, finding(table), table=lay_out(table), csv=csv_text(table))
 
 
 def csv_text(table: TableData) -> str:

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from recstudy.base.errors import ConfigError, NotYetError
 from recstudy.evidence import mean_of
-from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes, warnings
-from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items
+from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes
+from recstudy.report.cells import cell, damage_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
@@ -33,7 +33,13 @@ from recstudy.report.names import (
 )
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, mark_best_rows, tied_notes
+from recstudy.report.table import TableData, TableRow
+from recstudy.report.tables.comparisons import (
+    improvement_cell,
+    improvement_notes,
+    mark_best_cells,
+    tied_notes,
+)
 from recstudy.report.targets import Placement, deviation_notes, match_targets, unmatched_notes
 
 BAND = 0.1  # costs up to a tenth above the least of a group count as equal to it
@@ -121,85 +127,72 @@ class Table(TablePart, OfVariants, BesidePublished):
             )
 
     def cells(self, records: StudyRecords) -> TableData:
-        return table_data(records, self)
+        """Return the rows and notes of the table.
 
-
-def table_data(records: StudyRecords, spec: Table) -> TableData:
-    """Return the rows and notes of a table.
-
-    Args:
-        records: The study's records.
-        spec: The table.
-
-    Raises:
-        ConfigError: `rows`, `columns` or `where` names an axis or level that the study lacks.
-        NotYetError: The table has two axes, and no run has any of its metrics yet.
-    """
-    variants = records.chosen(spec.where)
-    metrics, warned = metrics_of(records, spec, variants)
-    spec = replace(spec, metrics=metrics)
-    notes = [*improvement_notes(spec)]
-    crossed = spec.rows is not None and spec.columns is not None
-    if spec.across:
-        variants, left_out = select_measured(records, variants, metrics)
-        notes += left_out
-    placement = match_targets(records, spec.targets, variants, metrics)
-    warned = [*warnings(records), *leaky_notes(records, variants, is_shown=not crossed), *warned]
-    if crossed:
-        # a cell averages its variants, and a leaky one must not enter a mean
-        variants = [index for index in variants if not records.leaks(index)]
-        warned += _pooling_warning(records, spec, variants)
-        columns, rows = _cross_axes(records, spec, variants, placement)
-        corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
-    elif spec.across:
-        columns, corner = tuple(records.variants[index].label for index in variants), "metric"
-        rows = []
-        for name in metrics:
-            metric_cells = tuple(cell(records, [index], name, placement) for index in variants)
-            rows.append(TableRow(metric(name).heading, metric_cells))
-    else:
-        columns = tuple(metric(name).heading for name in metrics)
-        corner = corner_of(records, variants, spec.group or "")
-        rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
-    rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
-    rows_with_items = with_items(records, rows)
-    cost = find_metric(spec.group or "")
-    if cost:
-        notes.insert(
-            0,
-            f"grouped by {cost.heading}: at most {100 * BAND:g} % above the least of the group; the best is"
-            " marked in each group",
+        Raises:
+            ConfigError: `rows`, `columns` or `where` names an axis or level that the study lacks.
+            NotYetError: The table has two axes, and no run has any of its metrics yet.
+        """
+        variants = records.chosen(self.where)
+        metrics, warned = metrics_of(records, self, variants)
+        spec = replace(self, metrics=metrics)
+        notes = list(improvement_notes(metrics, spec.improvement))
+        if cost := find_metric(spec.group or ""):
+            limit = f"at most {100 * BAND:g} % above the least of the group"
+            notes.insert(0, f"grouped by {cost.heading}: {limit}; the best is marked in each group")
+        crossed = spec.rows is not None and spec.columns is not None
+        if spec.across:
+            variants, left_out = select_measured(records, variants, metrics)
+            notes += left_out
+        placement = match_targets(records, spec.targets, variants, metrics)
+        warned = [*leaky_notes(records, variants, is_shown=not crossed), *warned]
+        if crossed:
+            # a cell averages its variants, and a leaky one must not enter a mean
+            variants = [index for index in variants if not records.leaks(index)]
+            warned += _pooling_warning(records, spec, variants)
+            columns, rows = _cross_axes(records, spec, variants, placement)
+            corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
+        elif spec.across:
+            columns, corner = tuple(records.variants[index].label for index in variants), "metric"
+            rows = []
+            for name in metrics:
+                metric_cells = tuple(cell(records, [index], name, placement) for index in variants)
+                rows.append(TableRow(metric(name).heading, metric_cells))
+        else:
+            columns = tuple(metric(name).heading for name in metrics)
+            corner = corner_of(records, variants, spec.group or "")
+            rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
+        rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
+        rows_with_items = with_items(records, rows)
+        facts = caption_facts(records, variants)
+        if crossed:
+            title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
+            facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
+        cells = [cell for row in rows_with_items for cell in row.cells]
+        matches = [match for cell in cells for match in cell.matches]
+        spread_texts = [match.target.note for match in matches if match.target.std is not None]
+        notes += [
+            *undefined_notes(records, variants, metrics),
+            *text_notes(records, variants, metrics),
+            *deviation_notes(matches),
+            *tied_notes(cells),
+            *spread_notes(records, variants, metrics),
+            *damage_notes(cells),
+            *dict.fromkeys(f"± of published values: {note}" for note in spread_texts),
+            *unmatched_notes(placement),
+        ]
+        return TableData(
+            spec.name,
+            spec.heading,
+            columns,
+            rows_with_items,
+            corner,
+            beneath=crossed or spec.across,
+            warnings=tuple(warned),
+            notes=tuple(notes),
+            settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+            **facts,
         )
-    facts = caption_facts(records, variants)
-    if crossed:
-        title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
-        facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
-    cells = [cell for row in rows_with_items for cell in row.cells]
-    matches = [value for cell in cells for value in cell.matches]
-    notes += [
-        *undefined_notes(records, variants, metrics),
-        *text_notes(records, variants, metrics),
-        *deviation_notes(matches),
-        *tied_notes(cells),
-        *spread_notes(records, variants, metrics),
-        *damage_notes(cells),
-        *dict.fromkeys(
-            f"± of published values: {value.target.note}" for value in matches if value.target.std is not None
-        ),
-        *unmatched_notes(placement),
-    ]
-    return TableData(
-        spec.name,
-        spec.heading,
-        columns,
-        rows_with_items,
-        corner,
-        beneath=crossed or spec.across,
-        warnings=tuple(warned),
-        notes=tuple(notes),
-        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
-        **facts,
-    )
 
 
 def metrics_of(
@@ -263,7 +256,7 @@ def _list_rows(
     for index in variants:
         cells = [
             (
-                improvement_cell(records, spec, index, name, placement)
+                improvement_cell(records, spec.improvement, spec.targets, index, name, placement)
                 if improved_metric(name)
                 else cell(records, [index], name, placement)
             )
@@ -326,6 +319,38 @@ def _cross_axes(
     return (*map(value_text, columns), *(metric(name).heading for name in other_metrics)), table_rows
 
 
+# ---------------------------------------------------------------------------------------------- best cells
+
+
+def mark_best_rows(
+    records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]
+) -> list[TableRow]:
+    """Mark the best cells of each column, or of each row with `across` or if only the rows share a data set.
+
+    Scores on different data are not compared, so a table can stay without marks.
+    """
+    if not spec.across and _share_data(records, variants, spec.columns):
+        columns = [mark_best_cells(column) for column in zip(*(row.cells for row in rows), strict=True)]
+        # rows without cells give no columns to transpose back, so that zip cannot be strict
+        cells_by_row = zip(*columns, strict=True)
+        return [replace(row, cells=cells) for row, cells in zip(rows, cells_by_row, strict=bool(columns))]
+    if (spec.across or spec.rows) and _share_data(records, variants, spec.rows):
+        return [replace(row, cells=mark_best_cells(row.cells)) for row in rows]
+    return list(rows)
+
+
+def _share_data(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
+    """Return whether the variants at each level of the axis are in the same block, such as a data set.
+
+    Without an axis, all variants must be.
+    """
+    data = {
+        (records.blocks[index], value_text(records.level(index, axis)) if axis else None)
+        for index in variants
+    }
+    return len(data) == len({level for _, level in data})
+
+
 # ---------------------------------------------------------------------------------------------- groups
 
 
@@ -363,12 +388,12 @@ def _cost_groups(records: StudyRecords, variants: Sequence[int], name: str) -> l
         if not cost_groups or costs[index] > (1 + BAND) * costs[cost_groups[-1][0]]:
             cost_groups.append([])
         cost_groups[-1].append(index)
-    title, headed_groups = metric(name).title, []
+    definition, headed_groups = metric(name), []
     for group in cost_groups:
         limits = dict.fromkeys(number(name, costs[index]) for index in (group[0], group[-1]))
-        headed_groups.append((f"{title} {' to '.join(limits)} {metric(name).unit}".strip(), group))
+        headed_groups.append((f"{definition.title} {' to '.join(limits)} {definition.unit}".strip(), group))
     if unfinished := [index for index in variants if index not in costs]:
-        headed_groups.append((f"{title}: no run has finished", unfinished))
+        headed_groups.append((f"{definition.title}: no run has finished", unfinished))
     return headed_groups
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recstudy.programs.trial import Trial, run_trial
+from recstudy.programs.base import Trial
+from recstudy.programs.trial import run_trial
 from recstudy.records import Result, Results, RunFolder, read_record
 from recstudy.recursive import (
     DataConfig,

@@ -56,7 +56,7 @@ def trained(root: Path, base: RunConfig, seeds: int = 1) -> Results:
     file = results.study("later", "quick") / "plan.json"
     file.write_text(file.read_text().replace("act_loss", "brier"))  # as of a study that defines it
     for run in plan.runs:
-        run_trial(make_trial(results.root, run.config, study="later", label=run.label), lambda line: None)
+        run_trial(make_trial(results.root, run.config), lambda line: None)
     return results
 
 

@@ -5,18 +5,20 @@ import re
 import socket
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from logs import read_lines
+from ray import cloudpickle
 from safetensors.torch import load_file
 
 from recstudy.base.errors import FAILURES, DataError, StorageError
 from recstudy.programs import watchdog
-from recstudy.programs.trial import Trial, failure_class, run_trial
+from recstudy.programs.base import CodeVersion, Trial
+from recstudy.programs.trial import failure_class, run_trial
 from recstudy.records import LossLine, RunFolder, read_log
 from recstudy.records.locks import locked
 from recstudy.recursive import measured
@@ -124,10 +126,10 @@ def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
 
 def in_a_process(work: Trial) -> subprocess.CompletedProcess[str]:
     code = (
-        "import json, sys\nimport recstudy.recursive.data, recstudy.recursive.models\nfrom recstudy.programs.trial import Trial, run_trial\n"
-        "print(json.dumps(run_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)))"
+        "import json, pickle, sys\nimport recstudy.recursive.data, recstudy.recursive.models\nfrom recstudy.programs.trial import run_trial\n"
+        "print(json.dumps(run_trial(pickle.loads(bytes.fromhex(sys.argv[1])), lambda line: None)))"
     )
-    command = [sys.executable, "-c", code, json.dumps(asdict(work))]
+    command = [sys.executable, "-c", code, cloudpickle.dumps(work).hex()]
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
@@ -260,7 +262,7 @@ def test_a_result_names_the_commits_and_user_files_of_the_attempts_that_computed
     checkpoint does not.
     """
     work = replace(trial(tmp_path), files={"net.py": "2", "set.py": "1"})
-    older = replace(work, commit="older", dirty=True, recstudy="def", files={"net.py": "1", "set.py": "1"})
+    older = replace(work, version=CodeVersion("older", True, "def"), files={"net.py": "1", "set.py": "1"})
 
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         run_trial(replace(older, files={"net.py": "of an attempt without a checkpoint"}), interrupt)

@@ -1,13 +1,13 @@
-"""The command `recstudy publish`."""
+"""Commands that write and check a bundle of a study: publish and verify."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from tyro.conf import Positional, arg
 
 from recstudy.base.errors import ConfigError, choices
-from recstudy.base.terminal import say
+from recstudy.base.terminal import console, say
 from recstudy.cli.options import Imports, Names
 from recstudy.cli.places import studies_of
 
@@ -19,17 +19,17 @@ class Publish:
     Example: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle
     """
 
-    place: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="STUDY")]]
+    place: Positional[Annotated[str, arg(metavar="STUDY")]]
     """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI."""
-    folder: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
+    folder: Positional[Annotated[Path, arg(metavar="OUT")]]
     """The new folder. OUT.zip is written too."""
     with_data: bool = False
     """Include images, captions and puzzles of real data sets. Check their licence first."""
     author: Names = ()
     """An author for CITATION.cff. May be repeated."""
-    licence: Annotated[str, tyro.conf.arg(metavar="SPDX|URL")] = ""
+    licence: Annotated[str, arg(metavar="SPDX|URL")] = ""
     """The licence of the bundle, such as CC-BY-4.0. Default: none."""
-    study: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    study: Annotated[Path | None, arg(metavar="FILE")] = None
     """The study file, if its command does not name it."""
     allow: Names = ()
     """A name of a machine or an account that may be published. May be repeated."""
@@ -58,3 +58,20 @@ class Publish:
             f" recstudy verify {self.folder}.zip"
         )
         return 0
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Check a published study against its records.
+
+    No network is needed, nothing is trained, and no code of the bundle is run. The last line is the SHA-256
+    of the records, which a paper may print. If something differs, the exit code is 1.
+    """
+
+    bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
+    """A bundle of `recstudy publish`."""
+
+    def run(self) -> int:
+        from recstudy.publishing.verify import show_verified
+
+        return 0 if show_verified(self.bundle, console()) else 1

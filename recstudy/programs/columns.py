@@ -1,0 +1,184 @@
+"""A column of a table of runs, and the names by which its role is recognized.
+
+The patterns match the names of columns in lower case. They come from exports of W&B, MLflow, Optuna, Ray and
+pandas.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta, timezone
+from functools import cache
+from math import isfinite
+from typing import Any, NoReturn
+
+from recstudy.base.errors import ALIASES
+from recstudy.records.schema import MAX_INTEGER
+
+# roles of columns
+SETTING, METRIC, SEED, STATE, UNCLEAR, NEITHER = "setting", "metric", "seed", "state", "unclear", "neither"
+PREFIX = re.compile(r"^(?:(?P<setting>config|params|hparams|settings)|(?P<metric>summary|metrics))[./](?=.)")
+# Columns that trackers add: recognized by the head, and by the name if the column has no tracker's prefix.
+TRACKED = re.compile(r"_|unnamed:|tags\.|system[./]|gradients/|parameters/|user_attrs|system_attrs")
+BOOKKEEPING = re.compile(
+    """(run_|display_|experiment_|trial_)?name|experiment_(id|tag)|artifact_uri|lifecycle_stage|created(_at)?|updated(_at)?
+    |(start|end)_time|datetime_(start|complete)|date|timestamp|heartbeat|runtime|duration|(host|node)_?(name|ip)?|pid
+    |user(name)?|entity|project|job_type|sweep|tags|notes|description|commit|(gpu|cpu)_(type|count)|os|python_version
+    |time_(total|this_iter|since_restore)(_s)?|(iterations|timesteps|episodes)_(total|this_iter|since_restore)
+    |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)|(.*_)?(std|stdev|stddev|stderr|sem)""",
+    re.VERBOSE,
+)
+START = re.compile("created(_at)?|start(ed)?(_at)?|start_time|datetime_start")
+FIRST_ZONE = timezone(timedelta(hours=14))
+FURTHER = re.compile(
+    "_.*|.*seed|random_state|rep(eat|etition|licate)?"
+)  # a further seed would make each run a variant
+RUN_IDS = re.compile("((run|trial)_)?(id|uuid|number)|run|_?wandb_id")
+RUN_NAMES = re.compile("(run_|display_|trial_)?name")
+# counters of a run's lines, if it has several
+STEPS = re.compile(
+    "((current|train|training|trainer|global|trainer_global)_|_)?(epoch|step|iter|iteration|timestep)"
+    "|_?(runtime|timestamp)|time_total_s|timesteps_total"
+)
+FILES = re.compile("(.*_)?(path|dir|folder|file|url|hash|out|output|checkpoint|ckpt|command)")
+STATE_NAMES = re.compile("((run|trial|job)_)?(state|status)|done|finished|completed")
+STATES = {  # words of W&B, MLflow, Optuna, Ray, Ax, ClearML, Slurm and agents
+    "done": "finished complete completed done success succeeded terminated closed published ok keep"
+    " discard true",
+    "failed": "crashed crash failed fail failure error killed canceled cancelled preempted aborted"
+    " abandoned timeout outofmemory nodefail",
+    "unfinished": "running pending queued scheduled waiting paused pruned preempting stopped stopping"
+    " earlystopped inprogress created starting idle suspended false",
+}
+STATUS = {state: status for status, states in STATES.items() for state in states.split()}
+SEEDS = re.compile("(random_|rng_)?seed|random_state|rep(eat|etition|licate)?")
+ERROR = "loss|error|err|perplexity|ppl|mae|mse|rmse|mape|fid|lpips|wer|cer|nll|bpc|ece|brier|regret|latency"
+SCORE = (
+    "accuracy|acc|precision|recall|sensitivity|specificity|f1|f_1|auc|auroc|auprc|ap|map|kappa|qwk|mcc|em|exact_match"
+    "|jaccard|iou|miou|dice|bleu|rouge_?l?|meteor|cider|spice|chrf|bertscore|ndcg|mrr|hits?|spearmanr?|pearsonr?"
+    "|kendall|corr|correlation|psnr|ssim|score|reward|return|success_rate|win_rate|pass|top_?[15]|r2|throughput|fps"
+    "|objective|value"
+)
+AROUND = (
+    "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
+    "|macro|micro|weighted|balanced|cohen|total|episode|episodic|norm|normalized|rate|at|k|[0-9]+"
+)
+LOWER = re.compile(rf"(.*_)?({ERROR})(_.*)?")  # names of metrics for which lower is better
+USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
+BLOCKS = re.compile("(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold)(_?(name|id))?")
+USUAL_SETTINGS = re.compile(
+    """(.*_)?(lr|learning_rate|size|dims?|dimension|width|depth|layers?|heads?|units|channels|filters|experts|epochs|dropout
+    |momentum|weight_decay|decay|smoothing|blocks|classes)|.*_steps
+    |((n|num|max|min)_)?(hidden|neurons|rank|kernel|stride|patch(es)?|cycles|beams?|shots?|iter(ations)?|estimators|trees|leaves
+    |leaf_nodes|features|neighbors|components|clusters|samples_(leaf|split)|bins|parameters|params|gpus|workers|envs|len|length
+    |(seq|sequence|context|prompt|rollout)_len(gth)?)
+    |(use|with|no|enable)_.*|bs|seq_len|wd|l[12](_.*)?|beta_?[12]|eps(ilon)?|clip.*|lora_.*|temperature|temp|top_[kp]|horizon|window
+    |mlp_ratio|subsample|colsample_.*|reg_(alpha|lambda)|degree|version|flops|gflops|macs|year|"""
+    + "|".join(f"{path.partition('.')[2]}|{'|'.join(names.split())}" for path, names in ALIASES.items()),
+    re.VERBOSE | re.IGNORECASE,
+)
+EMPTY = ("", "nan", "none", "null", "na", "n/a", "<na>")
+# numbers with thousands separators, a decimal comma or a percent sign
+GROUPED = re.compile(r"[+-]?(\d{1,3}([ '.,]\d{3})+|\d+)([.,]\d*)?\s*%?")
+
+
+class Column:
+    """A column of a table.
+
+    Attributes:
+        head: The head in the file.
+        name: The name without a tracker's prefix.
+        kind: The role given by a tracker's prefix; empty without one.
+        role: The assigned role.
+        is_text: Whether its levels are texts, also if they are written as numbers.
+        cells: All cells.
+        texts: The cells that are not empty.
+        numbers: The cells that are numbers.
+    """
+
+    def __init__(self, head: str, cells: Sequence[str]) -> None:
+        prefix = PREFIX.match(head)
+        self.head, self.name, self.cells = head, name_of(head), cells
+        self.role, self.is_text = "", False
+        self.kind = str(prefix.lastgroup) if prefix else ""
+        self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
+        self.numbers = [number for cell in self.texts if (number := number_of(cell)) is not None]
+
+    def value(self, row: int) -> Any:
+        """Return the value of a setting in a row; None if it is not set."""
+        return self.cells[row] or "(empty)" if self.is_text else value_of(self.cells[row])
+
+    def matches(self, *patterns: re.Pattern[str]) -> bool:
+        """Return whether any of the patterns matches the name in lower case."""
+        return any(pattern.fullmatch(self.name.lower()) for pattern in patterns)
+
+    def usual_role(self, refuse_number: Callable[["Column", str], NoReturn]) -> str:
+        """Return the role by the name. Texts are settings, and so are numbers that do not vary.
+
+        Args:
+            refuse_number: Raises the error about a cell that should be a number.
+        """
+        is_tracked = not self.kind and TRACKED.match(self.head.lower())
+        patterns = [FURTHER] if self.kind == SETTING else [FURTHER, BOOKKEEPING, RUN_IDS, STEPS]
+        if is_tracked or not any(self.cells) or self.matches(*patterns):
+            return NEITHER
+        is_metric, is_usual = self.matches(USUAL_METRIC), self.matches(USUAL_SETTINGS, BLOCKS)
+        wrong = [text for text in self.texts if number_of(text) is None]
+        has_numbers = self.numbers and is_metric and not is_usual
+        if wrong and (has_numbers or all(map(GROUPED.fullmatch, wrong))):
+            refuse_number(self, wrong[0])
+        if self.kind == METRIC:
+            return METRIC if any(map(isfinite, self.numbers)) else NEITHER
+        # `params_` is Optuna's prefix
+        if self.kind or self.is_text or not self.numbers or wrong or self.name.lower().startswith("params_"):
+            return SETTING
+        if is_metric != is_usual:
+            return METRIC if is_metric else SETTING
+        if is_metric:  # `precision` is a share or a number of bits
+            return UNCLEAR if all(number.is_integer() for number in self.numbers) else METRIC
+        return SETTING if len(set(self.cells)) == 1 else UNCLEAR
+
+
+def name_of(head: str) -> str:
+    """Return a column's name as an identifier without a tracker's prefix.
+
+    >>> name_of("metrics.val/acc@1")
+    'val_acc_1'
+    """
+    return re.sub(r"\W+", "_", PREFIX.sub("", head, count=1)).rstrip("_")
+
+
+def number_of(cell: str) -> float | None:
+    """Return the number in a cell, which may be infinite or NaN; None if it is not a number."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def plain_number(cell: str) -> str:
+    """Return `, such as 1234.5` for a cell like 1,234.5; empty if the cell is no number of any country."""
+    if not GROUPED.fullmatch(cell):
+        return ""
+    *groups, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
+    if len(groups) == 1 and len(rest) == 3:  # 1,234 may be 1234 or 1.234
+        return f", such as {groups[0]}{rest} or {groups[0]}.{rest}"
+    return f", such as {''.join(groups)}{'.' * bool(groups)}{rest}"
+
+
+@cache
+def value_of(cell: str) -> Any:
+    """Return the value of a setting: None, a bool, a number or a text.
+
+    64.0 becomes 64, because pandas writes integers as floats if a cell of the column is empty. Integers are
+    exact as far as records allow.
+    """
+    if cell.lower() in EMPTY:
+        return None
+    if cell.lower() in ("true", "false"):
+        return cell.lower() == "true"
+    number = number_of(cell)
+    if number is None or not isfinite(number):
+        return cell
+    if re.fullmatch(r"[+-]?\d+", cell) and abs(number) <= MAX_INTEGER:
+        return int(cell)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
