@@ -240,7 +240,7 @@ def read_table(file: Path, config: Puzzles) -> PuzzleSet:
         for character in characters:
             tokens_by_byte[ord(character)] = token
     rows = csv_rows(file)
-    header = [title.strip().lower() for title in next(rows, (1, []))[1]]
+    header = [title.strip().lower() for title in next(rows)[1]]
     columns = {name: find_column(file, header, name, aliases) for name, aliases in COLUMNS.items()}
     grids = {name: bytearray() for name in COLUMNS}
     for line, row in rows:

@@ -31,7 +31,7 @@ class Rows:
     def __init__(self, file: Path) -> None:
         self.file = file
         lines = csv_rows(file)
-        self.header = [name.strip() for name in next(lines, (1, []))[1]]
+        self.header = [name.strip() for name in next(lines)[1]]
         self.rows = list(lines)
         if not self.rows:
             raise DataError(f"{file} has no rows.")
