@@ -4,14 +4,13 @@ A file or folder is written under a temporary name, flushed to the disk and rena
 one or the new one.
 """
 
-import hashlib
 import json
 import os
 import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,6 @@ def encoded(text: str) -> bytes:
     except UnicodeEncodeError as error:
         part = text[max(0, error.start - 40) : error.end]
         raise ConfigError(f"UTF-8 cannot encode {part!a}. Rename the file, level or setting") from None
-
-
-def sha(parts: Iterable[str]) -> str:
-    """Return a short digest of these texts."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 POINTERS = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")  # of Git LFS and of git-annex

@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,17 @@ def is_regular_file(path: Path | str) -> bool:
         return False
 
 
+@contextmanager
+def _reading(path: Path | str) -> Iterator[None]:
+    """Raise StorageError if the block cannot read this path. FileNotFoundError stays what it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
+
+
 def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file, and return its descriptor. It can be the `opener` of `open`.
 
@@ -122,12 +133,8 @@ def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
         FileNotFoundError: There is no such file.
     """
     regular_status(path)
-    try:
+    with _reading(path):
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
 
 
 def contents(path: Path | str, max_bytes: int = 0) -> bytes:
@@ -142,14 +149,11 @@ def contents(path: Path | str, max_bytes: int = 0) -> bytes:
         FileNotFoundError: There is no such file.
     """
     limit = max_bytes or size_limit(path)
-    with os.fdopen(descriptor(path), "rb") as file:
-        try:
-            size = os.fstat(file.fileno()).st_size
-            if size > limit:
-                raise too_large(path, size, limit)
-            return file.read(size)
-        except OSError as error:
-            raise StorageError(f"cannot read {path}: {error.strerror}.") from error
+    with os.fdopen(descriptor(path), "rb") as file, _reading(path):
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise too_large(path, size, limit)
+        return file.read(size)
 
 
 def size_limit(path: Path | str) -> int:
@@ -190,12 +194,9 @@ def entries(path: Path | str) -> list[os.DirEntry[str]]:
         StorageError: It is a link, or cannot be read.
     """
     refuse_link(path)
-    try:
+    with suppress(FileNotFoundError), _reading(path):
         return sorted(os.scandir(path), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
+    return []
 
 
 def folders(path: Path | str) -> Iterator[Path]:

@@ -301,7 +301,11 @@ def parsed(parse: Callable[[], Options]) -> Options:
 
 
 def _unboxed(box: str) -> str:
-    """Return the text of tyro's error box in one line, without the help texts of options."""
+    """Return the text of tyro's error box in one line, without the help texts of options.
+
+    tyro 1.0 gives its messages only in this box. Its hook for errors (`tyro._errors`) is private, has no
+    text, and may change in any release.
+    """
     inside = "\n".join(row[2:].rstrip() for row in box.replace("│", " ").splitlines() if row.startswith("  "))
     sections = [
         part for part in re.split(r"^[─-]+$", inside or box, flags=re.M) if "Argument helptext:" not in part

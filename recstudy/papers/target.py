@@ -88,11 +88,11 @@ def number_of(text: str) -> float | None:
 
 
 @cache
-def published_yaml(name: str) -> dict[str, Any]:
+def published_yaml(name: str) -> Any:
     """Return the content of a YAML file beside the published tables, such as `settings`."""
-    import yaml
+    from recstudy.base.strict_yaml import read_yaml  # it loads PyYAML, without which --help is faster
 
-    return yaml.safe_load(PUBLISHED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+    return read_yaml(PUBLISHED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def papers() -> dict[str, dict[str, str]]:

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recstudy.base.errors import ConfigError, choices, missing_package, nearest, raised_at
-from recstudy.base.files import atomic_write, cache_folder, caching, sha
+from recstudy.base.files import atomic_write, cache_folder, caching
+from recstudy.base.values import hashed
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
 INSTALLED = {"site-packages", "dist-packages"}
@@ -71,7 +72,8 @@ class UserFiles:
         Raises:
             DataError: The cache folder cannot be written.
         """
-        digest = sha([*sorted(self.modules), *(f"{path} {digest}" for path, digest in self.digests.items())])
+        parts = [*sorted(self.modules), *map(" ".join, self.digests.items())]
+        digest = hashed("\n".join(parts), 16)
         folder = cache_folder() / "plugins" / f"study_{digest}"
         with caching("the study's modules", folder.parent):
             for path, content in self.contents.items():

@@ -137,17 +137,14 @@ class Bundle:
         Raises:
             StorageError: There is a link or a special file, a wrong name, or the bundle is too large.
         """
-        refuse_entries(
-            self.root,
-            ((path.relative_to(self.root).as_posix(), path.lstat().st_size) for path in self.root.rglob("*")),
-        )
-        paths = sorted(self.root.rglob("*"))
-        for path in paths:
+        paths = {path.relative_to(self.root).as_posix(): path for path in sorted(self.root.rglob("*"))}
+        refuse_entries(self.root, ((name, path.lstat().st_size) for name, path in paths.items()))
+        for path in paths.values():
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
                 raise StorageError(
                     f"{path} is a link or a special file. A bundle must contain only regular files."
                 )
-        return {path.relative_to(self.root).as_posix(): path for path in paths if path.is_file()}
+        return {name: path for name, path in paths.items() if path.is_file()}
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -248,13 +245,6 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
                     )
                 # zipfile writes only regular files below the folder, each with at most its stated size.
                 archive.extractall(folder)
-        except (
-            zipfile.BadZipFile,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-            OSError,
-            ValueError,
-        ) as error:
+        except (zipfile.BadZipFile, EOFError, RuntimeError, OSError, ValueError) as error:
             raise StorageError(f"{place} cannot be unpacked: {error}.") from None
         yield Bundle(folder / next(iter(tops)), place)

@@ -45,14 +45,6 @@ RECORDS = (
 ANSWERS = "answers.npz"
 CAPTIONS = "answers with captions of a data set, without which metrics are not recomputed"
 ITEMS = "items of data sets (images, captions, puzzles, traces of them)"
-ZIP_DATE = (
-    1980,
-    1,
-    1,
-    0,
-    0,
-    0,
-)  # the date of every file in a zip, so that its bytes are reproducible: the earliest of the format
 PACKED = (".npz", ".png", ".pdf", ".gif")  # already compressed
 LIBRARY = re.compile(
     r'<script type="application/octet-stream".*?</script>', re.S
@@ -284,14 +276,12 @@ def write_zip(folder: Path, file: Path) -> None:
     """Write a zip whose bytes depend only on the files."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            entry = zipfile.ZipInfo((Path(folder.name) / path.relative_to(folder)).as_posix(), ZIP_DATE)
+            # Every entry has the earliest date of the format, which is the default.
+            entry = zipfile.ZipInfo(path.relative_to(folder.parent).as_posix())
             # Unix with mode 644, so that the zip does not depend on the system or the umask.
             entry.external_attr, entry.create_system = (stat.S_IFREG | 0o644) << 16, 3
-            archive.writestr(
-                entry,
-                path.read_bytes(),
-                zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED,
-            )
+            compression = zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes(), compression)
 
 
 def _write_json(file: Path, values: Any) -> None:

@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from recstudy.base.errors import StorageError
-from recstudy.base.files import cache_folder, sha
+from recstudy.base.files import cache_folder
 from recstudy.base.opened import size_limit, too_large
+from recstudy.base.values import hashed
 from recstudy.records.files import retried, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.stores import PROBE, ask, filesystem, first_line, write_object
@@ -43,7 +44,7 @@ def scratch(uri: str) -> Path:
     """
     setting = os.environ.get("RECSTUDY_SCRATCH")
     root = Path(setting).expanduser() if setting else cache_folder() / "mirrors"
-    return root.absolute() / sha([uri.rstrip("/")])
+    return root.absolute() / hashed(uri.rstrip("/"), 16)
 
 
 class Mirror:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import yaml
 from torch import Tensor
 
 from recstudy.base.errors import ConfigError, StorageError, choices
 from recstudy.base.files import atomic_write, refuse_existing
 from recstudy.base.opened import is_regular_file
+from recstudy.base.strict_yaml import write_yaml
 from recstudy.base.terminal import say
 from recstudy.programs.settings import configure
 from recstudy.records import Json, Result, Results, read_json, read_record
@@ -186,7 +186,7 @@ def export_weights(results: Results, run_id: str, target: Path, family: Layout) 
     config = RunConfig.model_validate(values)
     if family:
         checkpoint, settings = f"step_{result.selected.number or 0}", ARCH
-        text = yaml.safe_dump({"arch": official_arch(config, family)}, sort_keys=False)
+        text = write_yaml({"arch": official_arch(config, family)})
         copy_weights = partial(torch.save, _official_state(config, weights))
     else:
         checkpoint, settings = "model.safetensors", "config.json"

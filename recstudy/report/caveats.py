@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from recstudy.programs.metric import METRICS
-from recstudy.records.runs import FINAL_STATUSES, Row, distinct
-from recstudy.report.changes import change_lines, study_changes
-from recstudy.report.names import metric, plural, value_text
+from recstudy.records.runs import FINAL_STATUSES, distinct
+from recstudy.report.names import join_labels, metric, plural, value_text
+from recstudy.report.reasons import LEAK, REASONS
 from recstudy.report.study_records import StudyRecords
 
 SELECTIONS = {
@@ -35,9 +34,6 @@ RESAMPLED = {  # what `drawing_seed` controls in data sets that are not generate
     "sudoku_extreme": "choice of training puzzles",
 }
 CIDER_SCALE = "CIDEr as in pycocoevalcap: ten times the mean similarity"
-IMPORTED = "imported weights, evaluated here and not trained here"
-IMPORTED_RESULTS = "imported results: these runs were executed elsewhere"
-LEAK = "is given the caption that it must write"
 INTERVALS = (
     "mean and 95 % CI over seeds; variances are moderated by up to 2 degrees of freedom from other variants"
 )
@@ -50,16 +46,20 @@ def caption_facts(records: StudyRecords, variants: Sequence[int]) -> dict[str, A
     Returns:
         `caption` has the facts that only this table needs. `study_notes` has those of the whole study.
     """
-    facts, study_facts = _facts(records, variants), _facts(records, range(len(records.variants)))
-    runs = distinct(run for index in variants for run in records.by_variant[index])
+    facts, study_facts = _facts(records, variants), _facts(records, records.indices)
+    runs = distinct(records.rows_of(variants))
     counts = Counter(run.status for run in runs)
-    progress = f"{counts['done']:,} of {plural(counts.total(), 'run')} done"
-    for state in ("diverged", "stopped", "failed"):
-        progress += f", {counts[state]:,} {state}" if counts[state] else ""
+    done = f"{counts['done']:,} of {plural(counts.total(), 'run')} done"
+    progress = ", ".join([done, *status_words(counts, FINAL_STATUSES[1:])])
     caption = "; ".join(fact for fact in facts if fact not in study_facts)
     # A page states the facts of the whole study once, and not below each table.
     shared = [fact for fact in facts if fact in study_facts]
     return {"caption": caption, "study_notes": (*shared, progress, INTERVALS)}
+
+
+def status_words(counts: Counter[str], statuses: Sequence[str]) -> list[str]:
+    """Return the number of runs of each of these statuses, such as `2 diverged`, if it has any."""
+    return [f"{counts[status]:,} {status}" for status in statuses if counts[status]]
 
 
 def interim_words(records: StudyRecords) -> str:
@@ -87,11 +87,10 @@ def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
     return [fact for fact in (data, protocol) if fact]
 
 
-def seed_words(records: StudyRecords, variants: Iterable[int]) -> str:
+def seed_words(records: StudyRecords) -> str:
     """Return what the random seed controls, and what is fixed across seeds."""
-    labels_by_text: dict[str, list[str]] = {}
-    for index in () if records.is_own else variants:
-        config = records.configs[index]
+    pairs = []
+    for variant, config in zip(records.variants, records.configs, strict=True):
         data = next((data for field, data in KINDS.items() if field in config), "images")
         # what is drawn -> whether `data.resample` controls it
         draws = {RESAMPLED.get(str(config.get("data.name")), data): "data.drawing_seed" in config}
@@ -102,66 +101,15 @@ def seed_words(records: StudyRecords, variants: Iterable[int]) -> str:
         fixed = [draw for draw in draws if draw not in varying]
         text = ", ".join(["initial weights", "order of training", *varying])
         text += f"; fixed across seeds: {', '.join(fixed)}" if fixed else ""
-        labels_by_text.setdefault(text, []).append(records.variants[index].label)
-    texts = [f"{text} ({join_labels(labels)})" for text, labels in labels_by_text.items()]
-    return "; ".join(texts if len(texts) > 1 else labels_by_text)
+        pairs.append((text, variant.label))
+    texts = _with_labels(pairs, "{} ({})")
+    return "" if records.is_own else "; ".join(texts.values() if len(texts) > 1 else texts)
 
 
 def warnings(records: StudyRecords) -> tuple[str, ...]:
     """Return what a reader must know before the numbers of the study, such as that data are synthetic."""
-    messages = []
-    if records.plan.smoke:
-        base = records.plan.base
-        epochs, limit = base.get("train", {}).get("epochs"), base.get("data", {}).get("limit")
-        size = "" if records.is_own else f"{value_text(epochs)} epochs on {value_text(limit)} images; "
-        messages.append(f"smoke run: {size}the numbers mean nothing")
-    if records.plan.imported:
-        files = "; ".join(file.words for file in records.plan.imported)
-        messages.append(f"finished runs, imported from {files}: recstudy did not run them")
-    if records.synthetic:
-        messages.append("synthetic data: generated by a program, not real data")
-    if records.imported and not records.is_own:
-        labels = [records.variants[index].label for index in sorted(records.imported)]
-        messages.append(f"{IMPORTED}: {join_labels(labels)}")
-    edits = change_lines([change for change in study_changes(records) if change.kind == "code"])
-    return (*messages, *(f"{edit}: their numbers are from the earlier code" for edit in edits))
-
-
-def missing_metric_notes(
-    records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]
-) -> tuple[str, ...]:
-    """Name the metrics that finished runs lack although saved answers suffice, and the command for them.
-
-    A metric that was defined after the runs is an example.
-    """
-    names = dict.fromkeys(name.partition(".")[0] for name in metrics)
-    runs = [run for index in variants for run in records.by_variant[index] if run.done]
-    missing_counts = Counter(name for name in names for run in runs if _could_have(run, name))
-    if not missing_counts:
-        return ()
-    command = " --metric ".join([f"recstudy evaluate {records.command_path}", *missing_counts])
-    counts = [
-        f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in missing_counts.items()
-    ]
-    return (f"not computed yet: {', '.join(counts)}. Compute without training: {command}",)
-
-
-def _could_have(run: Row, name: str) -> bool:
-    """Whether a run's answers suffice for a metric that it lacks: it has another metric of the same task."""
-    definition = METRICS.get(name)
-    if definition is None or definition.of is None or run.value(name) is not None or name in run.unavailable:
-        return False
-    # A metric by finding is undefined if all or none of the test images have the finding.
-    if definition.by_finding and run.result_or_empty.undefined:
-        return False
-    metrics = [METRICS[measured] for measured in run.measured if measured in METRICS]
-    # A metric of a single task shows which task the run has.
-    return any(
-        other_metric.of is not None
-        and len(other_metric.tasks) == 1
-        and {*other_metric.tasks} <= {*definition.tasks}
-        for other_metric in metrics
-    )
+    warning_reasons = (reason for reason in REASONS if not reason.question)
+    return tuple(fact for reason in warning_reasons for fact, _ in reason.finds(records))
 
 
 def leaky_notes(records: StudyRecords, variants: Iterable[int], is_shown: bool = True) -> tuple[str, ...]:
@@ -177,8 +125,8 @@ def undefined_notes(
     """Name the findings without a metric, because all or none of the test images have them."""
     if not any(metric(name).by_finding for name in metrics):
         return ()
-    runs = (run for index in variants for run in records.by_variant[index])
-    names = dict.fromkeys(name for run in runs for name in run.result_or_empty.undefined)
+    rows = records.rows_of(variants)
+    names = dict.fromkeys(name for row in rows for name in row.result_or_empty.undefined)
     return (f"left out, undefined on this test split: {', '.join(names)}",) if names else ()
 
 
@@ -187,15 +135,14 @@ def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence
     has_words = any(metric(name).of_words for name in metrics)
     if not has_words and not any(metric(name).of_text for name in metrics):
         return ()
-    labels_by_note: dict[str, list[str]] = {}
-    for run in (run for index in variants for run in records.by_variant[index]):
-        for note in run.result_or_empty.notes if has_words else ():  # such as how many captions have no word
-            labels_by_note.setdefault(f"{note} (seed {run.seed})", []).append(run.label)
-    notes = [f"{note}: {join_labels(labels)}" for note, labels in labels_by_note.items()]
-    keys = ["decode", "metrics"] if has_words else []
-    keys += ["rate"] if "rate_score" in metrics else []
-    notes += method_notes(records, variants, [*keys, "text", "image"])
-    return (*notes, *([CIDER_SCALE] if "cider" in metrics else []))
+    pairs = [  # such as how many captions have no word
+        (f"{note} (seed {row.seed})", row.label)
+        for row in records.rows_of(variants if has_words else ())
+        for note in row.result_or_empty.notes
+    ]
+    keys = ["decode", "metrics"] * has_words + ["rate"] * ("rate_score" in metrics) + ["text", "image"]
+    cider_notes = [CIDER_SCALE] * ("cider" in metrics)
+    return (*_with_labels(pairs).values(), *method_notes(records, variants, keys), *cider_notes)
 
 
 def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> tuple[str, ...]:
@@ -203,23 +150,22 @@ def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[
 
     A note is added if the image tokenizer is a stand-in for that of the paper.
     """
-    notes: list[str] = []
-    has_stand_in = False
+    notes, methods = [], dict[str, str]()
     for key in (key for key in TEXT if key in keys):
-        labels_by_method: dict[str, dict[str, None]] = {}
-        for run in (run for index in variants for run in records.by_variant[index] if run.done):
-            method = run.result_or_empty.decode if key == "decode" else run.result_or_empty.tokenizer.get(key)
-            if method:
-                labels_by_method.setdefault(str(method), {})[run.label] = None
-        facts = [f"{method}: {join_labels(list(runs))}" for method, runs in labels_by_method.items()]
-        if facts:
-            notes.append(f"{TEXT[key]}: {'; '.join(labels_by_method if len(facts) == 1 else facts)}")
-        if key == "image":
-            has_stand_in = any("standin" in method for method in labels_by_method)
-    return (*notes, *([STAND_IN] if has_stand_in else []))
+        pairs = []
+        for row in records.rows_of(variants):
+            result = row.result_or_empty
+            if row.done and (method := {**result.tokenizer, "decode": result.decode}.get(key)):
+                pairs.append((str(method), row.label))
+        if methods := _with_labels(pairs):
+            notes.append(f"{TEXT[key]}: {'; '.join(methods.values() if len(methods) > 1 else methods)}")
+    # The last key of `TEXT` is that of the image tokenizer.
+    return (*notes, *[STAND_IN] * any("standin" in method for method in methods))
 
 
-def join_labels(labels: Sequence[str], separator: str = " / ", limit: int = 3) -> str:
-    """Join at most `limit` labels, and state how many more there are."""
-    rest = [f"{len(labels) - limit} more"] * (len(labels) > limit)
-    return separator.join([*labels[:limit], *rest])
+def _with_labels(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> dict[str, str]:
+    """Return each text of (text, label) with the labels of its variants."""
+    labels_by_text: dict[str, dict[str, None]] = {}
+    for text, label in pairs:
+        labels_by_text.setdefault(text, {})[label] = None
+    return {text: form.format(text, join_labels([*labels])) for text, labels in labels_by_text.items()}

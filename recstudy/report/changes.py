@@ -1,20 +1,17 @@
 """Finished runs whose user files or data have changed since.
 
 A run's record has the SHA-256 of each user file and the checksum of its data. Reports and the board compare
-them with the plan of the last command (`study_changes`). Before a start, study/rerun.py compares them with
-the present files (`find_changes`), and the command stops unless --rerun or --keep is given.
+them with the plan of the last command (`StudyRecords.changed`). Before a start, study/rerun.py compares them
+with the present files, and the command stops unless --rerun or --keep is given.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from recstudy.records.schema import Provenance
 from recstudy.report.names import plural
-
-if TYPE_CHECKING:
-    from recstudy.report.study_records import StudyRecords  # imports pandas, which plans do not need
 
 
 @dataclass(frozen=True)
@@ -54,14 +51,6 @@ def find_changes(
         if checksum and provenance.data_checksum not in ("", checksum):
             changes.append(Change(run_id, "data", title))
     return changes
-
-
-def study_changes(records: "StudyRecords") -> list[Change]:
-    """Return what has changed since the study's runs, by the plan of its last command."""
-    provenances = {row.id: row.provenance for row in records.rows if row.result}
-    variants = {row.id: records.variants[row.variant] for row in records.rows}
-    data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
-    return find_changes(provenances, records.plan.files, data, records.plan.code_digests)
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:

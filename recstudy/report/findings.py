@@ -16,7 +16,7 @@ from typing import NamedTuple
 from recstudy.evidence import Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
-from recstudy.report.caveats import interim_words, join_labels
+from recstudy.report.caveats import interim_words
 from recstudy.report.claims import Claims
 from recstudy.report.family import PublishedValue, family, published_values, study_family
 from recstudy.report.kinds import make_table
@@ -25,6 +25,7 @@ from recstudy.report.names import (
     difference_form,
     formatted,
     inline,
+    join_labels,
     metric,
     number,
     plural,

@@ -21,8 +21,7 @@ from recstudy.evidence.fits import MIN_SEEDS_UNBOUNDED
 from recstudy.programs.base import ItemScores, Program
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row
-from recstudy.report.caveats import join_labels
-from recstudy.report.names import metric
+from recstudy.report.names import join_labels, metric
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords
 

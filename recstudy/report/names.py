@@ -154,6 +154,12 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
+def join_labels(labels: Sequence[str], separator: str = " / ", limit: int = 3) -> str:
+    """Join at most `limit` labels, and state how many more there are."""
+    rest = [f"{len(labels) - limit} more"] * (len(labels) > limit)
+    return separator.join([*labels[:limit], *rest])
+
+
 def study_title(name: str) -> str:
     """Return the name of a study as words.
 

@@ -32,7 +32,6 @@ from recstudy.evidence import (
 from recstudy.papers import by_name
 from recstudy.records.runs import FINAL_STATUSES, Row
 from recstudy.report.blocks import block_words, differ, other_blocks, scope
-from recstudy.report.caveats import LEAK
 from recstudy.report.claims import (
     METRIC,
     Claim,
@@ -49,6 +48,7 @@ from recstudy.report.claims import (
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, difference_form, level_of, level_words, metric, value_text
 from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Side, Term
+from recstudy.report.reasons import LEAK
 from recstudy.report.registration import marks_of, post_hoc
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by

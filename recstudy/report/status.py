@@ -77,24 +77,15 @@ def status(results: Results) -> list[StudyStatus]:
         # Imported runs have no folders below `runs`, so their status comes from the file of the import.
         states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
         runs = {run.id: run for run in plan.runs}
-        count = Counter(map(states.get, runs))
-        rows.append(
-            StudyStatus(
-                study=name,
-                preset=preset,
-                done=count["done"],
-                stopped=count["stopped"],
-                failed=count["failed"],
-                planned=len(runs),
-                command="" if plan.imported else plan.command,
-                running=tuple(
-                    f"{plan.variants[run.variant].label}, seed {run.seed}"
-                    for run in runs.values()
-                    if states.get(run.id) not in ("done", "stopped")
-                    and is_running(results.run(run.id), time.time())
-                ),
-            )
+        counts = Counter(map(states.get, runs))
+        running = tuple(
+            f"{plan.variants[run.variant].label}, seed {run.seed}"
+            for run in runs.values()
+            if states.get(run.id) not in ("done", "stopped") and is_running(results.run(run.id), time.time())
         )
+        command = "" if plan.imported else plan.command
+        done, stopped, failed = (counts[state] for state in ("done", "stopped", "failed"))
+        rows.append(StudyStatus(name, preset, done, stopped, failed, len(runs), command, running=running))
     return rows
 
 

@@ -10,7 +10,7 @@ import shlex
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
@@ -30,6 +30,7 @@ from recstudy.records.plans import maximum_digest, read_looks, read_plan, record
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.blocks import Block, blocks_of, methods_of
+from recstudy.report.changes import change_lines, find_changes
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
 from recstudy.report.status import studies
 
@@ -100,21 +101,6 @@ class Design:
         return [index for index in matches if is_like_preset(index)]
 
 
-@contextmanager
-def study_modules(plan: PlanRecord, trust: bool = False) -> Iterator[None]:
-    """Make a study's own metrics and, as far as they may be imported, its modules available inside the block.
-
-    One thread at a time is inside.
-    """
-    reader_of(plan.base)  # the recursive models add their metrics
-    metrics = {
-        name: Metric(**asdict(record), ranks=not position)
-        for position, (name, record) in enumerate(plan.metrics.items())
-    }
-    with reading(plan.plugins, trust), using_metrics(metrics):
-        yield
-
-
 @dataclass(frozen=True)
 class StudyRecords:
     """A study's plan and its runs.
@@ -147,9 +133,19 @@ class StudyRecords:
         """One row per planned run, as `recstudy.records.read_runs` returns it."""
         return runs_frame(self.rows, self.variants, self.configs)
 
-    def study_modules(self) -> AbstractContextManager[None]:
-        """Make the study's own metrics and modules available inside the block."""
-        return study_modules(self.plan, self.trust)
+    @contextmanager
+    def study_modules(self) -> Iterator[None]:
+        """Make the study's own metrics available in the block, and its modules if they may be imported.
+
+        One thread at a time is inside.
+        """
+        reader_of(self.plan.base)  # the recursive models add their metrics
+        metrics = {
+            name: Metric(**asdict(record), ranks=not position)
+            for position, (name, record) in enumerate(self.plan.metrics.items())
+        }
+        with reading(self.plan.plugins, self.trust), using_metrics(metrics):
+            yield
 
     @cached_property
     def program(self) -> Program:
@@ -207,11 +203,36 @@ class StudyRecords:
             groups[row.variant].append(row)
         return groups
 
+    @property
+    def indices(self) -> range:
+        """The indices of all variants."""
+        return range(len(self.variants))
+
+    def rows_of(self, variants: Iterable[int]) -> Iterator[Row]:
+        """Return the rows of these variants, one variant after another."""
+        return (row for index in variants for row in self.by_variant[index])
+
+    @property
+    def finished_runs(self) -> list[Row]:
+        """The rows of finished runs, one variant after another."""
+        return [row for row in self.rows_of(self.indices) if row.done]
+
+    def changed(self, kind: str) -> list[str]:
+        """Return a line for each user file (`code`) or data set (`data`) that has changed since its runs.
+
+        The runs are compared with the plan of the study's last command.
+        """
+        provenances = {row.id: row.provenance for row in self.rows if row.result}
+        variants = {row.id: self.variants[row.variant] for row in self.rows}
+        data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
+        changes = find_changes(provenances, self.plan.files, data, self.plan.code_digests)
+        return change_lines([change for change in changes if change.kind == kind])
+
     @cached_property
     def looks(self) -> Looks:
         """The looks (interim analyses) at the whole study, with the present look."""
         seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES})
-        looks = self.looks_at(range(len(self.variants)))
+        looks = self.looks_at(self.indices)
         counts = {*looks.seed_counts, seeds, *self.plan.most_seeds.values()}
         return replace(looks, seed_counts=tuple(sorted(counts - {0})))
 
@@ -320,7 +341,7 @@ class StudyRecords:
             ConfigError: No variant has the axis or field.
         """
         level = level_of(self.variants[variant], self.configs[variant], name)
-        if level is None and not any(self.has(index, name) for index in range(len(self.variants))):
+        if level is None and not any(self.has(index, name) for index in self.indices):
             names = [*self.plan.axes, *map(setting_name, self.configs[variant])]
             raise ConfigError(
                 f"the report names {name!r}, but the study has {choices(names)}.{nearest(name, names)}"
@@ -336,9 +357,7 @@ class StudyRecords:
         """Return the variants at these levels, in the study's order."""
         if isinstance(name := selector.get("variant"), str):
             selector = {**selector, "variant": self.label_of(name)}
-        return [
-            index for index in range(len(self.variants)) if is_selected(selector, partial(self.level, index))
-        ]
+        return [index for index in self.indices if is_selected(selector, partial(self.level, index))]
 
     def leaks(self, variant: int) -> bool:
         """Return whether the model was given the target that it must predict.
@@ -350,7 +369,7 @@ class StudyRecords:
     def measured(self, variants: Iterable[int]) -> list[str]:
         """Return the metrics and costs of these variants' runs, in the order of their first appearance."""
         names: dict[str, None] = {}
-        for row in (row for index in variants for row in self.by_variant[index]):
+        for row in self.rows_of(variants):
             names |= dict.fromkeys(
                 name for name in row.measured if name not in names and row.value(name) is not None
             )
@@ -367,7 +386,7 @@ class StudyRecords:
         The first epoch is 1. For a user's own program, `epoch` is the reported step.
         """
         lines: list[Json] = []
-        for row in (row for index in variants for row in self.by_variant[index]):
+        for row in self.rows_of(variants):
             log = {line.epoch: line.values for line in read_log(self.results.run(row.id).epochs, EpochLine)}
             for epoch, values in log.items():
                 lines.append(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,18 +20,18 @@ from recstudy.base.terminal import duration, flops
 from recstudy.base.values import flatten
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import by_name
+from recstudy.programs.metric import METRICS
 from recstudy.records import PlanRecord, read_record
 from recstudy.records.plans import earlier_runs, run_keys
 from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import SELECTIONS, missing_metric_notes, seed_words, warnings
-from recstudy.report.changes import change_lines, study_changes
+from recstudy.report.caveats import SELECTIONS, seed_words, status_words, warnings
 from recstudy.report.claims import Claim, QuestionPart, variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import unseen_split_notes
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
-from recstudy.report.page import fold, markup, words_table
+from recstudy.report.page import markup, words_table
 from recstudy.report.parts import missing_modules, parts_of
 from recstudy.report.registration import late_changes, statements
 from recstudy.report.status import studies
@@ -56,34 +56,6 @@ class Price:
                 f" {text!r}"
             )
         return cls(float(match[1]), match[2])
-
-
-def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], price: Price | None) -> str:
-    """Return the resources that finished runs used, in words.
-
-    These are the mean cores and GPU use over time, the largest peak of memory, the GPU hours and their price.
-    """
-    means = []
-    for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
-        uses = [(row.number(name), row.wall_seconds) for row in rows if row.value(name) is not None]
-        if uses:
-            total = sum(paid for _, paid in uses) or 1.0
-            means.append(words.format(sum(use * paid for use, paid in uses) / total))
-    facts = [f"{' and '.join(means)} on average"] if means else []
-    on_gpu = [row for row in rows if row.provenance.hardware.gpu]
-    peaks = [row.number("peak_memory_mb") for row in rows if row.value("peak_memory_mb") is not None]
-    if peaks and (means or on_gpu):
-        facts.append(f"at most {max(peaks):,.0f} MB")
-    if on_gpu:
-        # A run without a stated share had one GPU per worker for itself.
-        hours = 0.0
-        for row in on_gpu:
-            share = configs[row.variant].get("resources.gpus") or 1.0
-            hours += row.wall_seconds * row.provenance.workers * float(str(share)) / 3600
-        facts.append(f"{hours:,.3g} GPU hours")
-        if price:
-            facts.append(f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour")
-    return ", ".join(facts)
 
 
 def published_html(records: StudyRecords) -> Markup:
@@ -146,22 +118,51 @@ def answer(records: StudyRecords) -> str:
 def overview(records: StudyRecords) -> str:
     """Return the other findings, warnings, what was run, and the description by the study's author."""
     about = flowing(by_name(records.plan.description.strip()))
-    data_changes = change_lines([change for change in study_changes(records) if change.kind == "data"])
-    notes = [*failed_metrics(records), *missing_modules(records), *missing_metrics(records), *data_changes]
-    words = fold("Description", Markup('<pre class="about">{}</pre>').format(about)) if about else ""
-    more_findings = markup("findings", findings(records)[ANSWER:], "Findings", template="study")
-    return more_findings + markup("warnings", notes) + markup("facts", facts(records)) + words
+    notes = [*failed_metrics(records), *missing_modules(records), *missing_metrics(records)]
+    notes += records.changed("data")
+    more_findings = findings(records)[ANSWER:]
+    return markup("overview", more_findings, notes, facts(records), about, template="study")
 
 
 def missing_metrics(records: StudyRecords) -> tuple[str, ...]:
-    """Return notes on metrics that the report shows, that finished runs lack, and that can be computed."""
+    """Name the metrics of the report that finished runs lack although saved answers suffice.
+
+    A metric that was defined after the runs is an example. The note has the command that computes them.
+    """
     parts = parts_of(records)
     field_values = (getattr(part, field, None) for part in parts for field in ("metric", "x", "y"))
     shown_metrics = [
         *(name for part in parts for name in part.shown_metrics),
         *(name for name in field_values if isinstance(name, str)),
     ]
-    return missing_metric_notes(records, range(len(records.variants)), shown_metrics)
+    names = dict.fromkeys(name.partition(".")[0] for name in shown_metrics)
+    rows = [row for row in records.rows if row.done]
+    missing_counts = Counter(name for name in names for row in rows if _could_have(row, name))
+    if not missing_counts:
+        return ()
+    command = " --metric ".join([f"recstudy evaluate {records.command_path}", *missing_counts])
+    counts = [
+        f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in missing_counts.items()
+    ]
+    return (f"not computed yet: {', '.join(counts)}. Compute without training: {command}",)
+
+
+def _could_have(row: Row, name: str) -> bool:
+    """Whether a run's answers suffice for a metric that it lacks: it has another metric of the same task."""
+    definition = METRICS.get(name)
+    if definition is None or definition.of is None or row.value(name) is not None or name in row.unavailable:
+        return False
+    # A metric by finding is undefined if all or none of the test images have the finding.
+    if definition.by_finding and row.result_or_empty.undefined:
+        return False
+    metrics = [METRICS[measured] for measured in row.measured if measured in METRICS]
+    # A metric of a single task shows which task the run has.
+    return any(
+        other_metric.of is not None
+        and len(other_metric.tasks) == 1
+        and {*other_metric.tasks} <= {*definition.tasks}
+        for other_metric in metrics
+    )
 
 
 def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
@@ -186,7 +187,7 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     """Return facts on the runs: their number, variants and seeds or the search, data and selection."""
     runs, plan = distinct(records.rows), records.plan
     counts = Counter(row.status for row in runs)
-    states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
+    states = [f"{counts['done']:,} of {len(runs):,} done", *status_words(counts, STATUSES[1:])]
     data = dict.fromkeys(
         variant.data + " (synthetic)" * (index in records.synthetic and "synthetic" not in variant.data)
         for index, variant in enumerate(records.variants)
@@ -201,7 +202,7 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     notes = dict.fromkeys(note for row in runs for note in row.result_or_empty.notes)
     changes = [f"{setting_name(path)} = {value_text(value)}" for path, value in plan.changes.items()]
     return [
-        ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
+        ("Runs", ", ".join(states)),
         *([("Plan", planned)] if plan.search is None else searched(records, plan.search)),
         ("Changed on the command line", ", ".join(changes)),
         ("Data", ", ".join(data)),
@@ -211,7 +212,10 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
 
 
 def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, str]]:
-    """Return the compute of the runs and the machines, and the cost if a GPU hour has a price."""
+    """Return the compute of the runs and the machines, and the cost if a GPU hour has a price.
+
+    The machines are the mean cores and GPU use over time, the largest peak of memory, and the GPU hours.
+    """
     runs = distinct(records.rows)
     seconds = sum(row.wall_seconds for row in runs)
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
@@ -219,7 +223,27 @@ def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, 
     compute = f"{duration(seconds)} of runs{'' if records.is_own else f', {flops(pflop)}'}"
     compute += f", without the {stopped:,} stopped" if stopped else ""
     compute = compute if seconds or not records.is_own else ""  # imported results may have no times
-    return [("Compute", compute), ("Machines", machines_used(runs, records.configs, price))]
+    means = []
+    for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
+        uses = [(row.number(name), row.wall_seconds) for row in runs if row.value(name) is not None]
+        if uses:
+            total = sum(paid for _, paid in uses) or 1.0
+            means.append(words.format(sum(use * paid for use, paid in uses) / total))
+    machines = [f"{' and '.join(means)} on average"] if means else []
+    on_gpu = [row for row in runs if row.provenance.hardware.gpu]
+    peaks = [row.number("peak_memory_mb") for row in runs if row.value("peak_memory_mb") is not None]
+    if peaks and (means or on_gpu):
+        machines.append(f"at most {max(peaks):,.0f} MB")
+    if on_gpu:
+        # A run without a stated share had one GPU per worker for itself.
+        hours = 0.0
+        for row in on_gpu:
+            share = records.configs[row.variant].get("resources.gpus") or 1.0
+            hours += row.wall_seconds * row.provenance.workers * float(share) / 3600
+        machines.append(f"{hours:,.3g} GPU hours")
+        if price:
+            machines.append(f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour")
+    return [("Compute", compute), ("Machines", ", ".join(machines))]
 
 
 def origins(records: StudyRecords) -> list[tuple[str, str]]:
@@ -250,7 +274,7 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
         ("Questions dropped, still counted", "; ".join(words for words, _ in plan.dropped.values())),
         ("Questions of other studies", shared_questions(records)),
         ("Looks (interim analyses)", looks_words(records.looks)),
-        ("The random seed controls", seed_words(records, range(len(records.variants)))),
+        ("The random seed controls", seed_words(records)),
         ("Definition", f"{plan.definition}; {earlier} of earlier definitions in runs/" * bool(earlier_count)),
         ("Answers saved", "; ".join(cut)),
         ("Computed later", ", ".join(computed)),
@@ -290,12 +314,13 @@ def looks_words(looks: Looks) -> str:
 
 def reproducibility(records: StudyRecords) -> str:
     """Return the study's command, the origin of its numbers, all settings and the provenance."""
-    return (
-        command(records)
-        + markup("facts", origins(records))
-        + settings(records)
-        + fold("Provenance", provenance(records))
-    )
+    runs, base = distinct(records.rows), named_settings(records, flatten(records.plan.base))
+    variants = []
+    for variant in records.variants:
+        changes = "; ".join(map(" = ".join, named_settings(records, variant.changes)))
+        variants.append((variant.label, variant.model, changes or "nothing"))
+    values = (records, runs, origins(records), base, variants, provenance(records), plural)
+    return markup("reproducibility", *values, template="study")
 
 
 def reading_notes(records: StudyRecords) -> str:
@@ -314,8 +339,7 @@ def reading_notes(records: StudyRecords) -> str:
 def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str]]:
     """Return facts on a search: sampler and budget, its trials by status, and the best trial so far."""
     table, name = trial_table(records, search), next(iter(search.objectives))
-    counts = Counter(table["state"])
-    states = ", ".join(f"{counts[state]:,} {state}" for state in STATUSES if counts[state])
+    states = ", ".join(status_words(Counter(table["state"]), STATUSES))
     order, best = ranked(table, {name: search.objectives[name]}), ""
     for score in order[name][:1]:
         words = trial_words(name, order["trial"], order[name])
@@ -337,21 +361,6 @@ def failures(records: StudyRecords) -> str:
     diverged = [row for row in records.rows if row.status == "diverged"]
     value = "A value" if records.is_own else "The loss"
     return markup("failures", errors, diverged, value, SHOWN_DIVERGED_RUNS, plural, template="study").strip()
-
-
-def settings(records: StudyRecords) -> str:
-    """Return the base config and the changes of each variant."""
-    base = words_table(
-        "Base settings", ("field", "value"), named_settings(records, flatten(records.plan.base))
-    )
-    variants = []
-    for variant in records.variants:
-        changes = "; ".join(map(" = ".join, named_settings(records, variant.changes)))
-        variants.append((variant.label, variant.model, changes or "nothing"))
-    heads = ("variant", "program" if records.is_own else "model", "changes")
-    summary_words = f"What the {plural(len(variants), 'variant')} change"
-    changed = fold(summary_words, words_table("Variants", heads, variants))
-    return fold("Base settings, before a variant's changes", base) + changed
 
 
 def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -382,10 +391,3 @@ def provenance(records: StudyRecords) -> str:
     if not rows:
         return "<p>No run has finished yet.</p>"
     return words_table("Provenance", ("what", "value", "runs"), rows)
-
-
-def command(records: StudyRecords) -> str:
-    """Return the recorded command of the study, and what it would do now."""
-    runs = distinct(records.rows)
-    unfinished = sum(row.status not in ("done", "diverged") for row in runs)
-    return markup("command", records.plan, unfinished, len(runs), plural, template="study")

@@ -26,9 +26,18 @@ from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
-from recstudy.report.caveats import IMPORTED, LEAK, join_labels
 from recstudy.report.fits import AT_TEST
-from recstudy.report.names import in_own_unit, metric, number, plural, same_value, setting_name, value_text
+from recstudy.report.names import (
+    in_own_unit,
+    join_labels,
+    metric,
+    number,
+    plural,
+    same_value,
+    setting_name,
+    value_text,
+)
+from recstudy.report.reasons import IMPORTED, LEAK
 from recstudy.report.registration import is_redescribed, post_hoc
 from recstudy.report.study_records import StudyRecords
 

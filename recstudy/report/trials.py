@@ -15,10 +15,10 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import np, pd
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import join_labels, text_notes
+from recstudy.report.caveats import text_notes
 from recstudy.report.cells import cell_of
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import find_metric, metric, number, plural
+from recstudy.report.names import find_metric, join_labels, metric, number, plural
 from recstudy.report.parts import PARTS, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableData, TableRow

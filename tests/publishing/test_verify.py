@@ -21,15 +21,9 @@ from recstudy.base.errors import StorageError
 from recstudy.cli import main
 from recstudy.publishing import Bundle
 from recstudy.publishing.bundle import open_bundle, sha256_of
-from recstudy.publishing.verify import (
-    NOT_CHECKED,
-    Verified,
-    check_records,
-    check_variants,
-    page_differences,
-    table_differences,
-    verify,
-)
+from recstudy.publishing.checks import Verified, check_records, check_variants
+from recstudy.publishing.differences import page_differences, table_differences
+from recstudy.publishing.verify import NOT_CHECKED, verify
 from recstudy.recursive import Answers, measured
 from recstudy.recursive.metrics.kept import pack_answers, rounding_errors, unpack_answers
 

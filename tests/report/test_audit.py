@@ -16,10 +16,12 @@ from made_up import plan as made_plan
 from recstudy.cli import main
 from recstudy.records import Results
 from recstudy.report import Table, dump_report
-from recstudy.report.audit import RULES, audit, audit_html, audit_lines, contradictions
+from recstudy.report.audit import audit, audit_html, audit_lines, contradictions
+from recstudy.report.reasons import REASONS
 from recstudy.report.study_records import StudyRecords, load_study
 
 GOLDEN = Path(__file__).parent / "golden" / "audits"
+QUESTIONS = [reason.id for reason in REASONS if reason.question]
 MILLION = {"answers": {"kept": 1_000_000, "of": 1_000_000}}
 SHALLOW, DEEP = "latent_steps=3", "latent_steps=6"
 
@@ -82,7 +84,7 @@ def test_a_study_with_nothing_to_ask(tmp_path):
     audited = audit(records)
 
     assert (audited.findings, audited.contradictions) == ([], {})
-    assert all(rule in html.unescape(audit_html(records)) for rule in RULES)
+    assert all(reason in html.unescape(audit_html(records)) for reason in QUESTIONS)
 
 
 def of(index: int, **parts: Any) -> Any:
@@ -216,7 +218,7 @@ def test_the_command_prints_json_and_exits_with_0(results, capsys):
         main(["audit", str(results.root), "--json"])
 
     (entry,) = json.loads(capsys.readouterr().out)
-    assert (entry["study"], entry["preset"], entry["checked"]) == ("made_up", "paper", [*RULES])
+    assert (entry["study"], entry["preset"], entry["checked"]) == ("made_up", "paper", QUESTIONS)
     assert {"rule", "what", "conclusion", "settle", "where"} == set(entry["findings"][0])
 
 

@@ -47,9 +47,9 @@ def records(results):
 def test_trials_become_the_variants_and_runs_of_the_study(records):
     assert [variant.levels["latent_steps"] for variant in records.variants] == [3, 1, 6, 2, 4, 5, 3, 6, 2]
     assert [row.status for row in records.rows[:9]] == [TRIALS[number][3] for number in range(9)]
-    assert list(records.plan.runs[9:]) == [(4, seed, run_id(4, seed)) for seed in (1, 2, 3)] + [
-        (6, 1, run_id(6, 1))
-    ]
+    assert [run[:3] for run in records.plan.runs[9:]] == [
+        (4, seed, run_id(4, seed)) for seed in (1, 2, 3)
+    ] + [(6, 1, run_id(6, 1))]
     assert records.plan.search.confirmed == {4: (1, 2, 3), 6: (1,)}
     assert records.plan.axes["batch_size"] == "train.batch_size"
     assert records.chosen({"batch_size": 64, "latent_steps": 3}) == [6]

@@ -29,9 +29,9 @@ from recstudy.recursive.figures.examples import (
 )
 from recstudy.recursive.figures.tiles import SIDE, TITLE_LOOK, Tiles, tile_figure
 from recstudy.recursive.records import Routing
-from recstudy.report.caveats import join_labels
 from recstudy.report.figures.chosen import run_columns
 from recstudy.report.look import clipped, folded, share_map
+from recstudy.report.names import join_labels
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 

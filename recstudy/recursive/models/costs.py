@@ -21,7 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from recstudy.base.files import atomic_write, cache_folder, sha
+from recstudy.base.files import atomic_write, cache_folder
+from recstudy.base.values import hashed
 from recstudy.plugins import import_object
 from recstudy.plugins.files import code_key
 from recstudy.programs.base import Cost
@@ -116,15 +117,8 @@ def cached_count(place: str, model: ModelConfig, data: DataConfig, *arguments: i
 
 def _key(place: str, model: ModelConfig, data: DataConfig, *arguments: int) -> str:
     """Return the key of counts: a digest of the function, its arguments and the code that they depend on."""
-    return sha(
-        [
-            place,
-            model.model_dump_json(),
-            data.model_dump_json(),
-            *map(str, arguments),
-            *_code(place, type(model), type(data)),
-        ]
-    )
+    parts = [place, model.model_dump_json(), data.model_dump_json(), *map(str, arguments)]
+    return hashed("\n".join([*parts, *_code(place, type(model), type(data))]), 16)
 
 
 def _read_counts(path: Path) -> dict[str, list[int]]:

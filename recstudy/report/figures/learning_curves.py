@@ -16,10 +16,9 @@ from pydantic import Field
 from recstudy.base.lazy import go, np, pd
 from recstudy.records import Json, LossLine, read_log
 from recstudy.records.runs import Row
-from recstudy.report.caveats import join_labels
 from recstudy.report.figures.chosen import MAX_LINES, add_labels, cut_note, shown_variants
 from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
-from recstudy.report.names import find_metric, inline, metric, plural
+from recstudy.report.names import find_metric, inline, join_labels, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 

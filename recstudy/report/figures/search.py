@@ -13,9 +13,9 @@ from recstudy.base.lazy import go, np, pd, px
 from recstudy.evidence import mean_of
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, RangeRecord
-from recstudy.report.caveats import join_labels, leaky_notes
+from recstudy.report.caveats import leaky_notes
 from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metric_label, panels
-from recstudy.report.names import metric, plural, quantity, value_text
+from recstudy.report.names import join_labels, metric, plural, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.trials import TRIAL, direction_of, front, ranked, search_of, trial_table, trial_words

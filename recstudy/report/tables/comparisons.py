@@ -19,10 +19,11 @@ from operator import attrgetter
 from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
 from recstudy.papers import Target
 from recstudy.records import Json
-from recstudy.report.caveats import LEAK, interim_words
+from recstudy.report.caveats import interim_words
 from recstudy.report.cells import NONE, Cell, cell
 from recstudy.report.fits import weighted_mean
 from recstudy.report.names import improved_metric, metric, number, value_text
+from recstudy.report.reasons import LEAK
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placement, match_targets, nearest_matches
 

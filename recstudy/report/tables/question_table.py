@@ -14,14 +14,23 @@ from recstudy.base.lazy import pd
 from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.report.blocks import other_blocks
-from recstudy.report.caveats import caption_facts, join_labels, text_notes, warnings
+from recstudy.report.caveats import caption_facts, text_notes, warnings
 from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import DASH, axis_title, difference_form, formatted, metric, plural, value_text
+from recstudy.report.names import (
+    DASH,
+    axis_title,
+    difference_form,
+    formatted,
+    join_labels,
+    metric,
+    plural,
+    value_text,
+)
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords

@@ -13,10 +13,10 @@ from typing import Any
 from recstudy.base.lazy import pd
 from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.records.runs import Row
-from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS, join_labels
 from recstudy.report.cells import Cell, commit_words
 from recstudy.report.family import published_answers
-from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
+from recstudy.report.names import DASH, axis_title, inline, join_labels, metric, number, plural
+from recstudy.report.reasons import IMPORTED, IMPORTED_RESULTS
 from recstudy.report.shown import RenderedPart
 from recstudy.report.table import Interval, Number, Piece, TableData, TableEntry, TableRow
 from recstudy.report.targets import MatchedTarget, deviation_text
