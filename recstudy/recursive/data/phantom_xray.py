@@ -180,8 +180,8 @@ class Chest:
         measures = (
             low + (high - low) * part for (low, high), part in zip(MEASURES.values(), parts, strict=True)
         )
-        self.body, self.apart, self.width, self.height, self.base, *others = measures
-        self.heart, self.ribs, self.bone, self.tissue = others
+        self.body, self.apart, self.width, self.height, self.base, *more_measures = measures
+        self.heart, self.ribs, self.bone, self.tissue = more_measures
         # The lung markings, 0 to 1: the grid is interpolated linearly in both directions.
         points = (np.arange(size) + 0.5) / size * (GRID - 1)
         low = points.astype(int)
