@@ -355,12 +355,12 @@ def _by_file(layout: CaptionReader, place: Path, paths: Mapping[str, str]) -> di
         first = rows[0] if rows else row
         # A table may name an image once with its ending and once without.
         if rows and not (layout.several and row.images == first.images):
-            first_position = (
-                first.position if first.file == row.file else f"{first.file.name}, {first.position}"
-            )
+            first_position = first.position
+            if first.file != row.file:
+                first_position = f"{first.file.name}, {first.position}"
             raise DataError(
-                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {first_position}. Keep one of the"
-                " two."
+                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {first_position}. Keep one"
+                " of the two."
             )
         if (row.split, row.group) != (first.split, first.group):
             raise DataError(
