@@ -359,8 +359,8 @@ def _by_file(layout: CaptionReader, place: Path, paths: Mapping[str, str]) -> di
             if first.file != row.file:
                 first_position = f"{first.file.name}, {first.position}"
             raise DataError(
-                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {first_position}. Keep one"
-                " of the two."
+                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {first_position}. Keep"
+                " one of the two."
             )
         if (row.split, row.group) != (first.split, first.group):
             raise DataError(
