@@ -15,32 +15,32 @@ from recstudy.base.terminal import finish, parsed, say
 
 COMMANDS = {  # name -> its class and its summary in `recstudy --help`
     "report": (
-        "results:Report",
+        "report:Report",
         "Write the page, tables and figures of studies again, from their records.",
     ),
     "judge": (
         "judge:Judge",
         "Write tables and verdicts of finished runs in a CSV file (W&B, MLflow, Optuna, pandas).",
     ),
-    "status": ("results:Status", "Show the progress of each study of a results folder."),
+    "status": ("status:Status", "Show the progress of each study of a results folder."),
     "audit": (
-        "results:Audit",
+        "audit:Audit",
         "List what a reviewer would ask, and known contradictions in papers.",
     ),
     "explain": (
-        "results:Explain",
+        "explain:Explain",
         "Show the runs, the estimate and the verdict behind a number of a table.",
     ),
     "evaluate": (
-        "results:Evaluate",
+        "evaluate:Evaluate",
         "Compute metrics of finished runs without training.",
     ),
     "publish": (
-        "bundles:Publish",
+        "publish:Publish",
         "Write a study as a folder and a zip with report, records, code and checksums.",
     ),
     "verify": (
-        "bundles:Verify",
+        "verify:Verify",
         "Check a published study against its records. Trains nothing.",
     ),
     "reproduce": (
@@ -48,7 +48,7 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
         "Run a published study again, and compare the numbers.",
     ),
     "clean": (
-        "results:Clean",
+        "clean:Clean",
         "List or remove old checkpoints and leftovers of killed processes.",
     ),
     "board": (
@@ -56,18 +56,18 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
         "Show studies and runs in a browser while they run. Read-only.",
     ),
     "check": (
-        "parts:Check",
+        "check:Check",
         "Check the tasks, models, optimizers and losses of your file.",
     ),
     "weights": (
         "weights:WeightsCommand",
         "Import weights, such as those of HRM's and TRM's authors, or export a run's.",
     ),
-    "studies": ("shipped:Studies", "List the studies that come with recstudy."),
-    "run": ("shipped:RunShipped", "Run a study that comes with recstudy, from any folder."),
+    "studies": ("studies:Studies", "List the studies that come with recstudy."),
+    "run": ("run:RunShipped", "Run a study that comes with recstudy, from any folder."),
     "new": ("new:New", "Write a starter: a study of a function, a command or a model."),
     "fields": (
-        "parts:Fields",
+        "fields:Fields",
         "List the settings of runs with types, defaults and meanings.",
     ),
 }

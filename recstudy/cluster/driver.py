@@ -120,7 +120,7 @@ def run_plan(
             rerun_ids = ()
             sweep.succeeded |= any(results.state(run.id) == "done" for run in runs_of(plan, results))
             for requested, source in step.sources.items():
-                sweep.run(places[requested], source, step.pruning)
+                sweep.run(places[requested], source)
                 if sweep.is_hopeless:
                     return plan
         return plan

@@ -36,8 +36,7 @@ def search_steps(
     view.searching(
         plan, log.run_count, unfinished_runs(runs_of(plan, results), results, rerun_ids, FINAL_STATES)
     )
-    pruning = None if plan.stopping == "none" else PrunedBy(log, rerun_ids)
-    yield SweepStep(plan, {plan.base.resources: proposals}, pruning)
+    yield SweepStep(plan, {plan.base.resources: proposals})
     importance = log.path.with_name(f"importance-{plan.definition}.json")
     with results.changing(importance):
         write_record(importance, proposals.optimizer.importance())
@@ -60,7 +59,8 @@ class Proposals(Source):
 
     def __init__(self, log: TrialLog, view: View, storage: str = "", rerun_ids: Collection[str] = ()) -> None:
         waiting = unfinished_runs(log.runs, log.results, rerun_ids, FINAL_STATES)
-        super().__init__(deque(waiting), log.meter)
+        pruner = None if log.plan.stopping == "none" else PrunedBy(log, rerun_ids)
+        super().__init__(deque(waiting), log.meter, pruner=pruner)
         self.plan, self.log, self.view = log.plan, log, view
         self.optimizer = Optimizer(self.plan, log.tried(rerun_ids), storage)
         for run in waiting:

@@ -84,7 +84,7 @@ class Runner(ABC):
     succeeded: bool = False
 
     @abstractmethod
-    def run(self, resources: Resources, source: "Source", pruning: PrunedBy | None = None) -> None:
+    def run(self, resources: Resources, source: "Source") -> None:
         """Execute the runs of `source` until it has no more.
 
         If several runs of a variant fail in a row with the same error, the rest of the variant is skipped. If
@@ -97,12 +97,11 @@ class Runner(ABC):
         Args:
             resources: The resources of each run, with the number of GPUs set.
             source: The source of the runs, which receives their events.
-            pruning: Stops runs early based on their epochs. These runs are recorded as stopped.
         """
 
-    def begin(self, resources: Resources, source: "Source", pruning: PrunedBy | None = None) -> None:
+    def begin(self, resources: Resources, source: "Source") -> None:
         """Start to take the runs of a source."""
-        self.resources, self.source, self.pruning = resources, source, pruning
+        self.resources, self.source = resources, source
         if source.meter is not None:
             source.meter.gpus = (resources.gpus or 0) * resources.workers
         self.listeners: list[Listener] = [self.view, source, *self.trackers]
@@ -188,11 +187,11 @@ class Runner(ABC):
 
     def is_pruned(self, run_id: str, line: Outcome) -> bool:
         """Return whether the pruner stops a run after this epoch."""
-        return self.pruning is not None and self.pruning.stops(run_id, line)
+        return self.source.pruner is not None and self.source.pruner.stops(run_id, line)
 
     def stop(self, run: Run, last: Outcome) -> None:
         """Record that the pruner or the end of the sweep has stopped a run after its `last` epoch."""
-        pruner = self.pruning.name if self.pruning else ""
+        pruner = self.source.pruner.name if self.source.pruner else ""
         record = Stopped(epoch=last["epoch"], score=last.get(run.config.objective), by=pruner)
         folder = self.results.run(run.id)
         with self.results.changing(folder.stopped):
@@ -236,11 +235,13 @@ class Source(Listener):
         waiting: The next runs in order.
         meter: The meter of a budget in hours. All runs end when it is spent.
         shared: Whether other processes take runs from the same list.
+        pruner: Stops runs early based on their epochs. These runs are recorded as stopped.
     """
 
     waiting: deque[Run]
     meter: Meter | None = None
     shared: bool = field(default=False, kw_only=True)
+    pruner: PrunedBy | None = field(default=None, kw_only=True)
 
     @property
     def is_over(self) -> bool:
@@ -269,12 +270,10 @@ class SweepStep(NamedTuple):
     Args:
         plan: The plan with these runs.
         sources: The runs by resources, because a reused process serves runs with equal resources.
-        pruning: Stops runs early.
     """
 
     plan: Plan
     sources: Mapping[Resources, Source]
-    pruning: PrunedBy | None = None
 
 
 def study_steps(

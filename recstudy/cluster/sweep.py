@@ -20,7 +20,6 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.terminal import environment
 from recstudy.cluster.messages import LeaveRequests
 from recstudy.cluster.nodes import ClusterCapacity, versions
-from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import Outcome
@@ -55,8 +54,8 @@ class Sweep(Runner):
         for tracker in dict.fromkeys(self.options.log):
             self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.options.log_losses))
 
-    def run(self, resources: Resources, source: Source, pruning: PrunedBy | None = None) -> None:
-        self.begin(resources, source, pruning)
+    def run(self, resources: Resources, source: Source) -> None:
+        self.begin(resources, source)
         with self.draining.on_sigterm():
             self._fit()
             if self.starved and not self.is_hopeless:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from recstudy.base.errors import ClusterError
-from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.view import Outcome
 from recstudy.programs.base import Program
@@ -47,8 +46,8 @@ def fit_to_process(resources: Resources, program: Program) -> Resources:
 class LocalRunner(Runner):
     """Executes runs one after another in this process."""
 
-    def run(self, resources: Resources, source: Source, pruning: PrunedBy | None = None) -> None:
-        self.begin(resources, source, pruning)
+    def run(self, resources: Resources, source: Source) -> None:
+        self.begin(resources, source)
         earlier_failures = (
             {run.id: self._failure_time(run) for run in source.waiting} if source.shared else {}
         )

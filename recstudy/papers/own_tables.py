@@ -12,7 +12,6 @@ meaning; `?` means that the source does not state the value.
 because the program is not known before.
 """
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Annotated, Any, NoReturn, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from recstudy.base.csv_rows import CsvError, csv_rows
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import flatten
 from recstudy.papers.target import Target, number_of
@@ -95,19 +95,13 @@ def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
     path = (Path(study_file).resolve().parent if study_file else Path()) / table
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
             # Spreadsheets write a byte order mark (utf-8-sig) and empty rows; both are skipped.
-            heads = [head.strip() for head in next(lines, [])]
-            rows = [
-                (lines.line_num, [cell.strip() for cell in cells])
-                for cells in lines
-                if any(map(str.strip, cells))
-            ]
+            rows = [(line, list(map(str.strip, cells))) for line, cells in csv_rows(file, ",")]
     except OSError as error:
         raise ConfigError(f"no published table {str(path)!r}: {error.strerror}") from None
-    except (csv.Error, UnicodeError) as error:
+    except (CsvError, UnicodeError) as error:
         raise ConfigError(f"{path.name} cannot be read as a CSV file: {error}") from None
-    first = SourceRow(path.name, 1, {})
+    first, heads = SourceRow(path.name, 1, {}), rows.pop(0)[1] if rows else []
     for column in REQUIRED_COLUMNS:
         if column not in heads:
             first.refuse(column, f"the column is missing. The file has {choices(heads) or 'none'}")

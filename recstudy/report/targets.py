@@ -189,8 +189,16 @@ def match_targets(
     by_cell: dict[tuple[int, str], list[MatchedTarget]] = {}
     unmatched: list[tuple[Target, str]] = []
     for target in targets:
+        blank = [path for path, value in target.where.items() if value is None]
+        blank = [_short(path) for path in blank if _decides(target.metric, path)]
+        if blank:
+            unmatched.append((target, f"{', '.join(blank)} left blank in the source"))
+            continue
+        if target.metric not in metrics:
+            unmatched.append((target, "; ".join(("not measured here", *map(by_name, target.against)))))
+            continue
         source = _source(records, target)
-        homes, problem = _homes(records, source, variants, metrics)
+        homes, problem = _homes(records, source, variants)
         is_placed = False
         for index in homes:
             reasons = (*map(by_name, target.against), *_reasons(records, index, source))
@@ -248,16 +256,8 @@ def _source(records: StudyRecords, target: Target) -> _Source:
     return _Source(target, stated_settings, sourced, (*plan.deviations, *unstated), references, homes)
 
 
-def _homes(
-    records: StudyRecords, source: _Source, variants: Sequence[int], metrics: Sequence[str]
-) -> tuple[list[int], str]:
+def _homes(records: StudyRecords, source: _Source, variants: Sequence[int]) -> tuple[list[int], str]:
     """Return the shown variants that a published value belongs to, and the problem if there are none."""
-    target = source.target
-    blank = [_short(path) for path, value in source.stated_settings.items() if value is None]
-    if blank:
-        return [], f"{', '.join(blank)} left blank in the source"
-    if target.metric not in metrics:
-        return [], "; ".join(("not measured here", *map(by_name, target.against)))
     homes, problem = [], ""
     for index in (index for index in source.homes if index in variants):
         if identity := _other_identity(records, index, source.stated_settings):

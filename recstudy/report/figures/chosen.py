@@ -1,10 +1,9 @@
-"""Choose the variants that a figure shows, and add their labels to its data."""
+"""Choose the variants that a figure shows, and name the runs in its data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recstudy.base.lazy import pd
 from recstudy.programs.metric import METRICS
 from recstudy.records import Json
 from recstudy.records.runs import Row
@@ -12,12 +11,6 @@ from recstudy.report.names import inline
 from recstudy.report.study_records import StudyRecords
 
 MAX_LINES = 30  # lines of a figure that are still readable
-
-
-def add_labels(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
-    """Return the data with each variant's `label`, and whether it is `synthetic`."""
-    labels = {index: records.variants[index].label for index in data["variant"].unique()}
-    return data.assign(label=data["variant"].map(labels), synthetic=data["variant"].isin(records.synthetic))
 
 
 def run_columns(records: StudyRecords, run: Row) -> Json:

@@ -16,7 +16,7 @@ from pydantic import Field
 from recstudy.base.lazy import go, np, pd
 from recstudy.records import Json, LossLine, read_log
 from recstudy.records.runs import Row
-from recstudy.report.figures.chosen import MAX_LINES, add_labels, cut_note, shown_variants
+from recstudy.report.figures.chosen import MAX_LINES, cut_note, run_columns, shown_variants
 from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
 from recstudy.report.names import find_metric, inline, join_labels, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
@@ -83,8 +83,9 @@ class LearningCurves(FigurePart):
         data["average"] = data.groupby(["metric", "variant"])["mean"].transform(moving_average, self.window)
         selected = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
-        data = add_labels(records, data)[COLUMNS]
-        return data.rename(columns={"epoch": records.program.step_name})
+        data["label"] = [records.variants[index].label for index in data["variant"]]
+        data["synthetic"] = data["variant"].isin(records.synthetic)
+        return data[COLUMNS].rename(columns={"epoch": records.program.step_name})
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Return notes on damaged logs, on variants that are not shown, and on metrics that no run has."""
@@ -220,17 +221,16 @@ class LossTrace(FigurePart, OfVariants):
                     runs[index] = run
         rows = []
         for index in shown_variants(records, MAX_LINES, runs):
+            columns = run_columns(records, runs[index])
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)
             # a resumed run repeats an epoch: the last line of each epoch counts
             for line in {line.epoch: line for line in lines}.values():
                 updates = line.first + line.every * np.arange(len(line.losses))
-                rows.append((index, runs[index].seed, updates, line.losses))
-        data = pd.DataFrame(rows, columns=["variant", "seed", "update", "loss"]).explode(
-            ["update", "loss"], ignore_index=True
-        )
+                rows.append({**columns, "update": updates, "loss": line.losses})
+        data = pd.DataFrame(rows, columns=LOSS_COLUMNS).explode(["update", "loss"], ignore_index=True)
         data = data.dropna(subset="update").astype({"update": int, "loss": float})
         data["average"] = data.groupby("variant")["loss"].transform(moving_average, self.window)
-        return add_labels(records, data)[LOSS_COLUMNS]
+        return data
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         return cut_note(records, len(records.chosen(self.where)))

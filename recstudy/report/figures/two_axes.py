@@ -18,7 +18,7 @@ from recstudy.report.figures.curve import comparable, point_row
 from recstudy.report.fits import weighted_mean
 from recstudy.report.look import escape, line_style, metric_label, ordered, panels, share_map
 from recstudy.report.names import axis_title, level_words, metric, quantity, value_text
-from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
@@ -125,7 +125,7 @@ PARALLEL = (
 
 
 @PARTS.add("interactions")
-class Interactions(FigurePart, OfVariants):
+class Interactions(FigurePart, OfMetric, OfVariants):
     """Interaction plots: means at the levels of two axes as lines, which are parallel without interaction.
 
     Args:
@@ -136,11 +136,9 @@ class Interactions(FigurePart, OfVariants):
     """
 
     name: str = "interactions"
-    metric: str = "top1_accuracy"
     x: str | None = None
     by: str | None = None
     axes_in = ("x", "by")
-    metrics_in = ("metric",)
 
     def __post_init__(self) -> None:
         if (self.x is None) != (self.by is None):

@@ -1,4 +1,4 @@
-"""Commands that write and check a bundle of a study: publish and verify."""
+"""The command `recstudy publish`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from recstudy.base.errors import ConfigError, choices
-from recstudy.base.terminal import console, say
+from recstudy.base.terminal import say
 from recstudy.cli.options import Imports, Names
 from recstudy.cli.places import studies_of
 
@@ -58,20 +58,3 @@ class Publish:
             f" recstudy verify {self.folder}.zip"
         )
         return 0
-
-
-@dataclass(frozen=True)
-class Verify:
-    """Check a published study against its records.
-
-    No network is needed, nothing is trained, and no code of the bundle is run. The last line is the SHA-256
-    of the records, which a paper may print. If something differs, the exit code is 1.
-    """
-
-    bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
-    """A bundle of `recstudy publish`."""
-
-    def run(self) -> int:
-        from recstudy.publishing.verify import show_verified
-
-        return 0 if show_verified(self.bundle, console()) else 1

@@ -1,35 +1,15 @@
-"""Commands about the parts of runs, such as tasks, models and data sets: check and fields."""
+"""The command `recstudy fields`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from recstudy.base.errors import ConfigError, choices, nearest
-from recstudy.base.terminal import console, say, say_table
-from recstudy.cli.options import File, Folder, data_folder
+from recstudy.base.terminal import say, say_table
+from recstudy.cli.options import File
 from recstudy.plugins import UserFiles, loaded, module_files
 from recstudy.programs.base import load_program
-
-
-@dataclass(frozen=True)
-class Check:
-    """Check the parts that your file registers.
-
-    Tasks: losses and saved answers. Model families: shapes, gradients, independence of images, parameter
-    counts, every switch, resuming and first losses. Optimizers, losses and augmentations: that they train.
-    """
-
-    file: Positional[Path]
-    """A study file or a module."""
-    data: Folder = None
-    """The folder with the data sets of the examples. Default: RECSTUDY_DATA, else ./data."""
-    write: bool = False
-    """Save the first losses of each family beside the file. Without it they are compared with saved ones."""
-
-    def run(self) -> int:
-        return load_program().tool("check")(self.file, data_folder(self.data), self.write, console())
 
 
 @dataclass(frozen=True)

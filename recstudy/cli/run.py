@@ -1,4 +1,4 @@
-"""Commands for the studies that come with recstudy: studies and run."""
+"""The command `recstudy run`."""
 
 import os
 import sys
@@ -10,19 +10,8 @@ from typing import NoReturn
 from tyro.conf import Positional
 
 from recstudy.base.errors import ConfigError, nearest
-from recstudy.base.terminal import say, say_table
 from recstudy.cli.options import Name
-from recstudy.study.shipped import question, shipped
-
-
-@dataclass(frozen=True)
-class Studies:
-    """List the studies that come with recstudy, with their questions."""
-
-    def run(self) -> int:
-        say_table(("study", "question"), ((name, question(file)) for name, file in shipped().items()))
-        say("Run one with: recstudy run NAME")
-        return 0
+from recstudy.study.shipped import shipped
 
 
 @dataclass(frozen=True)

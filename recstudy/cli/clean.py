@@ -1,0 +1,24 @@
+"""The command `recstudy clean`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class Clean:
+    """List or remove old checkpoints and leftovers of killed processes."""
+
+    path: Positional[Path] = Path("results")
+    """A results folder."""
+    orphans: bool = False
+    """Include runs that no study uses, also finished ones."""
+    yes: bool = False
+    """Remove the listed files. Without it they are only listed."""
+
+    def run(self) -> int:
+        from recstudy.records.clean import show_clean
+
+        show_clean(self.path, self.orphans, self.yes)
+        return 0
