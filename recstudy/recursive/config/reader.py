@@ -32,7 +32,6 @@ else:
     Pixels = Labels = Tokens = Mask = Array = Tensor = Any  # never evaluated
 
 __all__ = [
-    "PATH_ADVICE",
     "Array",
     "Arrays",
     "DrawingReader",
@@ -48,7 +47,6 @@ __all__ = [
     "torch",
 ]
 
-PATH_ADVICE = "Pass --data DIR, set RECSTUDY_DATA or data.path."
 PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
 
 
@@ -231,7 +229,7 @@ class Reader(ABC):
 class TableReader(Reader):
     """Reader of images that a table names. `choose` checks everything but the pixels before a run starts."""
 
-    advice = PATH_ADVICE
+    advice = "Pass --data DIR, set RECSTUDY_DATA or data.path."
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -239,13 +237,13 @@ class TableReader(Reader):
 
     @abstractmethod
     def choose(self, folder: Path) -> Any:
-        """Return the chosen images, notes, and last the source files, without opening an image.
+        """Choose images without opening one, and return them with all source files as `sources`.
 
         `chosen` keeps the result.
         """
 
     def sources(self, folder: Path) -> Sequence[str]:
-        return list(self.chosen(folder)[-1])
+        return list(self.chosen(folder).sources)
 
     def check(self, folder: Path) -> None:
         self.chosen(folder)

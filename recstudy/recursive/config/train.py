@@ -213,7 +213,7 @@ class TrainConfig(Config):
     )
     supervised: Literal["each", "last"] = Field(
         "each",
-        description=("supervision steps that have a loss; 'last' needs detach_carry false"),
+        description="supervision steps that have a loss; 'last' needs detach_carry false",
     )
     loss: Annotated[str, OneOf(LOSSES)] = Field(
         "softmax",
@@ -252,7 +252,7 @@ class TrainConfig(Config):
         0.0,
         ge=0,
         lt=1,
-        description=("share of the schedule with a linear warm-up from 0; 0.03 is 30 of 1,000 epochs"),
+        description="share of the schedule with a linear warm-up from 0; 0.03 is 30 of 1,000 epochs",
     )
     schedule: Annotated[str, OneOf(SCHEDULES)] = Field(
         "epoch",

@@ -98,6 +98,14 @@ class CaptionedImage(NamedTuple):
     split: str  # train, val or test
 
 
+class ChosenImages(NamedTuple):
+    """The chosen images, with the test images last and otherwise in the order of the tables."""
+
+    images: list[CaptionedImage]
+    notes: list[str]
+    sources: list[str]  # relative to the data folder: CLIP's files, the tables and the images
+
+
 class CaptionReader(TableReader):
     """Reader of captioned images in files. A subclass defines a layout: its tables and how rows are read."""
 
@@ -114,12 +122,8 @@ class CaptionReader(TableReader):
             DataError: If a row is wrong. The message names file and line.
         """
 
-    def choose(self, folder: Path) -> tuple[list[CaptionedImage], list[str], list[str]]:
+    def choose(self, folder: Path) -> ChosenImages:
         """Choose the images of each split. This reads the tables and lists the folder, but opens no image.
-
-        Returns:
-            The images, with the test images last and otherwise in the order of the tables; notes; and all
-            source files relative to the data folder: CLIP's files, the tables and the images.
 
         Raises:
             DataError: If a table is missing or damaged, a caption or image is missing, an image is named
@@ -168,7 +172,7 @@ class CaptionReader(TableReader):
         sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
         files = [file for file in rows_by_file if file in paths]
         sources += [f"{config.path}/{name}" for name in (*layout.tables, *files)]
-        return sorted(chosen, key=lambda image: image.split == "test"), notes, sources
+        return ChosenImages(sorted(chosen, key=lambda image: image.split == "test"), notes, sources)
 
     def _with_captions(self, images: list[CaptionedImage], problem: str) -> list[CaptionedImage]:
         """Return the images whose captions are complete. Others are an error unless they may be left out."""
@@ -351,10 +355,12 @@ def _by_file(layout: CaptionReader, place: Path, paths: Mapping[str, str]) -> di
         first = rows[0] if rows else row
         # A table may name an image once with its ending and once without.
         if rows and not (layout.several and row.images == first.images):
-            after = first.position if first.file == row.file else f"{first.file.name}, {first.position}"
+            first_position = first.position
+            if first.file != row.file:
+                first_position = f"{first.file.name}, {first.position}"
             raise DataError(
-                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {after}. Keep one of the"
-                " two."
+                f"{row.file}, {row.position}: names {row.images[-1]!r} again, after {first_position}. Keep"
+                " one of the two."
             )
         if (row.split, row.group) != (first.split, first.group):
             raise DataError(

@@ -183,8 +183,8 @@ class ChestReader(TableReader):
         is_chosen = np.array([name in paths for name in images])
         if config.findings == "single":
             is_single = (labels == 1).sum(1) == 1
-            if others := int((is_chosen & ~is_single).sum()):
-                notes.append(f"{images_are(others)} without exactly one known finding: left out")
+            if other_count := int((is_chosen & ~is_single).sum()):
+                notes.append(f"{images_are(other_count)} without exactly one known finding: left out")
             is_chosen &= is_single
         if not given_splits:
             notes.append(

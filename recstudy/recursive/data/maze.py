@@ -48,9 +48,8 @@ class Mazes(Puzzles):
         eight = torch.stack(
             [square.rot90(turns).flatten() for square in (cells, cells.mT) for turns in range(4)]
         )
-        return eight[(8 * draws[:, 0]).long()], torch.arange(self.classes, device=draws.device).expand(
-            len(draws), -1
-        )
+        unchanged_tokens = torch.arange(self.classes, device=draws.device).expand(len(draws), -1)
+        return eight[(8 * draws[:, 0]).long()], unchanged_tokens
 
     def check_answers(self, inputs: Array, answers: Array) -> Labels:
         # An answer is right if it keeps the maze, and its marked cells form a path from start to goal that is
@@ -169,15 +168,13 @@ def carved(config: Maze, random: np.random.Generator) -> set[int]:
 
 
 @cache
-def between(side: int) -> list[tuple[int, int, int]]:
-    """Return (room, wall, room) for each pair of neighbouring rooms."""
+def between(side: int) -> list[list[int]]:
+    """Return room, wall and room for each pair of neighbouring rooms."""
     cells = np.arange(side**2).reshape(side, side)
-    triples: list[tuple[int, int, int]] = []
+    triples: list[list[int]] = []
     for lines in (cells, cells.T):  # rows, then columns
         rooms, walls, next_rooms = lines[::2, :-1:2], lines[::2, 1::2], lines[::2, 2::2]
-        triples += zip(
-            rooms.flatten().tolist(), walls.flatten().tolist(), next_rooms.flatten().tolist(), strict=True
-        )
+        triples += np.stack([rooms, walls, next_rooms], -1).reshape(-1, 3).tolist()
     return triples
 
 

@@ -33,7 +33,7 @@ NOISE = 0.25  # width of the uniform noise of each pixel
 # A patient's measures, uniform between two limits.
 MEASURES = {
     "body": (0.82, 0.95),  # half width
-    "apart": (0.38, 0.45),  # distance of a lung's centre from the midline
+    "spread": (0.38, 0.45),  # distance of a lung's centre from the midline
     "width": (0.25, 0.31),  # half width of a lung
     "height": (0.62, 0.75),  # half height of a lung
     "base": (0.42, 0.55),  # y of the diaphragm
@@ -177,20 +177,17 @@ class Chest:
         shift_x, shift_y = (0.12 * cases.image[:, axis, None, None] - 0.06 for axis in (0, 1))
         self.x, self.y = points[None, None, :] + shift_x, points[None, :, None] + shift_y  # of the pixels
         parts = cases.anatomy.T[:, :, None, None]
-        self.measures = {
-            name: low + (high - low) * part
-            for (name, (low, high)), part in zip(MEASURES.items(), parts, strict=True)
-        }
+        measures = (
+            low + (high - low) * part for (low, high), part in zip(MEASURES.values(), parts, strict=True)
+        )
+        self.body, self.spread, self.width, self.height, self.base, *more_measures = measures
+        self.heart, self.ribs, self.bone, self.tissue = more_measures
         # The lung markings, 0 to 1: the grid is interpolated linearly in both directions.
         points = (np.arange(size) + 0.5) / size * (GRID - 1)
         low = points.astype(int)
         part, grid = points - low, cases.markings
         rows = grid[:, low] * (1 - part[:, None]) + grid[:, low + 1] * part[:, None]
         self.texture = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
-
-    def __getattr__(self, name: str) -> Array:
-        """Return a measure."""
-        return self.measures[name]
 
     def healthy(self) -> Array:
         """Draw body, lungs with their markings, heart, spine and ribs."""
@@ -199,15 +196,15 @@ class Chest:
         bright = _blend(bright, 0.08 + 0.22 * self.texture, self.lung(-1.0) + self.lung(1.0))
         bright = _blend(bright, self.tissue + 0.12, self.heart_mask(1.0))
         bright = bright + 0.12 * _ramp((0.1 - abs(self.x)) / 0.06) * body
-        stripes = (self.y + 0.35 * (abs(self.x) - self.apart) ** 2) * self.ribs / 2
+        stripes = (self.y + 0.35 * (abs(self.x) - self.spread) ** 2) * self.ribs / 2
         return bright + self.bone * _ramp(4 * abs(stripes - np.floor(stripes) - 0.5) - 1) * body
 
     def lung(self, side: float | Array) -> Array:
         """Return the mask of the lung on one side, 0 to 1, above the dome of the diaphragm."""
         lung = self.ellipse(
-            side * self.apart, self.base - self.height * 0.9, self.width, self.height, soft=0.3
+            side * self.spread, self.base - self.height * 0.9, self.width, self.height, soft=0.3
         )
-        dome = self.base + 0.15 * ((self.x * side - self.apart) / self.width) ** 2
+        dome = self.base + 0.15 * ((self.x * side - self.spread) / self.width) ** 2
         return lung * _ramp((dome - self.y) / 0.06)
 
     def heart_mask(self, times: float | Array) -> Array:
@@ -223,8 +220,8 @@ class Chest:
             x: 0 (inner edge) to 1 (outer edge).
             y: 0 (apex) to 1 (base).
         """
-        across = side * (self.apart + self.width * (1.2 * x - 0.6))
-        return across, self.base - self.height * (1.4 - 1.2 * y)
+        image_x = side * (self.spread + self.width * (1.2 * x - 0.6))
+        return image_x, self.base - self.height * (1.4 - 1.2 * y)
 
     def ellipse(
         self, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float
@@ -254,7 +251,7 @@ def draw_consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 def draw_pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a dark apex without markings, and the edge of the lung below it."""
-    edge_distance = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.apart)
+    edge_distance = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.spread)
     lung = chest.lung(place.side)
     dark = _blend(bright, 0.3 * bright * (1 - place.strength / 2), lung * _ramp(-edge_distance / 0.05))
     return dark + 0.12 * lung * _ramp((0.05 - abs(edge_distance)) / 0.04)
@@ -262,7 +259,7 @@ def draw_pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
 
 def draw_effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw fluid at the base of one lung. Its upper edge rises towards the chest wall (meniscus)."""
-    outward = ((abs(chest.x) - chest.apart) / chest.width).clip(-1, 1)
+    outward = ((abs(chest.x) - chest.spread) / chest.width).clip(-1, 1)
     level = chest.base - (0.06 + 0.24 * place.extent) - 0.12 * (1 + outward) ** 2 / 2
     fluid = chest.lung(place.side) * _ramp((chest.y - level) / 0.1)
     return _blend(bright, chest.tissue + 0.1, fluid * (0.6 + 0.4 * place.strength))

@@ -190,7 +190,8 @@ class PuzzleReader(Reader):
                 )
             random = np.random.default_rng(config.drawing_seed)
             return decoded.taking("train", np.sort(random.choice(count, train_puzzles, replace=False)))
-        if train_puzzles not in (None, groups := int(train.groups[-1]) + 1):
+        groups = int(train.groups[-1]) + 1
+        if train_puzzles not in (None, groups):
             raise DataError(
                 f"{files[0]} has {groups:,} groups of puzzles, but data.train_puzzles is {train_puzzles:,}."
                 f" Set it to {groups}, or build the folder with that number."
@@ -239,7 +240,7 @@ def read_table(file: Path, config: Puzzles) -> PuzzleSet:
         for character in characters:
             tokens_by_byte[ord(character)] = token
     rows = csv_rows(file)
-    header = [title.strip().lower() for title in next(rows, (1, []))[1]]
+    header = [title.strip().lower() for title in next(rows)[1]]
     columns = {name: find_column(file, header, name, aliases) for name, aliases in COLUMNS.items()}
     grids = {name: bytearray() for name in COLUMNS}
     for line, row in rows:
@@ -273,7 +274,6 @@ class SplitDescription(BaseModel):
     num_puzzle_identifiers: int
     total_groups: int
     mean_puzzle_examples: float
-    total_puzzles: int | None = None  # only in TRM's files, whose build scripts count groups here
     sets: list[str]
 
 

@@ -8,6 +8,7 @@ Rows are positions in one official split.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import islice
@@ -30,7 +31,7 @@ class Rows:
     def __init__(self, file: Path) -> None:
         self.file = file
         lines = csv_rows(file)
-        self.header = [name.strip() for name in next(lines, (1, []))[1]]
+        self.header = [name.strip() for name in next(lines)[1]]
         self.rows = list(lines)
         if not self.rows:
             raise DataError(f"{file} has no rows.")
@@ -329,13 +330,11 @@ def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], p
     Raises:
         DataError: If a group is in several splits.
     """
-    splits_by_name: dict[str, set[str]] = {}
-    for name, split in zip(names, splits, strict=True):
-        if name is not None:
-            splits_by_name.setdefault(name, set()).add(split)
-    divided = [name for name, parts in splits_by_name.items() if len(parts) > 1]
+    pairs = dict.fromkeys(zip(names, splits, strict=True))
+    counts = Counter(name for name, _ in pairs if name is not None)
+    divided = [name for name, count in counts.items() if count > 1]
     if divided:
-        parts = " and ".join(split for split in SPLITS if split in splits_by_name[divided[0]])
+        parts = " and ".join(split for split in SPLITS if (divided[0], split) in pairs)
         count = f"1 {kind} is" if len(divided) == 1 else f"{len(divided):,} {kind}s are"
         raise DataError(
             f"{prefix}{kind} {divided[0]} is in {parts}; {count} in more than one split. "
@@ -385,16 +384,14 @@ def stratified_order(labels: Labels | Tokens, seed: int) -> Labels:
     n = np.repeat(sizes, sizes)
     j = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     m = max(2 * int(np.count_nonzero(sizes)) - 2, 1)
-    first = -(-(j * m + 1) * len(labels) // (m * n))
-    last = ((j + 1) * m - 1) * len(labels) // (m * n)
-    arrivals = np.argsort(first, kind="stable")
-    entries = zip(first[arrivals].tolist(), last[arrivals].tolist(), arrivals.tolist(), strict=True)
-    entry = next(entries, None)
+    first = (-(-(j * m + 1) * len(labels) // (m * n))).tolist()
+    last = (((j + 1) * m - 1) * len(labels) // (m * n)).tolist()
+    arrivals = sorted(range(len(labels)), key=first.__getitem__, reverse=True)  # the next one is at the end
     waiting: list[tuple[int, int]] = []
     order = []
     for step in range(1, len(labels) + 1):
-        while entry and entry[0] <= step:
-            heappush(waiting, entry[1:])
-            entry = next(entries, None)
+        while arrivals and first[arrivals[-1]] <= step:
+            arrival = arrivals.pop()
+            heappush(waiting, (last[arrival], arrival))
         order.append(heappop(waiting)[1])
     return rows[order]
