@@ -17,6 +17,7 @@ from recstudy.evidence import Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words
+from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claims
 from recstudy.report.family import PublishedValue, family, published_values, study_family
 from recstudy.report.kinds import make_table
@@ -37,7 +38,7 @@ from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableData
 from recstudy.report.tables.question_table import adjusted_words, needed_words, verdict_words
-from recstudy.report.tables.render import cell_text, leaders, outcome_words
+from recstudy.report.tables.render import leaders, outcome_words
 from recstudy.report.trials import Best, trial_words
 
 MAX_SENTENCES = 5

@@ -26,6 +26,7 @@ from recstudy.records.plans import earlier_runs, run_keys
 from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, seed_words, status_words, warnings
+from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claim, QuestionPart, variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
@@ -36,7 +37,7 @@ from recstudy.report.parts import missing_modules, parts_of
 from recstudy.report.registration import late_changes, statements
 from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
+from recstudy.report.tables.render import margin_notes, outcome_words
 from recstudy.report.trials import ranked, trial_table, trial_words
 
 

@@ -16,7 +16,8 @@ from made_up import (
 
 from recstudy.papers import published
 from recstudy.report import Table
-from recstudy.report.tables.render import cell_text, verdicts
+from recstudy.report.cell_text import cell_text
+from recstudy.report.tables.render import verdicts
 
 TABLE2 = published("000_table2_imagetrm")
 ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}

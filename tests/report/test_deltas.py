@@ -10,7 +10,8 @@ from recstudy.papers import published
 from recstudy.records import Results, write_json
 from recstudy.records.reading import dumped
 from recstudy.report import Table
-from recstudy.report.tables.render import cell_text, table_shown
+from recstudy.report.cell_text import cell_text
+from recstudy.report.tables.render import table_shown
 from recstudy.report.targets import MatchedTarget
 
 SOTA = tuple(

@@ -25,9 +25,10 @@ from recstudy.recursive.metrics.kept import unpack_answers
 from recstudy.recursive.testing import tiny_run
 from recstudy.recursive.train.initial import Weights, initial
 from recstudy.report import Table
+from recstudy.report.cell_text import cell_text
 from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
-from recstudy.report.tables.render import cell_text, verdicts
+from recstudy.report.tables.render import verdicts
 from recstudy.study.design import Variant
 from recstudy.study.study import Study
 

@@ -13,6 +13,7 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, pd, px
 from recstudy.evidence import Estimate, contrast
 from recstudy.report.caveats import leaky_notes
+from recstudy.report.cell_text import cell_text
 from recstudy.report.cells import cell, missing_reason
 from recstudy.report.figures.curve import comparable, point_row
 from recstudy.report.fits import weighted_mean
@@ -50,8 +51,6 @@ class HeatMap(FigurePart, OfVariants):
 
         Models that were given the answer are left out.
         """
-        from recstudy.report.tables.render import cell_text
-
         variants = comparable(records, self.where)
         rows = []
         for (x, y), pooled in crossed(records, variants, self.x, self.y).items():

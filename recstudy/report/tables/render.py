@@ -1,7 +1,6 @@
 """Turn the cells of a table into entries for every writer, and into the CSV.
 
-Tables call `table_shown`. `cell_text` and `outcome_words` also serve the findings, the section of published
-values and heat maps, so that a number reads the same everywhere.
+Tables call `table_shown`. `outcome_words` also serves the findings and the section of published values.
 """
 
 from collections import Counter
@@ -11,103 +10,26 @@ from itertools import chain
 from typing import Any
 
 from recstudy.base.lazy import pd
-from recstudy.evidence import Answer, Reason, Verdict, Why
+from recstudy.evidence import Answer, Reason, Verdict
 from recstudy.records.runs import Row
+from recstudy.report.cell_text import (
+    Content,
+    cell_content,
+    imported_mark,
+    is_measured,
+    number_content,
+    seeds_counted,
+)
 from recstudy.report.cells import Cell, commit_words
 from recstudy.report.family import published_answers
-from recstudy.report.names import DASH, axis_title, inline, join_labels, metric, number, plural
-from recstudy.report.reasons import IMPORTED, IMPORTED_RESULTS
+from recstudy.report.names import DASH, axis_title, inline, join_labels, metric, number
 from recstudy.report.shown import RenderedPart
-from recstudy.report.table import Interval, Number, Piece, TableData, TableEntry, TableRow
+from recstudy.report.table import Interval, TableData, TableEntry, TableRow
 from recstudy.report.targets import MatchedTarget, deviation_text
 
 LEADERS = 2  # variants that a heading names; it counts the others
 WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
 LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
-
-Content = tuple[Piece, ...]
-
-
-def cell_text(cell: Cell) -> str:
-    """Return a cell as text: `94.2 [93.4, 95.0] (n=3)`."""
-    return "".join(map(str, cell_content(cell)))
-
-
-def cell_content(cell: Cell) -> Content:
-    """Return the number of a cell with the number of its seeds."""
-    seeds = [f" (n={seeds_counted(cell)})"] if _is_measured(cell) else []
-    return (*number_content(cell), *seeds)
-
-
-def number_content(cell: Cell) -> Content:
-    """Return the number of a cell with its interval, or the reason why there is none.
-
-    Examples are `94.2 [93.4, 95.0]`, and `2 of 3 learned (9 to 99 %): 93.5` with the mean of the runs that
-    learned and the interval of their share.
-    """
-    form = metric(cell.metric).form
-    why = "; ".join([*cell.unavailable, *_lost_runs(cell)])
-    if cell.value is None and cell.unavailable:
-        return (f"not available ({why})",)
-    if cell.value is None:
-        if not why and not any(run.done for run in cell.runs):
-            why = "not run"
-        return (f"{DASH} {why}".strip(),)
-    # a count that follows from the config needs no interval; over several configs, its range
-    if metric(cell.metric).computed:
-        extremes = {
-            number(cell.metric, value): Number(value, form) for value in (min(cell.values), max(cell.values))
-        }
-        minimum, *maximum = extremes.values()
-        return (minimum, DASH, *maximum) if maximum else (minimum,)
-    imported_mark = [" (imported)"] if _imported(cell) == IMPORTED else []
-    return (*_measured_content(cell, cell.value, form), *imported_mark)
-
-
-def _measured_content(cell: Cell, value: float, form: str) -> Content:
-    estimate, split = cell.estimate, cell.estimate.split
-    # at the ceiling or the floor of a metric all seeds score alike, so that they show no spread
-    if estimate.why in (Why.CEILING, Why.FLOOR) and estimate.n > 1:
-        seeds = f"{estimate.n} of {plural(estimate.n, 'seed')}"
-        if split:
-            lower_bound = f"\N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
-            seeds = f"{split.learned} of {split.total} learned, {lower_bound}"
-        return Number(value, form), f" ({seeds})"
-    # some seeds learned and others did not: a mean of both would describe no run
-    if split and estimate.why is Why.SPLIT:
-        share = f"{100 * split.low:.0f} to {100 * split.high:.0f} %"
-        return f"{split.learned} of {split.total} learned ({share}): ", Number(split.success_mean, form)
-    if estimate.interval is None:
-        return (Number(value, form),)
-    mark = [" (may split)"] if estimate.why is Why.MAY_SPLIT else []
-    return Number(value, form), " ", Interval(*estimate.interval, form), *mark
-
-
-def _is_measured(cell: Cell) -> bool:
-    return cell.value is not None and not metric(cell.metric).computed
-
-
-def _imported(cell: Cell) -> str:
-    """Return the mark of imported weights or results; empty if the runs were trained here."""
-    if cell.records.imported.isdisjoint(cell.variants):
-        return ""
-    return IMPORTED_RESULTS if cell.records.is_own else IMPORTED
-
-
-def seeds_counted(cell: Cell) -> str:
-    """Return the number of seeds behind a cell: `3`, or `2 of 3; 1 failed: code`."""
-    of = f" of {cell.expected}" if cell.n < cell.expected else ""
-    unavailable = sum(run.done for run in cell.runs) - len(cell.counted)
-    why = [f"{unavailable} not available: {'; '.join(cell.unavailable)}"] if cell.unavailable else []
-    return "; ".join([f"{cell.n}{of}", *_lost_runs(cell), *why])
-
-
-def _lost_runs(cell: Cell) -> list[str]:
-    """Count the runs without a value by their state: `1 failed: code`, `2 diverged`."""
-    counts = Counter(f"failed: {run.error_class}" for run in cell.all_runs if run.failed)
-    counts["with damaged answers"] = len(cell.damages)
-    counts["diverged"], counts["stopped early"] = map(cell.count, ("diverged", "stopped"))
-    return [f"{count} {state}" for state, count in counts.items() if count]
 
 
 # ---------------------------------------------------------------------------------------------- lines
@@ -119,7 +41,7 @@ def lay_out(table: TableData) -> TableData:
     If a number of seeds, a setting or a count is the same in every row, the caption states it instead of a
     column.
     """
-    seeds = [dict.fromkeys(map(seeds_counted, filter(_is_measured, row.cells))) for row in table.rows]
+    seeds = [dict.fromkeys(map(seeds_counted, filter(is_measured, row.cells))) for row in table.rows]
     all_counts = list(dict.fromkeys(chain(*seeds)))
     # n: in the caption if it is one for all, in a column if it is one for each row, else in each cell
     by_row = len(all_counts) > 1 and all(len(counts) <= 1 for counts in seeds)
@@ -158,7 +80,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     hint = []
     for words, estimate in intervals.items():
         hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
-    if 1 < cell.n <= LISTED_SEEDS and not base and _is_measured(cell):
+    if 1 < cell.n <= LISTED_SEEDS and not base and is_measured(cell):
         hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
     against = f" against {' '.join(run.id for run in base)}" * bool(base)
     origin = ""
@@ -273,7 +195,7 @@ def csv_text(table: TableData) -> str:
 
 def _fields(cell: Cell) -> dict[str, Any]:
     items, base = cell.items, cell.ours.run_ids if cell.ours else ()
-    assumed = dict.fromkeys([*(match.assumed for match in cell.matches), _imported(cell)])
+    assumed = dict.fromkeys([*(match.assumed for match in cell.matches), imported_mark(cell)])
     return {
         "metric": cell.metric,
         "unit": metric(cell.metric).unit,
