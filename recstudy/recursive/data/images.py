@@ -142,8 +142,9 @@ def decode_image(file: Path, size: int, mode: str, grey_bits: int | None = None)
                 value_bits = next(bits for bits in DEPTHS if values.max() < 2**bits)
                 scaled = np.round(values * (255 / (2**grey_bits - 1))).clip(0, 255)
                 frame = Image.fromarray(scaled.astype(np.uint8))
-            elif grey_bits and _is_coloured(frame):
-                remarks += ("colour",)
+            elif grey_bits and frame.mode not in GREY_MODES:
+                colours = np.asarray(frame.convert("RGB"))
+                remarks += ("colour",) * bool(np.ptp(colours, axis=2).any())
             square = F.center_crop(F.resize(frame.convert(mode), [size]), [size])
             pixels = np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1)
             return DecodedImage(pixels, remarks, value_bits)
@@ -152,10 +153,6 @@ def decode_image(file: Path, size: int, mode: str, grey_bits: int | None = None)
         raise DataError(
             f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it."
         ) from None
-
-
-def _is_coloured(image: Image.Image) -> bool:
-    return image.mode not in GREY_MODES and bool(np.ptp(np.asarray(image.convert("RGB")), axis=2).any())
 
 
 def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
