@@ -90,14 +90,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = {
             name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()
         }
-        typed = words[:2] if words[:1] == ["run"] else words  # the other words are the study's options
+        is_study = words[:1] == ["run"]  # the words after its name are the study's options
+        typed = words[:2] if is_study else words
         cli_options: dict[str, Any] = {
             "args": typed or ["--help"],
             "prog": "recstudy",
             "description": DESCRIPTION,
         }
         command: Any = parsed(lambda: subcommand_cli_from_dict(options, **cli_options))
-        return int(command.run() if typed is words else command.run(words[2:]))
+        return int(command.run(words[2:]) if is_study else command.run())
 
     finish(work)
 
