@@ -14,6 +14,7 @@ from recstudy.base.lazy import pd
 from recstudy.records.schema import escaped
 from recstudy.report.caveats import caption_facts, interim_words, warnings
 from recstudy.report.claims import QuestionPart
+from recstudy.report.names import plural
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
@@ -41,6 +42,12 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
 
     def make() -> TableData:
         table = call_method(records, part, TablePart, "cells", TableData)
+        for row in table.rows:
+            if len(row.cells) not in (0, len(table.columns)):
+                raise ConfigError(
+                    f"its row {row.label!r} has {plural(len(row.cells), 'cell')}, but the table has"
+                    f" {plural(len(table.columns), 'column')}"
+                )
         notes = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
         study_notes = table.study_notes or caption_facts(records, records.indices)["study_notes"]
         return replace(table, warnings=notes, study_notes=study_notes)

@@ -61,6 +61,16 @@ class Confidence(TablePart, OfVariants):
         return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
 
 
+@PARTS.add("lopsided")
+class Lopsided(TablePart):
+    """Has a row that is too short."""
+
+    name: str = "lopsided"
+
+    def cells(self, records: StudyRecords) -> TableData:
+        return TableData(self.name, self.heading, ("a", "b"), (TableRow("short", ("1",)),))
+
+
 @PARTS.add("faulty")
 class Faulty(FigurePart):
     """Fails where it is told to."""

@@ -132,6 +132,10 @@ def test_a_broken_module_is_the_reason(tmp_path):
             "f: its method `data` must return DataFrame, but gave list",
         ),
         (
+            {"kind": "lopsided", "name": "f"},
+            "f: its row 'short' has 1 cell, but the table has 2 columns",
+        ),
+        (
             {"kind": "faulty", "name": "f", "failing_step": "heading"},
             "'f' cannot be drawn: ZeroDivisionError: ",
         ),
