@@ -5,6 +5,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from recstudy.base.errors import ConfigError
+
 RECURSIVE = "recstudy.recursive"
 MODULES = {  # old module -> what replaces it
     **dict.fromkeys(("config", "data", "models", "tasks", "metrics"), f"from {RECURSIVE} import ..."),
@@ -38,8 +40,12 @@ NAMES = {  # module -> names that are in `recstudy.recursive` now
 def missing_name(module: str, name: str) -> Exception:
     """Return the error for a name that a module does not have."""
     if name in NAMES[module]:
-        return ImportError(f"{name} has moved (version 0.3): write from {RECURSIVE} import {name}")
+        return MovedError(f"{name} has moved (version 0.3): write from {RECURSIVE} import {name}")
     return AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+class MovedError(ConfigError, ModuleNotFoundError):
+    """A study file imports from a place of version 0.2."""
 
 
 class MovedModules(MetaPathFinder):
@@ -50,5 +56,5 @@ class MovedModules(MetaPathFinder):
     ) -> ModuleSpec | None:
         package, _, old = name.partition(".")
         if package == "recstudy" and old in MODULES:
-            raise ModuleNotFoundError(f"{name} has moved (version 0.3): write {MODULES[old]}", name=name)
+            raise MovedError(f"{name} has moved (version 0.3): write {MODULES[old]}")
         return None
