@@ -219,6 +219,10 @@ class CodeVersion(NamedTuple):
 Report = Callable[[dict[str, Any]], None]
 
 
+def discard_line(line: dict[str, Any]) -> None:
+    """Receive a line where nobody waits for it."""
+
+
 def never_leave() -> bool:
     return False
 
@@ -261,7 +265,7 @@ class Trial:
     program: str = ""
     settings: Any = None
     records: RunFolder = field(default_factory=lambda: RunFolder(Path()))
-    report: Report = print
+    report: Report = discard_line
     leave: Callable[[], bool] = never_leave
     group: Group = field(default_factory=Group)
 

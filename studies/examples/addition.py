@@ -59,7 +59,7 @@ class SequenceLabelling(Task):
 def tags_right(answers):
     """Return the percentage of correct tags of each sequence, shape (N,)."""
     is_scored = answers.labels != 0
-    return 100 * ((answers.kept["tags"] == answers.labels) & is_scored).sum(1) / is_scored.sum(1)
+    return 100 * ((answers.task_arrays["tags"] == answers.labels) & is_scored).sum(1) / is_scored.sum(1)
 
 
 @METRICS.add("tag_accuracy")

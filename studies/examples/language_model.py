@@ -69,12 +69,12 @@ class LanguageModel(Task):
     ranks=True,
 )
 def perplexity(answers):
-    return float(np.exp(answers.kept["nats"].astype(np.float64).mean()))
+    return float(np.exp(answers.task_arrays["nats"].astype(np.float64).mean()))
 
 
 def tokens_right(answers):
     """Return the percentage of correct tokens of each window, shape (N,)."""
-    return 100 * (answers.kept["guess"] == answers.labels).mean(1)
+    return 100 * (answers.task_arrays["guess"] == answers.labels).mean(1)
 
 
 @METRICS.add("next_token_accuracy")

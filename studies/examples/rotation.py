@@ -57,11 +57,11 @@ class Regression(Task):
     "RMSE", unit="rad", better="lower", form=".3f", short="rmse", tasks=("regression",), bounds=(0, np.inf)
 )
 def rmse(answers):
-    return float(np.sqrt(np.mean((answers.kept["value"] - answers.labels) ** 2)))
+    return float(np.sqrt(np.mean((answers.task_arrays["value"] - answers.labels) ** 2)))
 
 
 def distance(answers):
-    return np.abs(answers.kept["value"] - answers.labels)
+    return np.abs(answers.task_arrays["value"] - answers.labels)
 
 
 @METRICS.add("mae")
@@ -122,7 +122,7 @@ class Calibration(FigurePart):
         for row in records.rows:
             if answers := answers_of(records, row)[0]:
                 frame = pd.DataFrame(
-                    {"variant": row.label, "predicted": answers.kept["value"], "true": answers.labels}
+                    {"variant": row.label, "predicted": answers.task_arrays["value"], "true": answers.labels}
                 )
                 frame["tenth"] = 10 * frame.predicted.rank(method="first", pct=True) // 1.0001
                 frames.append(frame.groupby(["variant", "tenth"], as_index=False).mean())

@@ -10,6 +10,7 @@ from logs import read_lines
 from shell import Shell
 
 from recstudy.cli import main
+from recstudy.programs.base import CodeVersion
 from recstudy.programs.trial import run_trial
 from recstudy.records import read_json
 from recstudy.recursive.testing import make_trial, tiny_run
@@ -70,7 +71,9 @@ def test_21_run_with_an_attempt_of_changed_code_is_marked(tmp_path, dirty):
     run = make_plan(tiny.study, changes={"train.epochs": 2}).runs[0]
     for changed, leave in zip(dirty, (True, False), strict=True):  # the first is left in its middle
         run_trial(
-            make_trial(tmp_path, run.config, dirty=changed), lambda line: None, lambda leave=leave: leave
+            make_trial(tmp_path, run.config, version=CodeVersion(dirty=changed)),
+            lambda line: None,
+            lambda leave=leave: leave,
         )
 
     assert json.loads((tmp_path / "runs" / run.id / "result.json").read_text())["provenance"]["dirty"] is any(
