@@ -107,7 +107,7 @@ def publish(
             left_out["the study's file, which its command does not name (--study FILE adds it)"] = 1
         copies = bundle.in_bundle(load_study(Results(root / RESULTS), name, preset, trust))
         copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
-        write_report(copies, Path(temporary)).rename(root / REPORT)
+        write_report(copies, Path(temporary, "drawn")).rename(root / REPORT)
         digests = Bundle(root).digests
         about = About(
             study=plan.study,

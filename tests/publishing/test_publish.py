@@ -79,13 +79,14 @@ def test_bundle_names_its_data_and_how_to_cite_it(published_once):
 
 def test_items_of_real_data_are_in_it_on_request_alone(trained_results, published_once, tmp_path):
     """Digits are scans of people's writing."""
-    publish(trained_results, "tiny", "quick", tmp_path / "whole", data=True)
+    publish(trained_results, "tiny", "quick", tmp_path / "tiny", data=True)
 
     assert not list(published_once.glob("results/runs/*/mistakes.npz"))
-    assert len(list((tmp_path / "whole").glob("results/runs/*/mistakes.npz"))) == 4
+    assert len(list((tmp_path / "tiny").glob("results/runs/*/mistakes.npz"))) == 4
     assert Bundle(published_once).about.left_out == (
         "items of data sets (images, captions, puzzles, traces of them): 4 files",
     )
+    assert not (tmp_path / "tiny/quick").exists()  # a bundle may be named as its study
 
 
 # -------------------------------------------------------------------------------------------------------
