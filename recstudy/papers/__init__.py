@@ -16,6 +16,7 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
+from recstudy.papers.own_tables import read_targets, setting_fields, with_settings
 from recstudy.papers.target import PUBLISHED, Target, by_name, number_of, papers, published_yaml
 from recstudy.plugins import importing
 from recstudy.programs.base import RunSettings
@@ -76,8 +77,6 @@ def published(
         )
     texts: dict[str, str] = {}
     if isinstance(table, Path) or table.endswith(".csv"):
-        from recstudy.papers.own_tables import read_targets
-
         try:
             targets = [(target.metric, target) for target in read_targets(table, margin, why)]
         except ConfigError:
@@ -116,8 +115,6 @@ def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -
     """
     if not any(target.read_from for target in targets):
         return tuple(targets)
-    from recstudy.papers.own_tables import setting_fields, with_settings
-
     fields = setting_fields(configs)
     with using_metrics(configs[0].metrics if configs else {}):
         return tuple(
