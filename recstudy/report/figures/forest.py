@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, nan
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import go, np, pd
+from recstudy.evidence.replications import Combined, combine
 from recstudy.papers import Target, published
 from recstudy.papers.replications import CELLS, replications
 from recstudy.report.look import PALETTE, clipped, tint
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import match_targets
-
-if TYPE_CHECKING:
-    from recstudy.evidence.replications import Combined
 
 INTERVAL, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
 COLUMNS = ["label", "group", "estimate", *INTERVAL, *REGION, "verdict", "n", "about", "mark"]
@@ -218,8 +216,6 @@ def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.Da
 
 def combine_cell(cell: str) -> Combined | None:
     """Return the random-effects summary of a cell's retrainings, or None if it has none."""
-    from recstudy.evidence.replications import combine  # imports scipy, which is slow
-
     retrainings = [row for row in replications(cell) if row.counts]
     if not retrainings:
         return None
