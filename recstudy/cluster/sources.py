@@ -176,13 +176,13 @@ class Runner(ABC):
             listener.on_end(run, outcome)
         if not _are_same(errors[-MAX_SAME_FAILURES:]) or run in self.starved or self.is_hopeless:
             return  # runs without memory may succeed alone
-        if others := [other for other in self.source.waiting if other.variant == run.variant]:
-            for other in others:
-                self.source.waiting.remove(other)
-                self.view.left_out(other)
+        if siblings := [sibling for sibling in self.source.waiting if sibling.variant == run.variant]:
+            for sibling in siblings:
+                self.source.waiting.remove(sibling)
+                self.view.left_out(sibling)
             self.view.say(
                 f"{run.label}: {MAX_SAME_FAILURES} runs failed with the same error, so its other"
-                f" {len(others)} were skipped."
+                f" {len(siblings)} were skipped."
             )
 
     def is_pruned(self, run_id: str, line: Outcome) -> bool:

@@ -287,14 +287,14 @@ def assign(
             message names the option that decides.
     """
     roles = ((METRIC, metrics), (SETTING, settings), (SEED, [seed]), (NEITHER, [last]))
-    stated = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
+    column_roles = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
     for column in map(table.find, texts):
         column.is_text = True
-    table.columns = [*stated, *(column for column in table.columns if column not in stated)]
+    table.columns = [*column_roles, *(column for column in table.columns if column not in column_roles)]
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
     for column in table.columns:
-        if column in stated:
-            column.role = stated[column]
+        if column in column_roles:
+            column.role = column_roles[column]
         elif column.matches(STATE_NAMES) and column.texts and column.kind != SETTING:
             column.role = STATE
         elif column.matches(SEEDS) and not (lines_are_runs or table.with_role(SEED)):

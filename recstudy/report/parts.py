@@ -119,7 +119,7 @@ class Part(_Declared):
 
     def render(self, records: StudyRecords) -> RenderedPart:
         """Return the rendered part. A part that is neither figure nor table must define this method."""
-        raise NotImplementedError
+        raise ConfigError(f"{type(self).__name__} does not define `render`: see recstudy.report.parts")
 
     @classmethod
     def of_run(cls, config: Json) -> Self | None:
@@ -185,7 +185,7 @@ class FigurePart(Part):
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return the figure's data, a row per point. The report also writes them as CSV."""
-        raise NotImplementedError
+        raise ConfigError(f"{type(self).__name__} does not define `data`: see recstudy.report.parts")
 
     @abstractmethod
     def draw(self, data: pd.DataFrame) -> go.Figure:

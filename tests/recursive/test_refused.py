@@ -23,7 +23,6 @@ CASES = re.findall(r"^\$ (\w+) (.*)\n(.*)$", TEXT, re.MULTILINE)
 @pytest.mark.parametrize(("name", "values", "message"), CASES, ids=[f"{case[0]} {case[1]}" for case in CASES])
 def test_settings_that_do_not_fit_are_refused_in_one_line(name, values, message):
     read = BASES[name].with_changes if name in BASES else partial(configure, getattr(recursive, name))
-    with pytest.raises(ConfigError) as refused:
+    pattern = re.escape(message).replace(re.escape("[...]"), ".*")
+    with pytest.raises(ConfigError, match=f"^{pattern}$"):
         read(yaml.safe_load(values))
-
-    assert re.fullmatch(re.escape(message).replace(re.escape("[...]"), ".*"), str(refused.value))

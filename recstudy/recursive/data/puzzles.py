@@ -5,6 +5,7 @@ They have the common settings, apply symmetries, and draw one puzzle per group f
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -184,9 +185,9 @@ class GeneratedPuzzles(Puzzles):
     def train_size(self) -> int:
         return self.puzzles
 
+    @abstractmethod
     def generate(self) -> Arrays:
         """Generate the puzzles and solutions of both splits."""
-        raise NotImplementedError
 
     def reader(self) -> DrawingReader:
         ignores = frozenset(Puzzles.model_fields)
