@@ -6,7 +6,8 @@
     target    a published number with its source
     load      reads a study's records as frames, tables and figures; `run` runs it first
 
-Importing this package loads no other package. Each name is imported on first use.
+Importing this package loads no other library. Each name is imported on first use; the recursive models are in
+`recstudy.recursive`.
 """
 
 import sys

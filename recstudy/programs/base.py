@@ -1,8 +1,8 @@
 """The interface of a program: it computes metrics from settings and a seed. All other methods are optional.
 
-The recursive models are one program, with `RunConfig` as their settings. `recstudy.recursive.program` is the
-only module of the platform that imports them. A user's function, command or table is another program with
-`OwnSettings` (`recstudy.programs.own`), which is registered under its name.
+A user's function, command or table is a program with `OwnSettings` (`recstudy.programs.own`), which is
+registered under its name. The recursive models are another one (`recstudy.recursive.program`), which the
+registry finds as an entry point of the package.
 """
 
 from abc import abstractmethod

@@ -1,7 +1,7 @@
 """The recursive models as a program.
 
-No other module of the platform imports their configs, data, tasks, metrics or training. torch, and the
-modules that import it, are loaded by the methods that compute, which a driver and a reader do not need.
+The platform calls it and imports nothing else of this folder. The methods that compute load torch and the
+modules that import it; a driver and a reader do without.
 """
 
 import os

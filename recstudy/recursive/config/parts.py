@@ -194,7 +194,7 @@ class DataConfig(Config):
 
     @property
     def task(self) -> str:
-        """The name of its task, a registered `recstudy.recursive.tasks.Task`."""
+        """The name of its task, a registered `recstudy.recursive.Task`."""
         return "multiclass"
 
     @property

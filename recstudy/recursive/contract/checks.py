@@ -1,6 +1,6 @@
 """Make the small runs that the checks train, and compare a family's first twenty losses with saved ones.
 
-`contract/command.py` and `tests/contract` call it.
+`contract/command.py` and `tests/recursive/contract` call it.
 """
 
 import json

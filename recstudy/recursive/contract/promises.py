@@ -1,7 +1,7 @@
 """Check the properties of families and tasks: one function for each property.
 
 There are checks of all networks, of captioners, of runs and of tasks. `contract/command.py` and
-`tests/contract` call them and print their docstrings.
+`tests/recursive/contract` call them and print their docstrings.
 """
 
 from copy import deepcopy
