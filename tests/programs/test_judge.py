@@ -14,7 +14,7 @@ from rich.console import Console
 import recstudy
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.board.folder import ResultsFolder
-from recstudy.cli.judge import Judge, read_claims
+from recstudy.cli.judge import Judge
 from recstudy.cli.reproduce import Reproduce
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
@@ -26,6 +26,7 @@ from recstudy.report.explain import show_cell
 from recstudy.report.status import status, studies_at
 from recstudy.report.summary import origins
 from recstudy.report.writing import show_report
+from recstudy.study.claims_file import read_claims
 
 HEAD = "lr,depth,seed,accuracy,val/loss,state\n"
 ROWS = [

@@ -1,0 +1,103 @@
+"""Judge a table of finished runs: import its runs and record them as a study.
+
+`recstudy judge FILE` and `recstudy.judge(frame)` call `import_table`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recstudy.papers import published
+from recstudy.programs.columns import METRIC, NEITHER, SEED, SETTING
+from recstudy.programs.metric import Metric, using_metrics
+from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
+from recstudy.programs.table_metrics import MetricFields, table_metric
+from recstudy.records import Results, write_whole
+from recstudy.records.plans import IMPORTED, read_imported
+from recstudy.records.reading import adapter
+from recstudy.records.study_schema import Imported
+from recstudy.report.names import plural
+from recstudy.study.claims_file import ClaimsFile
+from recstudy.study.imported import PRESET, finished_plan, import_changes, merge_imports
+from recstudy.study.record import record_plan
+from recstudy.study.repository import commit_date
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the user states about a table. The options of `recstudy judge` describe the fields.
+
+    Args:
+        claims_path: The file of the claims. Its commit in git dates them.
+    """
+
+    settings: Sequence[str] = ()
+    metrics: Mapping[str, MetricFields] = field(default_factory=dict)
+    seed: str = ""
+    blocks: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    last: str = ""
+    lines_are_runs: bool = False
+    replace: bool = False
+    claims_path: Path | None = None
+    published: Path | None = None
+
+
+def import_table(
+    table: RunTable, name: str, results: Results, options: TableOptions, claims: ClaimsFile
+) -> list[str]:
+    """Import the runs of a table into a results folder, and record the plan of their study.
+
+    Returns:
+        Lines about the roles of the columns, and about runs and lines that were left out.
+
+    Raises:
+        ConfigError: A column, a line or a claim is invalid or has two readings.
+    """
+    described = options.metrics or claims.metrics
+    assign(
+        table,
+        options.settings,
+        list(described),
+        options.seed,
+        options.texts,
+        options.last,
+        options.lines_are_runs,
+    )
+    metrics = {column.name: table_metric(column, described) for column in table.with_role(METRIC)}
+    runs, notes = finished_runs(table, PROGRAM + name)
+    with results.holding(name, PRESET) as folder:
+        earlier_imports = read_imported(folder)
+        imported = merge_imports(Imported() if options.replace else earlier_imports, table.file, runs)
+        with using_metrics(metrics):
+            targets = published(options.published.absolute()) if options.published else ()
+        program = TableProgram(name, metrics, claims.title, claims.data, imported.files)
+        program.committed = commit_date(options.claims_path) if options.claims_path else ""
+        plan, words = finished_plan(name, program, imported.runs, claims, targets, options.blocks)
+        lines = [_assignment(table, metrics, len(runs), words), *notes]
+        lines += import_changes(earlier_imports, imported, runs)
+        with results.changing(folder / IMPORTED):
+            write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
+        record_plan(plan, results)
+    return lines
+
+
+def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, blocks: str) -> str:
+    """Return the line about which columns are settings, blocks, seed and metrics."""
+    parts = []
+    for column in table.with_role(METRIC):
+        metric = metrics[column.name]
+        items = f"{metric.items:,} test items" if metric.items else ""
+        parts.append(
+            f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})"
+        )
+    seed = (
+        table.heads(SEED)
+        if table.with_role(SEED)
+        else "none, so runs of the same settings are numbered in their order"
+    )
+    return (
+        f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}{blocks}; seed: {seed};"
+        f" metrics: {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}. Other columns: --settings"
+        " A,B --metrics C,D --seed S"
+    )
