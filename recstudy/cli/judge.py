@@ -49,6 +49,9 @@ class Judge:
     blocks: Listed = ""
     """The settings within which variants are compared. Default: a varied data set, task, environment or fold.
     none: compare across them."""
+    base: Annotated[str, arg(metavar="LEVEL|A=LEVEL")] = ""
+    """The level with which the other levels of a setting are compared. Default: a level with a name such as
+    baseline, else the best one."""
     texts: Listed = ""
     """The settings whose cells are texts although they may look like numbers, such as versions 1.1 and
     1.10."""
@@ -80,6 +83,7 @@ class Judge:
             metrics=described_metrics(self.metrics),
             seed=self.seed,
             blocks=listed(self.blocks),
+            base=listed(self.base),
             texts=texts,
             last=self.last,
             lines_are_runs=self.lines_are_runs,

@@ -47,6 +47,7 @@ from recstudy.report.claims import (
     weights_each,
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
+from recstudy.report.margins import ask_margins
 from recstudy.report.names import axis_title, difference_form, level_of, level_words, metric, value_text
 from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Side, Term
 from recstudy.report.reasons import LEAK
@@ -173,7 +174,8 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
             relation = "on average over" if len(row.terms) > 2 else "in each of"
             group = f"{theirs}, {relation} {scope([block for block, _ in contrasts])}"
             averages.append(replace(row, group=group, label=ours, contrast=f"{ours} minus {theirs}"))
-    rows = [*averages, *rows]
+    base_labels = [row.group for row in rows]
+    rows = [*averages, *sorted(rows, key=lambda row: base_labels.index(row.group))]
     # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
     if len({run_id for row in rows for run_id in row.run_ids}) <= MAX_RUNS:
         rows = [_with_items(records, row) for row in rows]
@@ -240,19 +242,20 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         raise ConfigError(
             f"effects {part.name!r}: {', '.join(leaky)} leaks the answer, so that effects are meaningless"
         )
-    levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary between these cells
     block_axes = {name for index in cells for name, _ in records.blocks[index]}
-    for axis in (axis for axis in records.plan.axes if axis not in block_axes):
+    levels: dict[str, list[Any]] = {}  # of the axes that vary between these cells
+    for axis in (axis for axis in part.axes or records.plan.axes if axis not in block_axes):
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
-        if len(axis_levels) > 2:
-            have = f"{axis!r} has {', '.join(map(value_text, axis_levels))}"
-            raise ConfigError(
-                f"effects {part.name!r} needs two levels per axis, but {have}. Select two levels with where."
-            )
-        if len(axis_levels) == 2:
-            levels[axis] = (axis_levels[0], axis_levels[1])
+        levels |= {axis: axis_levels} if len(axis_levels) > 1 else {}
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
+    if part.base is not None or any(len(axis_levels) > 2 for axis_levels in levels.values()):
+        ask_difference = partial(_ask_contrast, records, part.metric, DIFFERENCE)
+        blocks_and_levels = {
+            index: {**dict(records.blocks[index]), **{axis: records.level(index, axis) for axis in levels}}
+            for index in cells
+        }
+        return ask_margins(records, part, blocks_and_levels, list(levels), ask_difference)
     contrasts: dict[tuple[str, ...], Contrasts] = {}
     for block in dict.fromkeys(records.blocks[index] for index in cells):
         block_cells = [index for index in cells if records.blocks[index] == block]

@@ -35,6 +35,7 @@ class TableOptions:
     metrics: Mapping[str, MetricFields] = field(default_factory=dict)
     seed: str = ""
     blocks: Sequence[str] = ()
+    base: Sequence[str] = ()
     texts: Sequence[str] = ()
     last: str = ""
     lines_are_runs: bool = False
@@ -73,7 +74,9 @@ def import_table(
             targets = published(options.published.absolute()) if options.published else ()
         program = TableProgram(name, metrics, claims.title, claims.data, imported.files)
         program.committed = commit_date(options.claims_path) if options.claims_path else ""
-        plan, words = finished_plan(name, program, imported.runs, claims, targets, options.blocks)
+        plan, words = finished_plan(
+            name, program, imported.runs, claims, targets, options.blocks, options.base
+        )
         lines = [_assignment(table, metrics, len(runs), words), *notes]
         lines += import_changes(earlier_imports, imported, runs)
         with results.changing(folder / IMPORTED):
