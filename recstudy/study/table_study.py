@@ -3,15 +3,16 @@
 `recstudy judge FILE` and `recstudy.judge(frame)` call `import_table`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from recstudy.papers import published
-from recstudy.programs.columns import METRIC, NEITHER, SEED, SETTING
+from recstudy.programs.columns import ITEM, METRIC, NEITHER, SEED, SETTING
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
-from recstudy.programs.table_metrics import MetricFields, table_metric
+from recstudy.programs.table_metrics import table_metric
+from recstudy.programs.table_options import TableOptions
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
@@ -23,30 +24,25 @@ from recstudy.study.record import record_plan
 from recstudy.study.repository import commit_date
 
 
-@dataclass(frozen=True)
-class TableOptions:
-    """What the user states about a table. The options of `recstudy judge` describe the fields.
-
-    Args:
-        claims_path: The file of the claims. Its commit in git dates them.
-    """
-
-    settings: Sequence[str] = ()
-    metrics: Mapping[str, MetricFields] = field(default_factory=dict)
-    seed: str = ""
-    blocks: Sequence[str] = ()
-    texts: Sequence[str] = ()
-    last: str = ""
-    lines_are_runs: bool = False
-    replace: bool = False
-    claims_path: Path | None = None
-    published: Path | None = None
-
-
 def import_table(
-    table: RunTable, name: str, results: Results, options: TableOptions, claims: ClaimsFile
+    table: RunTable,
+    name: str,
+    results: Results,
+    options: TableOptions,
+    claims: ClaimsFile,
+    claims_path: Path | None = None,
+    published_path: Path | None = None,
 ) -> list[str]:
     """Import the runs of a table into a results folder, and record the plan of their study.
+
+    Args:
+        table: The table.
+        name: The name of the study.
+        results: The results folder.
+        options: The stated roles and rules.
+        claims: The claims and what is stated with them.
+        claims_path: Their file, whose commit in git dates them.
+        published_path: A CSV file of published values.
 
     Returns:
         Lines about the roles of the columns, and about runs and lines that were left out.
@@ -54,25 +50,20 @@ def import_table(
     Raises:
         ConfigError: A column, a line or a claim is invalid or has two readings.
     """
-    described = options.metrics or claims.metrics
-    assign(
-        table,
-        options.settings,
-        list(described),
-        options.seed,
-        options.texts,
-        options.last,
-        options.lines_are_runs,
-    )
-    metrics = {column.name: table_metric(column, described) for column in table.with_role(METRIC)}
+    options = replace(options, metrics=options.metrics or claims.metrics)
+    assign(table, options)
+    items = len({cell for column in table.with_role(ITEM) for cell in column.texts})
+    metrics = {
+        column.name: table_metric(column, options.metrics, items) for column in table.with_role(METRIC)
+    }
     runs, notes = finished_runs(table, PROGRAM + name)
     with results.holding(name, PRESET) as folder:
         earlier_imports = read_imported(folder)
         imported = merge_imports(Imported() if options.replace else earlier_imports, table.file, runs)
         with using_metrics(metrics):
-            targets = published(options.published.absolute()) if options.published else ()
+            targets = published(published_path.absolute()) if published_path else ()
         program = TableProgram(name, metrics, claims.title, claims.data, imported.files)
-        program.committed = commit_date(options.claims_path) if options.claims_path else ""
+        program.committed = commit_date(claims_path) if claims_path else ""
         plan, words = finished_plan(name, program, imported.runs, claims, targets, options.blocks)
         lines = [_assignment(table, metrics, len(runs), words), *notes]
         lines += import_changes(earlier_imports, imported, runs)

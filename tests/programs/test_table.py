@@ -15,8 +15,9 @@ from recstudy.programs.table import (
     TableProgram,
     assign,
     finished_runs,
-    read_table,
 )
+from recstudy.programs.table_files import read_table
+from recstudy.programs.table_options import TableOptions
 
 GRID = "lr,depth,seed,accuracy\n0.1,1,0,90.1\n0.1,1,1,90.4\n0.1,2,0,91.1\n0.1,2,1,91.8\n"
 WANDB = """"Name","State","Notes","User","Tags","Created","Runtime","Sweep","GPU Type","ID","lr","optimizer","seed","accuracy","val/loss","_step","_runtime","_timestamp"
@@ -53,13 +54,13 @@ def table(tmp_path):
 
 
 def assigned_columns(table, **roles) -> tuple[list[str], str, list[str]]:
-    assign(table, **roles)
+    assign(table, TableOptions(**roles))
     settings, metrics = ([column.name for column in table.with_role(role)] for role in (SETTING, METRIC))
     return settings, table.heads(SEED), metrics
 
 
 def imported(table, **roles):
-    assign(table, **roles)
+    assign(table, TableOptions(**roles))
     return finished_runs(table, PROGRAM + "runs")
 
 
@@ -155,24 +156,25 @@ WRONG = {
     "lr,acc\n1,2,3\n": "runs.csv, line 2: it has 3 cells, but the header has 2. Put cells that contain the separator in quotes",
     'lr,acc\n1,2\n1,"2\n1,3\n': "runs.csv, line 3: unexpected end of data. Close the quote of a cell, and double quotes inside it",
     b"lr,acc\n1,\xed\xa0\x80\n": "runs.csv, line 2: the text is not UTF-8. Export the file as CSV in UTF-8",
+    # notations
     GRID.replace(
         "90.1", '"90,1"'
-    ): "runs.csv, line 2, column 'accuracy': '90,1' is not a number. Write numbers with a decimal point "
-    "and without separators or units, such as 90.1",
-    GRID.replace("90.1", '"1,290"'): "'1,290' is not a number. Write numbers with a decimal point "
-    "and without separators or units, such as 1290 or 1.290",
+    ): "runs.csv, line 2, column 'accuracy': '90.4' and '90,1' have different notations. "
+    "Write all its numbers alike and without units, or take them as texts: --texts accuracy",
     GRID.replace(
-        "90.1", '"1,290.1"'
-    ): "'1,290.1' is not a number. Write numbers with a decimal point and without separators or units, such as 1290.1",
-    GRID.replace("91.1", "91.1%"): "line 4, column 'accuracy': '91.1%' is not a number",
+        "91.1", "91.1%"
+    ): "line 4, column 'accuracy': '91.1%' has a percent sign and '91.8' has none",
+    "model;steps;acc\nA;1,234;5\nB;1,235;6\n": "line 2, column 'steps': '1,234' is 1234 or 1.234, by the decimal mark",
+    "model,latency_ms\nA,12ms\nB,13ms\n": "line 2, column 'latency_ms': '12ms' is not a number",
     GRID.replace(
         "0.1,1,1,", "0.1,1,x,"
     ): "runs.csv, line 3, column 'seed': 'x' is not a seed. A seed is an integer from 0 to 2^64",
     GRID.replace(
         "0.1,1,1,", "0.1,1,0,"
     ): "runs.csv, lines 2 and 3: they may be of one run (lr=0.1, depth=1, seed=0), and accuracy is '90.1' and '90.4'. "
-    "Remove one of them, or choose: the last line of each run counts (--last STEP), another column distinguishes them "
-    "(--settings lr,depth,COLUMN, or --seed COLUMN if it numbers runs), or each line is a run (--lines-are-runs)",
+    "Remove one of them, or choose: the last or the best line of each run counts (--last STEP, --best METRIC), each line is "
+    "the result of a test item (--items COLUMN), another column distinguishes them (--settings lr,depth,COLUMN, or --seed "
+    "COLUMN if it numbers runs), or each line is a run (--lines-are-runs)",
     "lr,seed,samples\n1,0,9123\n1,1,9140\n2,0,9200\n2,1,9201\n": "runs.csv: settings: lr; seed: seed; metrics: none; unclear: samples. "
     "Name the columns: --settings A,B --metrics C,D --seed S",
     "model,seed\nA,0\nB,0\n": "runs.csv: settings: model; seed: seed; metrics: none; no column is a metric. Name the",
@@ -197,7 +199,7 @@ WRONG = {
     "aug,seed,acc\nnone,0,0.9\n,0,0.8\nNA,0,0.8\n": "line 3, column 'aug': '' would be the same level as 'none' in line 2",
     # lines
     "lr,epoch,acc\n1,1,0.5\n1,2,0.6\n": "lines 2 and 3: they may be of one run (lr=1), and epoch is '1' and '2'. "
-    "Remove one of them, or choose: the last line of each run counts (--last epoch)",
+    "Remove one of them, or choose: the last or the best line of each run counts (--last epoch, --best METRIC)",
     "lr,seed,Iteration,acc\n1,0,1,0.5\n1,0,2,0.6\n": "(lr=1, seed=0), and Iteration is '1' and '2'",
     "Run ID,lr,_step,acc\na,1,1,0.5\na,1,2,0.6\n": "(Run ID=a), and _step is '1' and '2'",
     "run_id,lr,acc\na,1,0.5\nb,1,0.7\na,1,0.6\n": "lines 2 and 4: they may be of one run (run_id=a), and acc is '0.5' and '0.6'",
@@ -219,7 +221,7 @@ def test_stated_columns_are_taken_in_their_order(table):
     roles = {"settings": ["lr"], "metrics": ["val/loss", "accuracy"], "seed": "seed"}
     assert assigned_columns(table(WANDB), **roles) == (["lr"], "seed", ["val_loss", "accuracy"])
     with pytest.raises(ConfigError, match=r"runs.csv has no column 'acuracy'.* Did you mean 'accuracy'"):
-        assign(table(GRID), metrics=["acuracy"])
+        assign(table(GRID), TableOptions(metrics={"acuracy": None}))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,7 @@ def test_usual_hyperparameters_are_settings_and_unclear_numbers_are_asked_for(ta
     assert assigned_columns(table(text))[0] == heads
     text = "lr,alpha,acc\n0.1,0.5,0.5\n0.1,0.25,0.75\n"
     with pytest.raises(ConfigError, match="unclear: alpha"):
-        assign(table(text), metrics=["acc"])
+        assign(table(text), TableOptions(metrics={"acc": None}))
     assert assigned_columns(table(text), settings=["alpha"]) == (["alpha"], "none", ["acc"])
 
 
@@ -307,7 +309,7 @@ EPOCHS = "{}lr,epoch,acc\n{}1,9,0.5\n{}1,10,0.6\n{}2,10,0.7\n{}2,9,0.8\n"
 def test_the_last_line_of_each_run_counts_if_that_is_stated(table, columns):
     runs, lines = imported(table(EPOCHS.format(*columns)), last="epoch")
     assert [(run.settings["lr"], run.metrics["acc"]) for run in runs.values()] == [(1, 0.6), (2, 0.7)]
-    assert lines == ["--last epoch: of 4 lines, the last one of each run counts"]
+    assert lines == ["--last epoch: of 4 lines, the last line of each run counts"]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +324,7 @@ def test_the_last_line_of_each_run_counts_if_that_is_stated(table, columns):
 )
 def test_a_last_line_that_is_not_clear_is_refused(table, text, problem):
     with pytest.raises(ConfigError, match=problem):
-        assign(table(text), last="epoch")
+        assign(table(text), TableOptions(last="epoch"))
 
 
 def test_each_line_is_a_run_if_that_is_stated(table):
