@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
     from recstudy.study.search import Search
     from recstudy.study.study import Study
+    from recstudy.study.table_study import judge
 
 __all__ = [
     "Claim",
@@ -50,6 +51,7 @@ __all__ = [
     "deviations",
     "factorial",
     "grid",
+    "judge",
     "leave_one_out",
     "load",
     "main",
@@ -70,6 +72,7 @@ _MODULES = {
     "recstudy.study.design": "Variant factorial grid leave_one_out one_at_a_time",
     "recstudy.study.search": "Search",
     "recstudy.study.study": "Study",
+    "recstudy.study.table_study": "judge",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -3,25 +3,35 @@
 `recstudy judge FILE` and `recstudy.judge(frame)` call `import_table`.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from dataclasses import replace as changed
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from recstudy.papers import published
-from recstudy.programs.columns import ITEM, METRIC, NEITHER, SEED, SETTING
+from recstudy.base.errors import ConfigError, nearest
+from recstudy.papers import published as published_values
+from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, name_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
-from recstudy.programs.table_metrics import table_metric
+from recstudy.programs.table_files import frame_table, read_table
+from recstudy.programs.table_metrics import described_metrics, metric_fields, table_metric
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import Imported
 from recstudy.report.names import plural
-from recstudy.study.claims_file import ClaimsFile
+from recstudy.study.claims_file import ClaimsFile, read_claims
 from recstudy.study.imported import PRESET, finished_plan, import_changes, merge_imports
 from recstudy.study.record import record_plan
 from recstudy.study.repository import commit_date
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recstudy.report import Claim
+    from recstudy.report.loaded import Loaded
 
 
 def import_table(
@@ -50,7 +60,7 @@ def import_table(
     Raises:
         ConfigError: A column, a line or a claim is invalid or has two readings.
     """
-    options = replace(options, metrics=options.metrics or claims.metrics)
+    options = changed(options, metrics=options.metrics or claims.metrics)
     assign(table, options)
     items = len({cell for column in table.with_role(ITEM) for cell in column.texts})
     metrics = {
@@ -61,10 +71,10 @@ def import_table(
         earlier_imports = read_imported(folder)
         imported = merge_imports(Imported() if options.replace else earlier_imports, table.file, runs)
         with using_metrics(metrics):
-            targets = published(published_path.absolute()) if published_path else ()
+            targets = published_values(published_path.absolute()) if published_path else ()
         program = TableProgram(name, metrics, claims.title, claims.data, imported.files)
         program.committed = commit_date(claims_path) if claims_path else ""
-        plan, words = finished_plan(name, program, imported.runs, claims, targets, options.blocks)
+        plan, words = finished_plan(name, program, imported.runs, claims, targets, options)
         lines = [_assignment(table, metrics, len(runs), words), *notes]
         lines += import_changes(earlier_imports, imported, runs)
         with results.changing(folder / IMPORTED):
@@ -73,8 +83,69 @@ def import_table(
     return lines
 
 
+def judge(
+    table: "pd.DataFrame | str | Path",
+    claims: "Sequence[Claim] | str | Path" = (),
+    *,
+    name: str = "",
+    results: str | Path = "results",
+    metrics: str | Mapping[str, Metric] = "",
+    published: str | Path | None = None,
+    replace: bool = True,
+    **options: Any,
+) -> "Loaded":
+    """Judge a table of finished runs, for a notebook. `recstudy judge` does the same and writes a page.
+
+    Args:
+        table: A pandas frame with a row per run, or the path of a table.
+        claims: The claims, or the path of a claims file.
+        name: The name of the study. By default the name of the file, or `table`.
+        results: The results folder. It keeps the runs and which of them were looked at.
+        metrics: Which columns are metrics, as on the command line, or with their descriptions.
+        published: A CSV file of published values.
+        replace: Whether the table replaces what was imported before under this name.
+        **options: The other fields of `TableOptions`: `settings`, `seed`, `items`, `blocks`, `texts`, `last`,
+            `best`, `lines_are_runs` and `paired`.
+
+    Returns:
+        The study, as `load` returns it: `.answers`, `.estimates`, `.runs`, tables and figures.
+
+    Raises:
+        ConfigError: An option is unknown, or the table or a claim is invalid or has two readings.
+
+    Example:
+        study = judge(frame, claims=[Claim("B is better", higher={"method": "B"}, lower={"method": "A"})])
+        study.answers
+    """
+    from recstudy.report.loaded import load  # pandas and plotly
+
+    known_options = [field.name for field in fields(TableOptions)]
+    for option in options:
+        if option not in known_options:
+            raise ConfigError(f"judge has no option {option!r}.{nearest(option, known_options)}")
+    if isinstance(metrics, str):
+        described = described_metrics(metrics)
+    else:
+        described = {head: metric_fields(metric) for head, metric in metrics.items()}
+    stated_options = TableOptions(metrics=described, replace=replace, **options)
+    if isinstance(table, str | Path):
+        name, run_table = name or Path(table).stem, read_table(Path(table))
+    else:
+        name = name or "table"
+        run_table = frame_table(table, name)
+    claims_path = None
+    if isinstance(claims, str | Path):
+        claims_path = Path(claims)
+        claims_file = read_claims(claims_path, map(name_of, stated_options.texts))
+    else:
+        claims_file = ClaimsFile(claims=list(claims))
+    place, published_path = Results(results), Path(published) if published else None
+    import_table(run_table, name, place, stated_options, claims_file, claims_path, published_path)
+    return load(place.study(name, PRESET))
+
+
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, blocks: str) -> str:
-    """Return the line about which columns are settings, blocks, seed and metrics."""
+    """Return the line about the roles of the columns, the assumed directions, and how to change both."""
     parts = []
     for column in table.with_role(METRIC):
         metric = metrics[column.name]
@@ -82,13 +153,15 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, block
         parts.append(
             f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})"
         )
-    seed = (
-        table.heads(SEED)
-        if table.with_role(SEED)
-        else "none, so runs of the same settings are numbered in their order"
-    )
+    seed = "none, so runs of the same settings are numbered in their order"
+    if table.with_role(SEED):
+        seed = table.heads(SEED)
+    elif table.with_role(ITEM):
+        seed = "none"
+    others = {"test items": ITEM, "errors over test items": ERROR_OF}
+    other_roles = [f"{role}: {table.heads(key)}; " for role, key in others.items() if table.with_role(key)]
     return (
         f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}{blocks}; seed: {seed};"
-        f" metrics: {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}. Other columns: --settings"
-        " A,B --metrics C,D --seed S"
+        f" {''.join(other_roles)}metrics: {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}."
+        " Other columns or directions: --settings A,B --metrics C,D:lower --seed S"
     )

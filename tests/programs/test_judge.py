@@ -75,7 +75,7 @@ def test_judge_gives_estimates_figures_and_verdicts(judge, capsys):
     first, *output_lines = capsys.readouterr().out.splitlines()
     assert first == (
         "runs.csv: 12 runs; settings: lr, depth; seed: seed; metrics: accuracy (%, higher is better, 1,000 test items), "
-        "val/loss (lower is better); left out: none. Other columns: --settings A,B --metrics C,D --seed S"
+        "val/loss (lower is better); left out: none. Other columns or directions: --settings A,B --metrics C,D:lower --seed S"
     )
     frame = loaded.table("results").frame
     assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [85.16, 90.16, 85.07, 90.07]

@@ -264,6 +264,8 @@ def needed_words(row: QuestionRow) -> str:
         if Reason.ONE_AT_BOUND in row.answer.reasons:
             return f"{MIN_SEEDS_IF_SPLIT - row.estimate.n} more"
         return "a second seed" if row.estimate.n == 1 else ""
+    if row.estimate.is_over_items:
+        return "more test items"
     if row.answer.seeds_needed is None:
         return f"over {MAX_SEEDS:,}"
     fewest_seeds, most_seeds = row.answer.seeds_needed
