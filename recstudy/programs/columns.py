@@ -74,6 +74,7 @@ SCORE = (
 )
 AROUND = (
     "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
+    "|none|strict_match|flexible_extract"  # filters of lm-evaluation-harness
     "|macro|micro|weighted|balanced|cohen|total|episode|episodic|norm|normalized|rate|at|k|[0-9]+"
 )
 # names of metrics for which lower is better
@@ -109,6 +110,7 @@ class Column:
         cells: All cells.
         texts: The cells that are not empty.
         notation: The numbers among the cells, and their notation.
+        is_boolean: Whether all cells are true or false.
     """
 
     def __init__(self, head: str, cells: Sequence[str]) -> None:
@@ -118,6 +120,7 @@ class Column:
         self.kind = str(prefix.lastgroup) if prefix else ""
         self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
         self.notation = read_numbers(self.texts)
+        self.is_boolean = bool(self.texts) and all(cell.lower() in BOOLEANS for cell in set(self.texts))
 
     @property
     def numbers(self) -> list[float]:
@@ -141,10 +144,6 @@ class Column:
     def error_of(self) -> str:
         """The name of the metric of which the column would be the standard error over test items."""
         return ERRORS.sub("", self.name, count=1) if ERRORS.search(self.name) else ""
-
-    @property
-    def is_boolean(self) -> bool:
-        return bool(self.texts) and all(cell.lower() in BOOLEANS for cell in self.texts)
 
     def value(self, row: int) -> Any:
         """Return the value of a setting in a row; None if it is not set."""

@@ -3,13 +3,14 @@
 `recstudy judge FILE` and `recstudy.judge(frame)` call `import_table`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recstudy.base.errors import ConfigError, nearest
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.values import canonical
 from recstudy.papers import published as published_values
 from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, name_of
 from recstudy.programs.metric import Metric, using_metrics
@@ -20,7 +21,7 @@ from recstudy.programs.table_options import TableOptions
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
-from recstudy.records.study_schema import Imported
+from recstudy.records.study_schema import Imported, ImportedRun
 from recstudy.report.names import plural
 from recstudy.study.claims_file import ClaimsFile, read_claims
 from recstudy.study.imported import PRESET, finished_plan, import_changes, merge_imports
@@ -77,10 +78,24 @@ def import_table(
         plan, words = finished_plan(name, program, imported.runs, claims, targets, options)
         lines = [_assignment(table, metrics, len(runs), words), *notes]
         lines += import_changes(earlier_imports, imported, runs)
+        lines += _missing_items(imported.runs.values(), plan.study.blocks)
         with results.changing(folder / IMPORTED):
             write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
         record_plan(plan, results)
     return lines
+
+
+def _missing_items(runs: Iterable[ImportedRun], blocks: Sequence[str]) -> list[str]:
+    """Return a line about test items that runs of the same block lack; empty if all have the same items."""
+    item_sets: dict[str, set[frozenset[str]]] = {}
+    for run in runs:
+        block = canonical([run.settings.get(name) for name in blocks])
+        for scores in (run.item_scores or {}).values():
+            item_sets.setdefault(block, set()).add(frozenset(scores))
+    missing_items = set[str]()
+    for block_sets in item_sets.values():
+        missing_items |= frozenset.union(*block_sets) - frozenset.intersection(*block_sets)
+    return [f"test items that some runs lack: {choices(sorted(missing_items), 6)}"] * bool(missing_items)
 
 
 def judge(
