@@ -81,7 +81,9 @@ AROUND = (
 LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")
 USUAL_COST = re.compile(rf"(.*_)?({COST}|latency)(_({UNITS}|{AROUND}))*")
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
-BLOCKS = re.compile("(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold)(_?(name|id))?")
+BLOCKS = re.compile(
+    "(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold|split)(_?(name|id))?"
+)
 USUAL_SETTINGS = re.compile(
     """(.*_)?(lr|learning_rate|size|dims?|dimension|width|depth|layers?|heads?|units|channels|filters|experts|epochs|dropout
     |momentum|weight_decay|decay|smoothing|blocks|classes)|.*_steps
