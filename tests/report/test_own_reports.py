@@ -11,7 +11,7 @@ from own_study import run_study, silent, train
 
 from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
 from recstudy.base.errors import ConfigError
-from recstudy.programs.metric import METRICS
+from recstudy.programs.metric import METRICS, scale_problem
 from recstudy.report import Curve, LearningCurves, Table
 from recstudy.report.explain import find_number
 from recstudy.report.kinds import render_part
@@ -69,6 +69,41 @@ def test_each_study_is_read_with_its_own_metrics(tmp_path):
     assert (percent["high"] > 1, share["high"] < 1) == (True, True)
     assert metric("accuracy").unit == ""  # nothing is left in the registry
     assert dict.get(METRICS, "accuracy") is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "problem"),
+    [
+        (Metric("%", items=100), [0.81, 0.79], "score looks like a share: its values are 0.79 to 0.81"),
+        (Metric("%"), [1.0, 1.0], "score looks like a share: its values are 1, but its unit is %"),
+        (Metric("%"), [130.0, 90.0], "score is not between 0 and 100 %: its values are 90 to 130"),
+        (Metric(share=True), [81.0], "score is not between 0 and 1: its values are 81"),
+        (Metric("ms", bounds=(0, 9)), [-1.0, 2.0], "score is not between 0 and 9 ms: its values are -1 to 2"),
+        (Metric("%"), [0.0, 81.0], ""),
+        (Metric("%"), [0.0, 0.0], ""),
+        (Metric("%"), [-3.0, 130.0], ""),  # a change in percent
+        (Metric("%", bounds=(0, 400)), [130.0], ""),
+        (Metric(items=10), [0.81, float("nan")], ""),
+        (Metric("s"), [0.81], ""),
+    ],
+)
+def test_values_that_do_not_have_the_unit_of_their_metric_are_named(metric, values, problem):
+    message = scale_problem("score", metric, values)
+    assert message.startswith(problem)
+    assert bool(message) == bool(problem)
+
+
+def shares(run: RunContext) -> dict[str, float]:
+    return {"accuracy": 0.8 + 0.001 * run.seed}
+
+
+def test_a_share_in_percent_is_named_beside_every_number(tmp_path):
+    claims = [Claim("deep", higher={"depth": 4}, margin=0.5)]
+    results = run_study(tmp_path, program=shares, claims=claims, metrics={"accuracy": Metric("%", items=100)})
+
+    line = "ccuracy looks like a share: its values are 0.8 to 0.802, but its unit is %"
+    assert line in Tags(write_report(results, "depth", "default").read_text()).words
+    assert line in load(results.root)["claims"].table.warnings[-1]
 
 
 def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
