@@ -188,6 +188,11 @@ def difference_form(name: str) -> str:
     return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
 
 
+def at_alpha(alpha: float) -> str:
+    """Return `at the level 0.01`, which a verdict states if it is not the usual one."""
+    return f"at the level {alpha:g}"
+
+
 def axis_title(name: str | None) -> str:
     """Return what a table or figure calls an axis: `train.batch_size` is `batch size`."""
     return (name or "").rpartition(".")[2].replace("_", " ")

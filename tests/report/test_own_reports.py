@@ -9,11 +9,14 @@ from golden_pages import Tags
 from made_up import write_report
 from own_study import run_study, silent, train
 
+import recstudy
 from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
 from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import METRICS, scale_problem
-from recstudy.report import Curve, LearningCurves, Table
+from recstudy.records import Results
+from recstudy.report import Curve, Differences, LearningCurves, Table
 from recstudy.report.explain import find_number
+from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part
 from recstudy.report.loaded import load
 from recstudy.report.names import metric
@@ -104,6 +107,69 @@ def test_a_share_in_percent_is_named_beside_every_number(tmp_path):
     line = "ccuracy looks like a share: its values are 0.8 to 0.802, but its unit is %"
     assert line in Tags(write_report(results, "depth", "default").read_text()).words
     assert line in load(results.root)["claims"].table.warnings[-1]
+
+
+LOSSES = (3.2753, 3.2761, 3.2748, 3.2757, 3.2766, 3.2744)  # of six seeds
+
+
+def speed_run(run: RunContext) -> dict[str, float]:
+    """The validation loss of a record, and of an older optimizer that is 0.002 worse."""
+    return {"val_loss": LOSSES[run.seed] + 0.002 * (run.settings["optimizer"] == "adam")}
+
+
+def speed_records(folder, name: str, claims: list[Claim], **fields) -> tuple[list[str], str]:
+    """Return the findings and the page of six runs of each optimizer."""
+    study = Study(
+        name,
+        program=Function(speed_run, name=f"{name}.speed_run"),
+        settings={"optimizer": "muon"},
+        metrics={"val_loss": Metric(better="lower")},
+        variants=grid({"optimizer": ["muon", "adam"]}),
+        seeds=6,
+        claims=claims,
+        **fields,
+    )
+    recstudy.run(study, results=folder, ray=False)
+    page = Tags(write_report(Results(folder), name, "default").read_text()).words
+    records = load_study(Results(folder), name, "default")
+    with records.study_modules():
+        return list(map(str, findings(records))), page
+
+
+def test_the_rule_of_public_speed_records_is_one_claim(tmp_path):
+    """A mean loss of at most 3.28 with p below 0.01."""
+    rule = Claim("The mean loss is at most 3.28", of={"optimizer": "muon"}, at_most=3.28, alpha=0.01)
+    other_claims = [
+        Claim("A loss of 3.2758", of={"optimizer": "muon"}, at_most=3.2758, alpha=0.01),
+        Claim("A loss of 3.27", of={"optimizer": "muon"}, at_most=3.27),
+    ]
+    sentences, page = speed_records(tmp_path, "record", [rule, *other_claims])
+
+    assert sentences[0] == (
+        "Supported (at the level 0.01): The mean loss is at most 3.28: val loss 3.2755"
+        ", 95 % CI 3.2747 to 3.2763, n=6."
+    )
+    assert sentences[1].startswith("Contradicted: A loss of 3.27: val loss 3.2755")
+    assert sentences[1].endswith("; claimed: at most 3.27.")
+    assert "undecided (at the level 0.01)" in page
+    assert "optimizer muon: at most 3.28" in page
+
+
+def test_a_study_states_its_level_for_all_of_its_questions(tmp_path):
+    """The difference of 0.002 has an adjusted p between 0.0001 and 0.01, so that the level decides."""
+    claims = [Claim("muon is better", lower={"optimizer": "muon"}, higher={"optimizer": "adam"})]
+    report = [Differences(metric="val_loss", base="optimizer=muon")]
+    sentences, page = speed_records(tmp_path, "strict", claims, report=report, alpha=0.01)
+    strictest, _ = speed_records(tmp_path, "strictest", claims, report=report, alpha=0.0001)
+
+    assert sentences[0].startswith("Supported (at the level 0.01): muon is better: ")
+    assert sentences[1].startswith(
+        "Worse than optimizer muon (at the level 0.01): val loss of optimizer adam +0.002"
+    )
+    assert "worse (at the level 0.01)" in page
+    assert "Supported, higher or lower: p below 0.01." in page
+    assert "95 % CI" in page
+    assert strictest[0].startswith("Undecided: muon is better: ")
 
 
 def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from recstudy.base.lazy import pd
-from recstudy.evidence import Answer, Reason, Verdict
+from recstudy.evidence import ALPHA, Answer, Reason, Verdict
 from recstudy.records.runs import Row
 from recstudy.report.cell_text import (
     Content,
@@ -22,7 +22,7 @@ from recstudy.report.cell_text import (
 )
 from recstudy.report.cells import Cell, commit_words
 from recstudy.report.family import published_answers
-from recstudy.report.names import DASH, axis_title, inline, join_labels, metric, number
+from recstudy.report.names import DASH, at_alpha, axis_title, inline, join_labels, metric, number
 from recstudy.report.shown import RenderedPart
 from recstudy.report.table import Interval, TableData, TableEntry, TableRow
 from recstudy.report.targets import MatchedTarget, deviation_text
@@ -138,6 +138,8 @@ def outcome_words(match: MatchedTarget, answer: Answer) -> str:
         words = f"undecided: {'; '.join(explanations)}".removesuffix(": ")
     if match.late and answer.adjusted is not None:
         words += f" ({Reason.POST_HOC})"
+    if answer.p is not None and answer.question.alpha != ALPHA:
+        words += f" ({at_alpha(answer.question.alpha)})"
     if match.assumed and answer.verdict is not Verdict.NOT_RUN:
         words += f" ({match.assumed})"
     return words
