@@ -33,6 +33,7 @@ from recstudy.report.names import (
     plural,
     points,
     quantity,
+    resolving_form,
 )
 from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
@@ -179,7 +180,8 @@ def _side_values(row: QuestionRow) -> list[str]:
     for name, settings, value in row.sides:
         title = "" if name == previous else f"{inline(name)} "
         start = "" if not settings or settings.startswith(("with ", "without ")) else "with "
-        values.append(f"{title}{number(row.metric, value)}{unit} {start}{settings}".rstrip())
+        mean = formatted(value, resolving_form(metric(row.metric).form, row.interval))
+        values.append(f"{title}{mean}{unit} {start}{settings}".rstrip())
         previous = name
     return values
 
@@ -187,6 +189,7 @@ def _side_values(row: QuestionRow) -> list[str]:
 def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
     unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
+    form = resolving_form(form, row.interval)
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
     if row.interval:

@@ -55,6 +55,7 @@ from recstudy.report.names import (
     level_of,
     level_words,
     metric,
+    resolving_form,
     value_text,
 )
 from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Side, Term
@@ -321,13 +322,12 @@ def _ask(
     blocks, estimates = [block for block, _ in contrasts], [row.estimate for row in rows]
     mark = scope(blocks)
     if not has_block_test and differ(estimates):
-        row, form = weakest(rows), difference_form(name)
-        values = [
-            (estimate.value, block)
-            for estimate, block in zip(estimates, blocks, strict=True)
-            if estimate.value is not None
-        ]
-        extremes = [f"{value:{form}} ({block_words(block)})" for value, block in (min(values), max(values))]
+        row, values = weakest(rows), []
+        for estimate, block in zip(estimates, blocks, strict=True):
+            if estimate.value is not None:
+                form = resolving_form(difference_form(name), estimate.interval)
+                values.append((estimate.value, f"{estimate.value:{form}} ({block_words(block)})"))
+        extremes = [words for _, words in (min(values), max(values))]
         mark = f"differs between {mark}, from {' to '.join(extremes)}"
     else:
         row = _ask_contrast(records, name, region, average([weights for _, weights in contrasts]), waiting)

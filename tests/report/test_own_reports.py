@@ -8,6 +8,7 @@ import pytest
 from golden_pages import Tags
 from made_up import write_report
 from own_study import run_study, silent, train
+from rich.console import Console
 
 import recstudy
 from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
@@ -22,6 +23,7 @@ from recstudy.report.loaded import load
 from recstudy.report.names import metric
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
+from recstudy.report.writing import show_report
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 
@@ -146,10 +148,10 @@ def test_the_rule_of_public_speed_records_is_one_claim(tmp_path):
     sentences, page = speed_records(tmp_path, "record", [rule, *other_claims])
 
     assert sentences[0] == (
-        "Supported (at the level 0.01): The mean loss is at most 3.28: val loss 3.2755"
-        ", 95 % CI 3.2747 to 3.2763, n=6."
+        "Supported (at the level 0.01): The mean loss is at most 3.28: val loss 3.27548"
+        ", 95 % CI 3.27467 to 3.27630, n=6."
     )
-    assert sentences[1].startswith("Contradicted: A loss of 3.27: val loss 3.2755")
+    assert sentences[1].startswith("Contradicted: A loss of 3.27: val loss 3.27548")
     assert sentences[1].endswith("; claimed: at most 3.27.")
     assert "undecided (at the level 0.01)" in page
     assert "optimizer muon: at most 3.28" in page
@@ -164,7 +166,7 @@ def test_a_study_states_its_level_for_all_of_its_questions(tmp_path):
 
     assert sentences[0].startswith("Supported (at the level 0.01): muon is better: ")
     assert sentences[1].startswith(
-        "Worse than optimizer muon (at the level 0.01): val loss of optimizer adam +0.002"
+        "Worse than optimizer muon (at the level 0.01): val loss of optimizer adam +0.0020 (95 % CI +0.0010 to +0.0030, n=6"
     )
     assert "worse (at the level 0.01)" in page
     assert "Supported, higher or lower: p below 0.01." in page
@@ -244,6 +246,34 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
 
     assert [cell["verdict"] for cell in cells] == ["agrees", "not comparable", "not comparable"]
     assert [cell["reasons"] for cell in cells[1:]] == ["its source does not state rate", "rate 0.1, not 0.2"]
+
+
+def fine(run: RunContext) -> dict[str, float]:
+    return {"score": 1.0755 - 0.0008 * (run.settings["rate"] > 0.5) + 0.0003 * (run.seed - 1)}
+
+
+def test_values_that_differ_are_printed_with_the_digits_of_their_intervals(tmp_path):
+    """Both scores are 1.08 in the format of the metric."""
+    (tmp_path / "theirs.csv").write_text("metric,value,rate\nscore,1.0757,0.1\n")
+    table = Table("t", targets=published(tmp_path / "theirs.csv"))
+    claims = [Claim("less", lower={"rate": 0.9}, higher={"rate": 0.1})]
+    metrics = {"score": Metric("", form=".2f")}
+    fields = {"program": fine, "metrics": metrics, "settings": {"rate": 0.1}, "claims": claims}
+    results = run_study(tmp_path / "r", report=[table], variants=grid({"rate": [0.1, 0.9]}), **fields)
+    console = Console(width=200, record=True)
+    page = Tags(show_report(results, "depth", "default", (), console).read_text()).words
+    terminal = console.export_text()
+    rendered = load(results.root)["t"]
+
+    first, second = "1.07550 [1.07493, 1.07607]", "1.07470 [1.07413, 1.07527]"
+    for text in (page, terminal, rendered.markdown.replace("\\", "")):
+        assert first in text
+        assert second in text
+        assert "1.0757" in text
+    assert r"1.07550 & {[}1.07493, 1.07607]" in rendered.latex
+    sentence = "score 1.07550 with rate 0.1 against 1.07470 with rate 0.9 (difference 0.00080, 95 % CI "
+    assert sentence in page
+    assert sentence in " ".join(terminal.split())
 
 
 @pytest.mark.parametrize(

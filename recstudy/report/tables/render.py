@@ -22,7 +22,16 @@ from recstudy.report.cell_text import (
 )
 from recstudy.report.cells import Cell, commit_words
 from recstudy.report.family import published_answers
-from recstudy.report.names import DASH, at_alpha, axis_title, inline, join_labels, metric, number
+from recstudy.report.names import (
+    DASH,
+    at_alpha,
+    axis_title,
+    formatted,
+    inline,
+    join_labels,
+    metric,
+    resolving_form,
+)
 from recstudy.report.shown import RenderedPart
 from recstudy.report.table import Interval, TableData, TableEntry, TableRow
 from recstudy.report.targets import MatchedTarget, deviation_text
@@ -81,7 +90,8 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     for words, estimate in intervals.items():
         hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
     if 1 < cell.n <= LISTED_SEEDS and not base and is_measured(cell):
-        hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
+        form = resolving_form(metric(cell.metric).form, cell.estimate.interval)
+        hint.append(f"seeds {', '.join(formatted(value, form) for value in cell.values)}")
     against = f" against {' '.join(run.id for run in base)}" * bool(base)
     origin = ""
     if cell.counted:
