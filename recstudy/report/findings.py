@@ -13,7 +13,7 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from recstudy.evidence import Kind, Reason, Verdict
+from recstudy.evidence import ALPHA, Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words
@@ -23,6 +23,7 @@ from recstudy.report.family import PublishedValue, family, published_values, stu
 from recstudy.report.kinds import make_table
 from recstudy.report.names import (
     DASH,
+    at_alpha,
     difference_form,
     formatted,
     inline,
@@ -32,6 +33,7 @@ from recstudy.report.names import (
     plural,
     points,
     quantity,
+    resolving_form,
 )
 from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
@@ -44,7 +46,7 @@ from recstudy.report.trials import Best, trial_words
 MAX_SENTENCES = 5
 METHOD = (
     f"Findings: at most {MAX_SENTENCES} sentences, generated from verdicts and intervals. Decided claims come"
-    " first, then differences and effects with p below 0.05 (Holm). A study without such questions names the"
+    " first, then differences and effects with p below {:g} (Holm). A study without such questions names the"
     " best variant of its first table. The last sentences are on undecided questions with the seeds that they"
     " need, published values, and failed or missing runs."
 )
@@ -178,7 +180,8 @@ def _side_values(row: QuestionRow) -> list[str]:
     for name, settings, value in row.sides:
         title = "" if name == previous else f"{inline(name)} "
         start = "" if not settings or settings.startswith(("with ", "without ")) else "with "
-        values.append(f"{title}{number(row.metric, value)}{unit} {start}{settings}".rstrip())
+        mean = formatted(value, resolving_form(metric(row.metric).form, row.interval))
+        values.append(f"{title}{mean}{unit} {start}{settings}".rstrip())
         previous = name
     return values
 
@@ -186,6 +189,7 @@ def _side_values(row: QuestionRow) -> list[str]:
 def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
     unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
+    form = resolving_form(form, row.interval)
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
     if row.interval:
@@ -204,7 +208,10 @@ def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
             chosen = [row for row in rows if row.group == base and _outcome(row) == outcome]
             if chosen:
                 fields = _fields(chosen, outcome == TIED) | {"n": str(min(row.estimate.n for row in rows))}
-                yield outcome == TIED, Sentence(*(words.format(**fields) for words in templates))
+                verdict, text = (words.format(**fields) for words in templates)
+                alpha = chosen[0].answer.question.alpha
+                verdict += f" ({at_alpha(alpha)})" * (alpha != ALPHA)
+                yield outcome == TIED, Sentence(verdict, text)
     for reason, words in UNKNOWN_SPREAD.items():
         count = sum(reason in row.answer.reasons for row in rows if row.kind is Kind.DIFFERENCE)
         if count:

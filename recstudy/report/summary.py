@@ -89,7 +89,7 @@ ITEM_INTERVALS = (
 ON_P = (
     "p (Holm): the p value of a two-sided t test, adjusted for all questions of this report: claims,"
     " differences, effects and published values. It decides the verdict. Supported, higher or lower: p below"
-    " 0.05. Smaller than claimed: the stated margin is refuted, and the sign is not. Agrees: our mean lies"
+    " {:g}. Smaller than claimed: the stated margin is refuted, and the sign is not. Agrees: our mean lies"
     " within the margin of the published value. Differs: it does not, and one more run of ours would not give"
     " the published value."
 )
@@ -314,8 +314,8 @@ def looks_words(looks: Looks) -> str:
     words = f"{seed_counts} seeds of a maximum of {looks.maximum}"
     extensions = sum(look > looks.maximum for look in looks.seed_counts)
     # The level of each extension is stricter, which bounds the total error (docs/how-to/verdicts.md).
-    error = "7.5 %" if extensions == 1 else "10 %"
-    return words + f"; extended beyond the stated maximum: total error at most {error}" * bool(extensions)
+    error = 100 * looks.alpha * (1.5 if extensions == 1 else 2)
+    return words + f"; extended beyond the stated maximum: total error at most {error:g} %" * bool(extensions)
 
 
 def reproducibility(records: StudyRecords) -> str:
@@ -331,12 +331,13 @@ def reproducibility(records: StudyRecords) -> str:
 
 def reading_notes(records: StudyRecords) -> str:
     """Return notes on how to read the page, which hold for all tables."""
+    alpha = records.plan.alpha
     return markup(
         "notes",
         [
             ITEM_INTERVALS if are_over_items(records) else INTERVALS,
-            *[ON_P] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
-            METHOD,
+            *[ON_P.format(alpha)] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
+            METHOD.format(alpha),
             *unseen_split_notes(records),
         ],
     )
