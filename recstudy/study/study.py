@@ -125,6 +125,11 @@ class StudyBase:
                     f" {brief(settings)}{fix}"
                 )
 
+    def activate(self) -> None:
+        """Use this study's own settings and metrics of its program, which other studies may have too."""
+        if self.program is not None:
+            self.program.activate()
+
     def preset_named(self, name: str = "") -> str:
         """Return the preset of this name. By default the first one.
 
