@@ -19,6 +19,7 @@ from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.settings import python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
+from recstudy.study.commits import at_commits
 from recstudy.study.design import Axes, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
@@ -71,7 +72,8 @@ class StudyBase:
                         f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs"
                     )
             return
-        program: Any = self.program if isinstance(self.program, Program) else Function(self.program)
+        program: Any = at_commits(self.program, self.variants)
+        program = program if isinstance(program, Program) else Function(program)
         program = program.bind({} if self.settings is None else self.settings, self.metrics)
         program.register(caller().get("__name__", "__main__"))
         presets = {}
