@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from recstudy.records.study_schema import Deviation
     from recstudy.report import Claim, Interaction
     from recstudy.report.loaded import Loaded
+    from recstudy.study.commits import Commits
     from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
     from recstudy.study.search import Search
     from recstudy.study.study import Study
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Claim",
     "Command",
+    "Commits",
     "Deviation",
     "Function",
     "Interaction",
@@ -69,6 +71,7 @@ _MODULES = {
     "recstudy.programs.settings": "Resources Range",
     "recstudy.records.study_schema": "Deviation",
     "recstudy.report": "Claim Interaction",
+    "recstudy.study.commits": "Commits",
     "recstudy.study.design": "Variant factorial grid leave_one_out one_at_a_time",
     "recstudy.study.search": "Search",
     "recstudy.study.study": "Study",

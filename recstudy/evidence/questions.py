@@ -95,7 +95,7 @@ class Reason(StrEnum):
     MAY_SPLIT = "seeds of this study split, and fewer than five may all be of one kind"
     CEILING = "ceiling"
     ONE_AT_BOUND = "all seeds of one side have the same value, so their spread is unknown"
-    EQUAL_SEEDS = "all seeds of each variant gave the same value; check that the seed reaches the program"
+    EQUAL_SEEDS = "all seeds gave the same number: does the program use its seed?"
     IN_RANGE = "the published value is close to the range of our seeds"
     BEFORE_MAXIMUM = "a published value differs only at the maximum number of seeds"
     OVER_BLOCKS = "more blocks would decide it, and not more seeds"
@@ -236,7 +236,8 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
             parts = [(paired_error**2, items - 1.0)]
     total = sum(variance for variance, _ in parts)
     if any(term.variance is None for _, term in known_terms) or not total:
-        return Estimate(value, n=n, why=Why.EQUAL if whys == {Why.EQUAL} else Why.NO_SPREAD)
+        is_equal = Why.EQUAL in whys and whys.issubset(AT_BOUND)
+        return Estimate(value, n=n, why=Why.EQUAL if is_equal else Why.NO_SPREAD)
     df = total**2 / sum(variance**2 / df for variance, df in parts)  # Satterthwaite (1946)
     term_bounds = [sorted((weight * term.low, weight * term.high)) for weight, term in known_terms]
     reach = sum(low for low, _ in term_bounds), sum(high for _, high in term_bounds)

@@ -281,7 +281,10 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
         ("Questions of other studies", shared_questions(records)),
         ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records)),
-        ("Definition", f"{plan.definition}; {earlier} of earlier definitions in runs/" * bool(earlier_count)),
+        (
+            "Definition",
+            f"{plan.definition}; {earlier} of earlier variants or settings in runs/" * bool(earlier_count),
+        ),
         ("Answers saved", "; ".join(cut)),
         ("Computed later", ", ".join(computed)),
         ("Rerun", rerun * bool(repeated)),
