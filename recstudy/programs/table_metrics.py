@@ -54,7 +54,7 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
         elif word.isdigit():
             fields["items"] = int(word)
         elif word == "share":
-            fields |= {"share": True, "bounds": (0.0, 1.0)}
+            fields |= {"share": True, "bounds": (0.0, 1.0), "unit": ""}
         else:
             fields["unit"] = word
     return fields

@@ -13,7 +13,7 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.papers import published as published_values
 from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, name_of
-from recstudy.programs.metric import Metric, using_metrics
+from recstudy.programs.metric import Metric, scale_problem, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
 from recstudy.programs.table_metrics import described_metrics, metric_fields, table_metric
@@ -67,6 +67,10 @@ def import_table(
     metrics = {
         column.name: table_metric(column, options.metrics, items) for column in table.with_role(METRIC)
     }
+    for column in table.with_role(METRIC):
+        if problem := scale_problem(column.head, metrics[column.name], column.numbers):
+            fix = f"--metrics {column.head}:share for values from 0 to 1, or no unit for others"
+            raise ConfigError(f"{table.file.name}: {problem}. State its scale: {fix}")
     runs, notes = finished_runs(table, PROGRAM + name)
     with results.holding(name, PRESET) as folder:
         earlier_imports = read_imported(folder)

@@ -140,3 +140,39 @@ def test_records_without_items_stay_as_they_were():
     recstudy.judge(pd.DataFrame({"lr": [1, 2], "acc": [0.5, 0.6]}))
     runs = json.loads(Path("results/studies/table/imported/imported.json").read_text())["runs"]
     assert all({"item_scores", "errors"}.isdisjoint(run) for run in runs.values())
+
+
+@pytest.mark.parametrize(
+    ("values", "metrics", "problem"),
+    [
+        (
+            (0.81, 0.79),
+            "acc:%",
+            "table: acc looks like a share: its values are 0.79 to 0.81, but its unit is %. ",
+        ),
+        (
+            (130, 79),
+            "acc:%",
+            "table: acc is not between 0 and 100 %: its values are 79 to 130. State its scale",
+        ),
+        (
+            (81, 79),
+            "acc:share",
+            "table: acc is not between 0 and 1: its values are 79 to 81. State its scale",
+        ),
+    ],
+)
+def test_numbers_that_contradict_their_unit_are_refused(values, metrics, problem):
+    frame = pd.DataFrame({"model": ["A", "B"], "acc": values})
+    with pytest.raises(ConfigError, match=problem):
+        recstudy.judge(frame, metrics=metrics)
+    assert not Path("results/studies").exists()
+
+
+def test_a_share_is_judged_as_one():
+    frame = pd.DataFrame(
+        {"model": ["A", "B"] * 3, "seed": [0, 0, 1, 1, 2, 2], "acc": [0.81, 0.9, 0.82, 0.92, 0.8, 0.91]}
+    )
+    estimates = recstudy.judge(frame, metrics="acc:share").estimates
+    assert recstudy.load("results").records.plan.metrics["acc"].share
+    assert (estimates.high < 1).all()
