@@ -1,4 +1,4 @@
-"""`recstudy judge runs.csv`: make a study with page, tables and verdicts from finished runs in a CSV file."""
+"""`recstudy judge runs.csv`: make a study with page, tables and verdicts from a table of finished runs."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,28 +12,30 @@ from recstudy.base.terminal import output, say
 from recstudy.cli.options import File, ForPaper, Name, ResultsPlace
 from recstudy.cli.study import draw_report
 from recstudy.programs.columns import name_of
-from recstudy.programs.table import read_table
+from recstudy.programs.table_files import read_table
 from recstudy.programs.table_metrics import described_metrics, listed
+from recstudy.programs.table_options import TableOptions
 from recstudy.records import Results
 from recstudy.study.claims_file import ClaimsFile, read_claims
 from recstudy.study.imported import PRESET
 from recstudy.study.study import NAME
-from recstudy.study.table_study import TableOptions, import_table
+from recstudy.study.table_study import import_table
 
 Listed = Annotated[str, arg(metavar="A,B")]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Write the page, tables and verdicts of finished runs in a CSV file.
+    """Write the page, tables and verdicts of finished runs in a table.
 
     Exports of W&B, MLflow, Optuna, Ray and pandas are read unchanged. The first line of output says which
     columns are settings, seed and metrics. Unclear columns, cells and lines are refused. Example: recstudy
     judge runs.csv --metrics accuracy:%:10000,loss:lower --claims claims.yaml
     """
 
-    file: Positional[Annotated[Path, arg(metavar="FILE.csv")]]
-    """A row per run, with columns for settings, seed and metrics."""
+    file: Positional[Annotated[Path, arg(metavar="FILE")]]
+    """CSV, JSON lines (.jsonl), a JSON list (.json) or Parquet: a row per run, with columns for settings,
+    seed and metrics."""
     claims: File = None
     """A YAML file with a list of claims (the fields of recstudy.Claim), or with claims, metrics, question,
     title and data."""
@@ -43,9 +45,13 @@ class Judge:
     """The columns that are settings. Default: detected."""
     metrics: Annotated[str, arg(metavar="A[:WORD...],B")] = ""
     """The columns that are metrics, the most important first. After colons: higher or lower (which is
-    better), the unit, and the number of test items, such as accuracy:%:10000,loss:lower."""
+    better), the unit, the number of test items, or share (from 0 to 1), such as
+    accuracy:%:10000,loss:lower."""
     seed: Name = ""
     """The column of the seed. Without one, runs with equal settings are numbered."""
+    items: Name = ""
+    """The column of the test item, if each line has the result of one item. Results are then paired by item.
+    Default: detected, such as item_id. none: no column."""
     blocks: Listed = ""
     """The settings within which variants are compared. Default: a varied data set, task, environment or fold.
     none: compare across them."""
@@ -57,6 +63,12 @@ class Judge:
     1.10."""
     last: Name = ""
     """The column that counts the lines of a run, such as epoch. The last line of each run counts."""
+    best: Name = ""
+    """The metric by which the best line of each run counts, such as val_accuracy. State it also as the first
+    of --metrics if lower and higher are unclear."""
+    paired: bool = False
+    """Take differences within a seed. State this if variants with the same seed share data order and
+    initialization."""
     lines_are_runs: bool = False
     """Count each line as a run and number the runs. Ids and seeds are then left out."""
     name: Name = ""
@@ -82,17 +94,19 @@ class Judge:
             settings=listed(self.settings),
             metrics=described_metrics(self.metrics),
             seed=self.seed,
+            items=self.items,
             blocks=listed(self.blocks),
             base=listed(self.base),
             texts=texts,
             last=self.last,
+            best=self.best,
             lines_are_runs=self.lines_are_runs,
+            paired=self.paired,
             replace=self.replace,
-            claims_path=self.claims,
-            published=self.published,
         )
         results = Results(self.results).pull()
-        say(*import_table(read_table(self.file), name, results, options, claims))
+        table = read_table(self.file)
+        say(*import_table(table, name, results, options, claims, self.claims, self.published))
         with output():
             draw_report(results, name, PRESET, self.report)
         return 0

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, Positional, Suppress, UseAppendAction, arg
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.files import read_json, refuse_existing
@@ -206,6 +206,35 @@ class SearchOptions(CommonOptions):
             "sampler": self.sampler,
             "stopping": self.stopping,
         }
+
+
+@dataclass(frozen=True)
+class OwnProgramOptions(CommonOptions):
+    """The common options in the --help of a user's own program, without those of the recursive models."""
+
+    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
+    """Change a setting of every variant, such as epochs=5."""
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
+    """Vary a setting over these levels, such as lr=0.1,0.01. May be repeated."""
+    smoke: bool = False
+    """Test the whole path in seconds, with two epochs or steps. The numbers mean nothing."""
+    data: Annotated[Path | None, Suppress] = None
+    download: Annotated[bool, Suppress] = False
+    allow_missing: Annotated[bool, Suppress] = False
+    init_from: Annotated[str, Suppress] = ""
+    workers: Annotated[str | None, Suppress] = None
+    trainer: Annotated[str | None, Suppress] = None
+    log_losses: Annotated[bool, Suppress] = False
+
+
+@dataclass(frozen=True)
+class OwnStudyOptions(OwnProgramOptions, StudyOptions):
+    """Options of a study with a program of the user's own."""
+
+
+@dataclass(frozen=True)
+class OwnSearchOptions(OwnProgramOptions, SearchOptions):
+    """Options of a search with a program of the user's own."""
 
 
 def move_fields_first(words: Sequence[str]) -> list[str]:

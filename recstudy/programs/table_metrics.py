@@ -8,9 +8,8 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.programs.columns import LOWER, PREFIX, Column, name_of
 from recstudy.programs.metric import Metric
+from recstudy.programs.table_options import MetricFields
 from recstudy.records.study_schema import MetricRecord
-
-MetricFields = Mapping[str, Any] | None  # the stated fields of a metric
 
 
 def listed(words: str) -> list[str]:
@@ -34,6 +33,12 @@ def described_metrics(words: str) -> dict[str, MetricFields]:
     return {head: _words(stated) for head, *stated in (metric.split(":") for metric in listed(words))}
 
 
+def metric_fields(metric: Metric) -> MetricFields:
+    """Return the stated fields of a metric."""
+    values = {field.name: getattr(metric, field.name) for field in fields(MetricRecord)}
+    return {name: value for name, value in values.items() if name == "better" or value}
+
+
 def _words(words: Sequence[str]) -> dict[str, Any] | None:
     """Return the fields of a metric that the command line states.
 
@@ -48,13 +53,25 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
             raise ConfigError(f"--metrics: {word!r} would be a unit.{hint}")
         elif word.isdigit():
             fields["items"] = int(word)
+        elif word == "share":
+            fields |= {"share": True, "bounds": (0.0, 1.0), "unit": ""}
         else:
             fields["unit"] = word
     return fields
 
 
-def table_metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
-    """Return a metric as stated. By default it follows from its name, in percent if an accuracy exceeds 1."""
+def table_metric(column: Column, described: Mapping[str, MetricFields], items: int = 0) -> Metric:
+    """Return a metric as stated. By default it follows from its name, in percent if an accuracy exceeds 1.
+
+    Args:
+        column: The column of the metric.
+        described: The stated fields of all metrics.
+        items: The number of test items if each line has the result of one item. Results of 0 and 1 are then
+            a share of items.
+
+    Raises:
+        ConfigError: A stated field is unknown, or the numbers contradict the unit.
+    """
     field_names = [field.name for field in fields(MetricRecord)]
     matches = (
         overrides
@@ -70,9 +87,11 @@ def table_metric(column: Column, described: Mapping[str, Mapping[str, Any] | Non
             )
     head, name = PREFIX.sub("", column.head), column.name.lower()
     is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
-    usual = {
+    usual: dict[str, Any] = {
         "title": head.replace("_", " ").capitalize() if head == column.name else head,
         "better": "lower" if LOWER.fullmatch(name) else "higher",
-        "unit": "%" if is_percent else "",
+        "unit": column.notation.unit or ("%" if is_percent else ""),
     }
+    if items and (column.is_boolean or {*column.numbers} <= {0.0, 1.0}):
+        usual |= {"items": items, "unit": ""}
     return Metric(**{**usual, **stated_fields})

@@ -162,7 +162,8 @@ def _published(records: StudyRecords) -> Iterator[PublishedValue]:
 
 def _published_value(label: str, cell: Cell, match: MatchedTarget) -> PublishedValue:
     """Test a published value alone. A number that follows from the config needs no test."""
-    question = Question({"ours": 1.0}, center=match.value, half_width=match.margin, kind=Kind.PUBLISHED)
+    region = {"center": match.value, "half_width": match.margin, "alpha": cell.records.plan.alpha}
+    question = Question({"ours": 1.0}, kind=Kind.PUBLISHED, **region)
     result = Answer(question, cell.estimate, runs=cell.run_ids)
     if match.reasons:
         result = replace(result, verdict=Verdict.NOT_COMPARABLE, reasons=match.reasons)

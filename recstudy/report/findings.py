@@ -13,7 +13,7 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from recstudy.evidence import Kind, Reason, Verdict
+from recstudy.evidence import ALPHA, Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words
@@ -24,6 +24,7 @@ from recstudy.report.kinds import make_table
 from recstudy.report.margins import DIFFERS
 from recstudy.report.names import (
     DASH,
+    at_alpha,
     difference_form,
     formatted,
     inline,
@@ -33,6 +34,7 @@ from recstudy.report.names import (
     plural,
     points,
     quantity,
+    resolving_form,
 )
 from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
@@ -45,7 +47,7 @@ from recstudy.report.trials import Best, trial_words
 MAX_SENTENCES = 5
 METHOD = (
     f"Findings: at most {MAX_SENTENCES} sentences, generated from verdicts and intervals. Decided claims come"
-    " first, then differences and effects with p below 0.05 (Holm). A study without such questions names the"
+    " first, then differences and effects with p below {:g} (Holm). A study without such questions names the"
     " best variant of its first table. The last sentences are on undecided questions with the seeds that they"
     " need, published values, and failed or missing runs."
 )
@@ -167,7 +169,7 @@ def claim_text(row: QuestionRow) -> str:
         return row.label
     is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
     size, interval = _size(row, difference_form(row.metric).removeprefix("+"), is_mean)
-    size = ", ".join(filter(None, [size, interval, f"n={row.estimate.n}"]))
+    size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
     result = f"{inline(row.metric)} {size}" if is_mean else f"difference {size}"
     if row.sides:
         result = f"{' against '.join(_side_values(row))} ({result})"
@@ -182,7 +184,8 @@ def _side_values(row: QuestionRow) -> list[str]:
     for name, settings, value in row.sides:
         title = "" if name == previous else f"{inline(name)} "
         start = "" if not settings or settings.startswith(("with ", "without ")) else "with "
-        values.append(f"{title}{number(row.metric, value)}{unit} {start}{settings}".rstrip())
+        mean = formatted(value, resolving_form(metric(row.metric).form, row.interval))
+        values.append(f"{title}{mean}{unit} {start}{settings}".rstrip())
         previous = name
     return values
 
@@ -190,6 +193,7 @@ def _side_values(row: QuestionRow) -> list[str]:
 def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
     unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
+    form = resolving_form(form, row.interval)
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
     if row.interval:
@@ -208,7 +212,10 @@ def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
             chosen = [row for row in rows if row.group == base and _outcome(row) == outcome]
             if chosen:
                 fields = _fields(chosen, outcome == TIED) | {"n": str(min(row.estimate.n for row in rows))}
-                yield outcome == TIED, Sentence(*(words.format(**fields) for words in templates))
+                verdict, text = (words.format(**fields) for words in templates)
+                alpha = chosen[0].answer.question.alpha
+                verdict += f" ({at_alpha(alpha)})" * (alpha != ALPHA)
+                yield outcome == TIED, Sentence(verdict, text)
     for reason, words in UNKNOWN_SPREAD.items():
         count = sum(reason in row.answer.reasons for row in rows if row.kind is Kind.DIFFERENCE)
         if count:
@@ -231,7 +238,7 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
     for row in rows:
         size, interval = _size(row, difference_form(row.metric))
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
-        details = [interval, f"n={row.estimate.n}" * is_difference, *varied]
+        details = [interval, row.estimate.sample * is_difference, *varied]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
     return {
         "base": rows[0].group,
@@ -285,7 +292,8 @@ def _leaders(table: TableData) -> Sentence | None:
         return Sentence("Best", f"by {name}, {text}")
     if best:
         tie = " tie without a significant difference" * (is_single and len(best) > 1)
-        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over seeds")
+        over = "test items" if cells[0][1].estimate.is_over_items else "seeds"
+        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
     return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import np
 from recstudy.evidence import (
+    ALPHA,
     Estimate,
     Fit,
     Kind,
@@ -48,7 +49,16 @@ from recstudy.report.claims import (
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
 from recstudy.report.margins import ask_margins
-from recstudy.report.names import axis_title, difference_form, level_of, level_words, metric, value_text
+from recstudy.report.names import (
+    at_alpha,
+    axis_title,
+    difference_form,
+    level_of,
+    level_words,
+    metric,
+    resolving_form,
+    value_text,
+)
 from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Side, Term
 from recstudy.report.reasons import LEAK
 from recstudy.report.registration import marks_of, post_hoc
@@ -90,7 +100,9 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
     waiting_variants = variants_of(claim, *study)
     contrasts = weights_each(claim, *study, tuned)
-    region = {"lower_bound": claim.margin} if claim.within is None else {"half_width": claim.within}
+    low, high = claim.bounds
+    region = {"lower_bound": low, "upper_bound": high, "half_width": claim.within}
+    region |= {"alpha": claim.alpha} if claim.alpha else {}
     row = _ask(records, claim.metric, region, contrasts, waiting_variants, claim.over == "blocks", claim.each)
     late = [str(Reason.POST_HOC)] * post_hoc(records, claim, waiting_variants)
     return replace(
@@ -313,13 +325,12 @@ def _ask(
     blocks, estimates = [block for block, _ in contrasts], [row.estimate for row in rows]
     mark = scope(blocks)
     if not has_block_test and differ(estimates):
-        row, form = weakest(rows), difference_form(name)
-        values = [
-            (estimate.value, block)
-            for estimate, block in zip(estimates, blocks, strict=True)
-            if estimate.value is not None
-        ]
-        extremes = [f"{value:{form}} ({block_words(block)})" for value, block in (min(values), max(values))]
+        row, values = weakest(rows), []
+        for estimate, block in zip(estimates, blocks, strict=True):
+            if estimate.value is not None:
+                form = resolving_form(difference_form(name), estimate.interval)
+                values.append((estimate.value, f"{estimate.value:{form}} ({block_words(block)})"))
+        extremes = [words for _, words in (min(values), max(values))]
         mark = f"differs between {mark}, from {' to '.join(extremes)}"
     else:
         row = _ask_contrast(records, name, region, average([weights for _, weights in contrasts]), waiting)
@@ -379,9 +390,11 @@ def _ask_contrast(
     lost_rows = tuple(row for row in planned if row.status in FINAL_STATUSES and row.id not in run_ids)
     waiting = waiting or [*weights]
     left = sum(row.status not in FINAL_STATUSES for index in waiting for row in records.by_variant[index])
-    question = Question({term.variant: term.weight for term in terms}, **region)
+    fields = {"alpha": records.plan.alpha, **region}
+    question = Question({term.variant: term.weight for term in terms}, **fields)
     estimate, edge = contrast([term.weighted() for term in terms]), None
-    if records.plan.paired and len(terms) > 1 and estimate.why in (None, Why.NO_SPREAD):
+    is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
+    if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
         estimate = _paired_contrast(terms)
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
@@ -390,7 +403,10 @@ def _ask_contrast(
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     names = {metric_name for metric_weights in weights.values() for metric_name in metric_weights}
-    marks = [*marks_of(records, names, waiting)]
+    over_items = ["over test items of single runs: other seeds may differ"] * estimate.is_over_items
+    marks = [*over_items, *marks_of(records, names, waiting)]
+    if tested.p is not None and question.alpha != ALPHA:
+        marks.append(at_alpha(question.alpha))
     if tested.unseen_failures:
         marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
     return QuestionRow(name, tested, terms, left, lost_rows, tuple(marks))

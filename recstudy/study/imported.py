@@ -11,6 +11,7 @@ from recstudy.base.values import canonical
 from recstudy.papers import Target
 from recstudy.programs.columns import BLOCKS, name_of
 from recstudy.programs.table import TableProgram
+from recstudy.programs.table_options import TableOptions
 from recstudy.records import Run
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun
 from recstudy.report.names import plural
@@ -94,8 +95,7 @@ def finished_plan(
     runs: Mapping[str, ImportedRun],
     claims_file: ClaimsFile,
     targets: tuple[Target, ...],
-    stated_blocks: Sequence[str],
-    stated_base: Sequence[str] = (),
+    options: TableOptions,
 ) -> tuple[Plan, str]:
     """Return the plan of these runs, with one variant for each combination of settings.
 
@@ -108,7 +108,7 @@ def finished_plan(
     settings = {canonical(run.settings): run.settings for run in runs.values()}
     levels = _levels(list(settings.values()))
     axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
-    names = list(map(name_of, stated_blocks)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
+    names = list(map(name_of, options.blocks)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
     names = [] if names == ["none"] else names
     # an axis that follows from blocks, such as the number of classes, is one of them
     blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
@@ -124,7 +124,7 @@ def finished_plan(
         label = ", ".join(f"{axis}={changes.get(axis, 'none')}" for axis in labelled)
         variants[key] = Variant(label or program.title, changes, values, axes)
     grid = {axis: list(levels[axis]) for axis in labelled}
-    base = base_levels({axis: grid[axis] for axis in labelled if axis not in blocks}, stated_base)
+    base = base_levels({axis: grid[axis] for axis in labelled if axis not in blocks}, options.base)
     study = Study(
         name,
         {PRESET: {setting: next(iter(values)) for setting, values in levels.items() if setting not in axes}},
@@ -132,6 +132,7 @@ def finished_plan(
         program=program,
         report=report_of(program, runs.values(), variants, grid, blocks, base, targets),
         blocks=tuple(blocks) if len(methods) > 1 else (),
+        paired=options.paired,
         claims=claims_file.claims,
         question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
     )

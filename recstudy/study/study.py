@@ -12,6 +12,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.base.values import flatten
+from recstudy.evidence.seeds import ALPHA, MAX_ALPHA, MIN_ALPHA
 from recstudy.plugins import caller
 from recstudy.programs.base import Program, RunSettings
 from recstudy.programs.function import Function
@@ -19,6 +20,7 @@ from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.settings import python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
+from recstudy.study.commits import at_commits
 from recstudy.study.design import Axes, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
@@ -39,6 +41,7 @@ class StudyBase:
     variants: Any = ()  # from here on of one of the two alone
     paired: bool = False
     blocks: Sequence[str] = ()
+    alpha: float = ALPHA
     claims: Any = ()
     success_threshold: Any = MappingProxyType({})
     deviations: Any = ()
@@ -71,7 +74,8 @@ class StudyBase:
                         f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs"
                     )
             return
-        program: Any = self.program if isinstance(self.program, Program) else Function(self.program)
+        program: Any = at_commits(self.program, self.variants)
+        program = program if isinstance(program, Program) else Function(program)
         program = program.bind({} if self.settings is None else self.settings, self.metrics)
         program.register(caller().get("__name__", "__main__"))
         presets = {}
@@ -124,6 +128,11 @@ class StudyBase:
                     f"the preset {preset!r} of {self.name} must be a RunConfig, but got"
                     f" {brief(settings)}{fix}"
                 )
+
+    def activate(self) -> None:
+        """Use this study's own settings and metrics of its program, which other studies may have too."""
+        if self.program is not None:
+            self.program.activate()
 
     def preset_named(self, name: str = "") -> str:
         """Return the preset of this name. By default the first one.
@@ -204,6 +213,8 @@ class Study(StudyBase):
         blocks: The settings that are blocks, such as a data set, a task or an environment. Variants are
             compared within each block, and the differences are averaged over the blocks. The data sets of
             the recursive models are blocks without this.
+        alpha: The level of all tests: the chance of any wrong verdict. Intervals stay at 95 %. A claim may
+            state a stricter one.
         report: The tables and figures in their order. By default a table of results and the learning curves.
         claims: The statements that the study tests. They come before the report.
         question: The question of the study and the cost of an answer. By default the docstring of the study
@@ -225,6 +236,7 @@ class Study(StudyBase):
     success_threshold: Mapping[str, float] = field(default_factory=dict)
     paired: bool = False
     blocks: Sequence[str] = ()
+    alpha: float = ALPHA
     report: ByPreset[Sequence[Part]] = ()
     claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
@@ -261,8 +273,19 @@ class Study(StudyBase):
                         f" {high:g}, but got {value!r}"
                     )
         check_list(f"the blocks of {self.name}", self.blocks, str, "setting names")
+        if not isinstance(self.alpha, float) or not MIN_ALPHA <= self.alpha < MAX_ALPHA:
+            raise ConfigError(
+                f"the alpha of {self.name} must be a level from {MIN_ALPHA:g} to {MAX_ALPHA:g}, such as 0.01,"
+                f" but got {self.alpha!r}"
+            )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, required=False)
+        for claim in (claim for claims in self.values_of("claims", required=False) for claim in claims):
+            if claim.alpha and claim.alpha > self.alpha:
+                raise ConfigError(
+                    f"the claim {claim.text!r} has alpha={claim.alpha:g}, which must not exceed the"
+                    f" {self.alpha:g} of {self.name}: state Study(alpha={claim.alpha:g})"
+                )
         self.check_lists("deviations", Deviation)
         if self.program is not None:
             path = self.bases(self.preset_named())[0].path

@@ -1,10 +1,11 @@
 """Questions and their answers: contrasts, Holm, published values, items, effects."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_1samp, ttest_ind
 from statsmodels.stats.contingency_tables import mcnemar as referee
 from statsmodels.stats.multitest import multipletests
 
@@ -129,8 +130,9 @@ def test_one_side_at_its_bound_is_undecided_below_five_seeds():
         assert (late.verdict, late.unseen_failures) == (Verdict.SUPPORTED, pytest.approx(1 - 0.05**0.2))
 
 
-def test_seeds_that_change_nothing_are_asked_about():
-    fit = Fit({"a": [92.5] * 5, "b": [94.5] * 5})
+@pytest.mark.parametrize("score", [94.5, 100.0])
+def test_seeds_that_change_nothing_are_asked_about(score):
+    fit = Fit({"a": [92.5] * 3, "b": [score] * 3}, Scale(0, 100))
     (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, other_than=0.0), estimate(fit, a=1.0, b=-1.0))])
 
     assert (judged.verdict, judged.reasons) == (Verdict.UNDECIDED, (Reason.EQUAL_SEEDS,))
@@ -153,6 +155,38 @@ def test_two_questions_of_one_contrast_are_one_test():
     assert [judged.adjusted for judged in twice] == [alone.adjusted] * 2
     assert twice[0].alpha == alone.alpha
     assert judge([claim, automatic])[0].adjusted == pytest.approx(2 * alone.adjusted)
+
+
+def test_each_question_is_decided_at_its_own_level_by_the_p_of_the_family():
+    """Three tests with p of 0.002, 0.004 and 0.02 by hand: Holm's p are 0.006, 0.008 and 0.02."""
+    p_values, levels = (0.002, 0.004, 0.02), (0.01, 0.005, 0.05)
+    base = answer(Question({"a": 1.0}, upper_bound=3.0), Estimate(2.0, n=5, df=4.0, error=0.1))
+    answers = []
+    for p, alpha in zip(p_values, levels, strict=True):
+        answers.append(replace(base, p=p, question=replace(base.question, alpha=alpha)))
+    judged = judge(answers)
+
+    assert [answer.adjusted for answer in judged] == pytest.approx([0.006, 0.008, 0.02])
+    assert [answer.verdict for answer in judged] == [
+        Verdict.SUPPORTED,
+        Verdict.UNDECIDED,  # 0.008 is above its 0.005
+        Verdict.SUPPORTED,
+    ]
+    # At 0.005 no question is decided, so that the second one has a third of its level.
+    assert [answer.alpha for answer in judged] == pytest.approx([0.01 / 3, 0.005 / 3, 0.05])
+
+
+def test_a_mean_of_at_most_a_bound_is_a_t_test_at_the_bound():
+    losses = [3.27, 3.26, 3.28, 3.265, 3.27]
+    fit, referee_test = Fit({"a": losses}), ttest_1samp(losses, 3.28)
+    question = Question({"a": 1.0}, upper_bound=3.28)
+    (judged,) = judge([answer(question, estimate(fit, a=1.0))])
+
+    assert (question.region, question.room(3.27)) == ((-np.inf, 3.28), pytest.approx(0.01))
+    assert judged.p == pytest.approx(referee_test.pvalue)
+    assert judged.verdict is Verdict.SUPPORTED
+    (refuted,) = judge([answer(replace(question, upper_bound=3.2), estimate(fit, a=1.0))])
+    assert refuted.verdict is Verdict.CONTRADICTED
 
 
 def published(value: float, margin: float, fit: Fit, **options):

@@ -75,7 +75,7 @@ def test_judge_gives_estimates_figures_and_verdicts(judge, capsys):
     first, *output_lines = capsys.readouterr().out.splitlines()
     assert first == (
         "runs.csv: 12 runs; settings: lr, depth; seed: seed; metrics: accuracy (%, higher is better, 1,000 test items), "
-        "val/loss (lower is better); left out: none. Other columns: --settings A,B --metrics C,D --seed S"
+        "val/loss (lower is better); left out: none. Other columns or directions: --settings A,B --metrics C,D:lower --seed S"
     )
     frame = loaded.table("results").frame
     assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [90.16, 90.07, 85.16, 85.07]
@@ -399,6 +399,16 @@ def test_a_metric_is_described_by_words(judge, capsys):
 def test_a_misspelt_direction_of_a_metric_is_refused_and_is_no_unit(judge):
     with pytest.raises(ConfigError, match=r"'lowr' would be a unit. Did you mean 'lower'"):
         judge(ROWS, metrics="accuracy:%:1000,val/loss:lowr")
+
+
+def test_a_rule_of_speed_records_is_one_claim_in_a_file(judge, capsys):
+    Path("claims.yaml").write_text(
+        "- text: low loss\n  of: {lr: 0.1, depth: 2}\n  at_most: 1.65\n  alpha: 0.01"
+    )
+    loaded = recstudy.load(judge(ROWS, metrics="val/loss:lower"))
+
+    assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc, at the level 0.01)"]
+    assert "low loss: val/loss 1.51" in capsys.readouterr().out
 
 
 def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):

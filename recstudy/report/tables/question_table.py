@@ -29,6 +29,7 @@ from recstudy.report.names import (
     join_labels,
     metric,
     plural,
+    resolving_form,
     value_text,
 )
 from recstudy.report.question_rows import Family, QuestionRow
@@ -108,7 +109,8 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
 
 def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRow:
     """Return the row of a question, with an entry for each of `COLUMNS`."""
-    answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
+    answer, value = row.answer, row.estimate.value
+    form = resolving_form(difference_form(row.metric), row.interval)
     terms = [term for term in row.terms if term.runs]
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
     sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
@@ -268,9 +270,11 @@ def needed_words(row: QuestionRow) -> str:
     if Reason.OVER_BLOCKS in row.answer.reasons:
         return "more blocks"
     if row.answer.p is None:  # a second seed gives a variance
-        if Reason.ONE_AT_BOUND in row.answer.reasons:
+        if not {Reason.ONE_AT_BOUND, Reason.MAY_SPLIT}.isdisjoint(row.answer.reasons):
             return f"{MIN_SEEDS_IF_SPLIT - row.estimate.n} more"
         return "a second seed" if row.estimate.n == 1 else ""
+    if row.estimate.is_over_items:
+        return "more test items"
     if row.answer.seeds_needed is None:
         return f"over {MAX_SEEDS:,}"
     fewest_seeds, most_seeds = row.answer.seeds_needed
@@ -291,13 +295,14 @@ def adjusted_words(row: QuestionRow) -> str:
     low, high = row.interval
     if any(low <= edge <= high for edge in row.answer.question.region):
         return ""
-    form = difference_form(row.metric)[1:]
+    form = resolving_form(difference_form(row.metric)[1:], adjusted)
     words = " to ".join(formatted(bound, form) for bound in adjusted)
     return f"adjusted for all questions and looks, the interval is {words}"
 
 
 def size_words(estimate: Estimate, form: str) -> str:
     """Return `+2.10 [+1.00, +3.20]`."""
+    form = resolving_form(form, estimate.interval)
     value = DASH if estimate.value is None else format(estimate.value, form)
     return f"{value} {Interval(*estimate.interval, form)}" if estimate.interval else value
 
@@ -350,7 +355,8 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
-        interval = f"95 % CI {Interval(*row.interval, difference_form(row.metric))}" if row.interval else ""
+        form = resolving_form(difference_form(row.metric), row.interval)
+        interval = f"95 % CI {Interval(*row.interval, form)}" if row.interval else ""
         about = f"{row.words or row.contrast or row.label}; {interval}"
         for theirs in row.published:
             margin = max(theirs.ours.margin, theirs.theirs.margin)
