@@ -286,7 +286,8 @@ def _leaders(table: TableData) -> Sentence | None:
     reason = f"n={seeds}" if counts[-1] > 1 else "one run of each, so the variance is unknown"
     if is_single and len(cells) > TIES:
         others = f"{len(best) - 1} others are not significantly worse"
-        others = others if best else f"no difference is significant ({reason})"
+        if not best:
+            others = f"no difference is significant ({reason})" if counts[-1] > 1 else reason
         label, first = cells[0]
         text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {others}"
         return Sentence("Best", f"by {name}, {text}")
