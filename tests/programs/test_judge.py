@@ -554,6 +554,13 @@ def test_of_many_variants_the_best_one_is_named(judge_table):
     assert str(study.findings[0]).endswith(", of 30 variants; no difference is significant (n=3).")
 
 
+def test_of_very_many_variants_the_table_has_the_best(judge_table):
+    rows = [f"{number % 26 / 10},{number // 26 / 10},{70 + number / 100}" for number in range(520)]
+    table = judge_table(["lr,wd,accuracy", *rows]).table("results").table
+    assert len(table.lines) == 50
+    assert [entry.text for entry in table.lines[0]] == ["2.5", "1.9", "75.2"]
+
+
 def test_columns_that_follow_from_a_grid_are_columns_and_no_effects(judge_table):
     head, *rows = grid_lines(additive)
     lines = [f"name,flops,{head}"]
