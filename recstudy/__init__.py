@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from recstudy.records.study_schema import Deviation
     from recstudy.report import Claim, Interaction
     from recstudy.report.loaded import Loaded
+    from recstudy.study.commits import Commits
     from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
     from recstudy.study.search import Search
     from recstudy.study.study import Study
+    from recstudy.study.table_study import judge
 
 __all__ = [
     "Claim",
     "Command",
+    "Commits",
     "Deviation",
     "Function",
     "Interaction",
@@ -50,6 +53,7 @@ __all__ = [
     "deviations",
     "factorial",
     "grid",
+    "judge",
     "leave_one_out",
     "load",
     "main",
@@ -67,9 +71,11 @@ _MODULES = {
     "recstudy.programs.settings": "Resources Range",
     "recstudy.records.study_schema": "Deviation",
     "recstudy.report": "Claim Interaction",
+    "recstudy.study.commits": "Commits",
     "recstudy.study.design": "Variant factorial grid leave_one_out one_at_a_time",
     "recstudy.study.search": "Search",
     "recstudy.study.study": "Study",
+    "recstudy.study.table_study": "judge",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -37,6 +37,7 @@ WRITTEN_FILES = (
     "my_function.py",
     "my_script.py",
     "degree.py",
+    "is_it_real.py",
 )  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/report/test_loaded.py runs it in a kernel
 README_FUNCTION, README_COMMAND = re.findall(

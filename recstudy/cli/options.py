@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, Positional, Suppress, UseAppendAction, arg
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.files import read_json, refuse_existing
@@ -208,6 +208,35 @@ class SearchOptions(CommonOptions):
         }
 
 
+@dataclass(frozen=True)
+class OwnProgramOptions(CommonOptions):
+    """The common options in the --help of a user's own program, without those of the recursive models."""
+
+    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
+    """Change a setting of every variant, such as epochs=5."""
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
+    """Vary a setting over these levels, such as lr=0.1,0.01. May be repeated."""
+    smoke: bool = False
+    """Test the whole path in seconds, with two epochs or steps. The numbers mean nothing."""
+    data: Annotated[Path | None, Suppress] = None
+    download: Annotated[bool, Suppress] = False
+    allow_missing: Annotated[bool, Suppress] = False
+    init_from: Annotated[str, Suppress] = ""
+    workers: Annotated[str | None, Suppress] = None
+    trainer: Annotated[str | None, Suppress] = None
+    log_losses: Annotated[bool, Suppress] = False
+
+
+@dataclass(frozen=True)
+class OwnStudyOptions(OwnProgramOptions, StudyOptions):
+    """Options of a study with a program of the user's own."""
+
+
+@dataclass(frozen=True)
+class OwnSearchOptions(OwnProgramOptions, SearchOptions):
+    """Options of a search with a program of the user's own."""
+
+
 def move_fields_first(words: Sequence[str]) -> list[str]:
     """Return the words with each FIELD=VALUE at the front, unless it is the value of an option."""
     positions = range(len(words))
@@ -232,7 +261,9 @@ def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
     Raises:
         ConfigError: The file is missing, is not YAML with fields, or has an unknown field or a bad value.
     """
-    values = read_yaml("--config", file)
+    from recstudy.base.strict_yaml import read_yaml_file  # it loads PyYAML, without which --help is faster
+
+    values = read_yaml_file("--config", file)
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ConfigError(
             f"--config {file} must contain fields, such as train: {{epochs: 5}} or train.epochs: 5"
@@ -256,22 +287,6 @@ def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"--config {file}: {error}") from None
     return fields
-
-
-def read_yaml(option: str, file: Path) -> Any:
-    """Return the content of a YAML file.
-
-    Raises:
-        ConfigError: The file cannot be read, or has a key twice.
-    """
-    from recstudy.base import strict_yaml  # it loads PyYAML, without which --help is faster
-
-    try:
-        return strict_yaml.read_yaml(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{option} {file}: {error.strerror if isinstance(error, OSError) else error}"
-        ) from None
 
 
 def write_fields(file: Path, config: RunSettings, about: str) -> str:

@@ -17,6 +17,8 @@ from recstudy.base.terminal import console, environment, finish, output, parsed,
 from recstudy.cli.options import (
     CommonOptions,
     ForPaper,
+    OwnSearchOptions,
+    OwnStudyOptions,
     SearchOptions,
     StudyOptions,
     axes,
@@ -70,6 +72,9 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
 
     words = move_fields_first(sys.argv[1:] if arguments is None else arguments)
     kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
+    # other options are not hidden, since they are noted or refused by their names
+    if study.program and not {"-h", "--help"}.isdisjoint(words):
+        kind = OwnSearchOptions if isinstance(study, Search) else OwnStudyOptions
     cli_options: dict[str, Any] = {
         "prog": shlex.join(program()),
         "description": description,
@@ -186,6 +191,7 @@ def carry_out(
         The exit code.
     """
     results = Results(options.results).pull()
+    study.activate()
     if options.init_from:
         begin = (study.program or load_program()).weights(options.init_from, results)
     gpus = 0.0 if options.preset or not options.address else _usable_gpus(study, options.address)

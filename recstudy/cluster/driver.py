@@ -99,7 +99,7 @@ def run_plan(
         for step in steps:
             plan = step.plan
             if step.sources and sweep is None:
-                resources = open_runner(plan.study.name, configs, results, options, view, work)
+                resources = open_runner(plan, configs, results, options, view, work)
                 sweep, places = stack.enter_context(resources)
                 if meter := next(iter(step.sources.values())).meter:
                     if meter.budget.unit == "gpuh" and not all(fit.gpus for fit in places.values()):
@@ -172,7 +172,7 @@ def archive(rerun_ids: Collection[str], results: Results) -> None:
 
 @contextmanager
 def open_runner(
-    study: str, configs: Sequence[RunSettings], results: Results, options: RunOptions, view: View, work: Work
+    plan: Plan, configs: Sequence[RunSettings], results: Results, options: RunOptions, view: View, work: Work
 ) -> Iterator[tuple["Sweep | LocalRunner", dict[Resources, Resources]]]:
     """Yield a runner, on a cluster or in this process, and the resources with their number of GPUs.
 
@@ -187,12 +187,13 @@ def open_runner(
 
         resolved = {resources: fit_to_process(resources, program) for resources in requests}
         import_all()
-        yield LocalRunner(study, results, options, view, work), resolved
+        plan.study.activate()  # an imported file may have another study of its program
+        yield LocalRunner(plan.study.name, results, options, view, work), resolved
         return
     from recstudy.cluster.connection import cluster, resolve_gpus
     from recstudy.cluster.nodes import check_nodes
 
-    with cluster(options.address, study, view.exit_lost) as dashboard:
+    with cluster(options.address, plan.study.name, view.exit_lost) as dashboard:
         if dashboard:
             view.say(f"Ray dashboard: {dashboard}")
         if options.address is not None:
@@ -205,4 +206,4 @@ def open_runner(
         }
         from recstudy.cluster.sweep import Sweep  # imported late, because it imports Ray Tune
 
-        yield Sweep(study, results, options, view, work, program=program), resolved
+        yield Sweep(plan.study.name, results, options, view, work, program=program), resolved

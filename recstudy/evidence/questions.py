@@ -27,7 +27,7 @@ from math import inf, prod, sqrt
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.base.lazy import np, special
-from recstudy.evidence.estimates import AT_BOUND, LEVEL, Estimate, Why
+from recstudy.evidence.estimates import AT_BOUND, LEVEL, Estimate, Why, items_error
 from recstudy.evidence.fits import Weighted
 from recstudy.evidence.seeds import ALPHA, Looks, PowerAnalysis
 
@@ -95,7 +95,7 @@ class Reason(StrEnum):
     MAY_SPLIT = "seeds of this study split, and fewer than five may all be of one kind"
     CEILING = "ceiling"
     ONE_AT_BOUND = "all seeds of one side have the same value, so their spread is unknown"
-    EQUAL_SEEDS = "all seeds of each variant gave the same value; check that the seed reaches the program"
+    EQUAL_SEEDS = "all seeds gave the same number: does the program use its seed?"
     IN_RANGE = "the published value is close to the range of our seeds"
     BEFORE_MAXIMUM = "a published value differs only at the maximum number of seeds"
     OVER_BLOCKS = "more blocks would decide it, and not more seeds"
@@ -227,9 +227,17 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
     parts = [
         (weight**2 * term.variance, term.df) for weight, term in known_terms if term.variance is not None
     ]
+    results = [(weight, term.items) for weight, term in known_terms if term.items]
+    items = min(result.items for _, result in results) if len(results) == len(known_terms) else None
+    if len(results) > 1 and all(result.scores for _, result in results) and items is not None:
+        scores, weights = [result.scores for _, result in results], [weight for weight, _ in results]
+        # the error is 0 if all runs have the same score for each item
+        if paired_error := items_error(scores, weights):
+            parts = [(paired_error**2, items - 1.0)]
     total = sum(variance for variance, _ in parts)
-    if len(parts) < len(known_terms) or not total:
-        return Estimate(value, n=n, why=Why.EQUAL if whys == {Why.EQUAL} else Why.NO_SPREAD)
+    if any(term.variance is None for _, term in known_terms) or not total:
+        is_equal = Why.EQUAL in whys and whys.issubset(AT_BOUND)
+        return Estimate(value, n=n, why=Why.EQUAL if is_equal else Why.NO_SPREAD)
     df = total**2 / sum(variance**2 / df for variance, df in parts)  # Satterthwaite (1946)
     term_bounds = [sorted((weight * term.low, weight * term.high)) for weight, term in known_terms]
     reach = sum(low for low, _ in term_bounds), sum(high for _, high in term_bounds)
@@ -237,7 +245,8 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
         doubt = whys.pop()
     elif not whys.isdisjoint(AT_BOUND):
         doubt = Why.ONE_AT_BOUND
-    estimate = Estimate(value, n=n, df=df, error=sqrt(total), reach=reach, why=doubt)
+    error = sqrt(total)
+    estimate = Estimate(value, n=n, df=df, error=error, reach=reach, why=doubt, items=items)
     return at_level(estimate, LEVEL)
 
 
@@ -328,12 +337,13 @@ def answer(
     both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
     is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
     is_large = abs(estimate.value or 0.0) >= LARGE
+    is_one_run_published = estimate.is_over_items and question.kind is Kind.PUBLISHED
     conditions = {
         Reason.RUNS_LEFT: runs_left,
         Reason.RUNS_LOST: lost_runs,
         Reason.SPLIT: estimate.why is Why.SPLIT,
         Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and has_few_seeds,
-        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD and not is_large,
+        Reason.NO_SPREAD: (estimate.why is Why.NO_SPREAD and not is_large) or is_one_run_published,
         Reason.TOO_LARGE: estimate.why is Why.NO_SPREAD and is_large,
         Reason.EQUAL_SEEDS: estimate.why is Why.EQUAL and estimate.error is None,
         Reason.CEILING: both_at_bound,
@@ -458,7 +468,9 @@ def _verdict(answer: Answer) -> Verdict:
 def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
     """Add the number of seeds that an open question needs, and its chance of a decision at the maximum."""
     estimate, room, prediction = answer.estimate, answer.room, answer.prediction
-    if estimate.error is None or estimate.df is None or room is None or Reason.OVER_BLOCKS in answer.reasons:
+    if estimate.error is None or estimate.df is None or room is None or estimate.is_over_items:
+        return answer
+    if Reason.OVER_BLOCKS in answer.reasons:
         return answer
     variants, later_levels = len(answer.question.weights), looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:

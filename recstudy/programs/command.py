@@ -182,6 +182,7 @@ class CommandProgram(TrainingProgram):
     """A command with its settings and metrics."""
 
     has_paths = True
+    unfilled: tuple[str, ...] = ()  # settings without a placeholder
     # Other packages are not recorded, because the command may run in another environment.
     packages = ("ray",)
 
@@ -223,7 +224,7 @@ class CommandProgram(TrainingProgram):
         except (ValueError, TypeError) as error:
             raise ConfigError(f"Cannot fill in a placeholder: {error}: {command}") from None
         for name in values:
-            if name not in used_names:
+            if name not in (*used_names, *self.unfilled):
                 raise ConfigError(f"No placeholder uses the setting {name!r}. Add {{{name}}} to {command}")
         self.has_seed = "seed" in used_names
         self.command.metrics.check(self.metrics, used_names)

@@ -190,7 +190,7 @@ class OwnProgram(Program):
             module: The user's module, which other processes import.
 
         Raises:
-            ConfigError: Another program has the name, or the same program has other settings or metrics.
+            ConfigError: Another program has the name.
         """
         previous, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
         if not isinstance(previous, OwnProgram) or is_typed:
@@ -198,11 +198,17 @@ class OwnProgram(Program):
             PROGRAMS.set_entry(self.name, self, "recstudy" if is_typed else module)
         elif not self.same_as(previous):
             raise ConfigError(f"Two programs are named {self.name!r}. Rename one of them")
-        elif (previous.defaults, previous.metrics) != (self.defaults, self.metrics):
-            raise ConfigError(
-                f"Two studies give {self.name} different settings or metrics. Give one of the programs"
-                f" another name, such as {type(self.spec).__name__}(..., name={self.title + '2'!r})"
-            )
+        elif self.differs(previous):  # another study has this program, such as that of a file imported here
+            PROGRAMS.set_entry(self.name, self, module)
+
+    def differs(self, program: "OwnProgram") -> bool:
+        """Whether another study gives the same program other settings or metrics."""
+        return (program.defaults, program.metrics) != (self.defaults, self.metrics)
+
+    def activate(self) -> None:
+        """Make this the program of its name, if another study has given the same one other settings."""
+        if dict.__contains__(PROGRAMS, self.name):
+            PROGRAMS[self.name] = self
 
     def same_as(self, program: Program) -> bool:
         """Whether the other program is equivalent, so that both may have the same name."""
@@ -226,9 +232,10 @@ def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) ->
 
 
 def receive(pickled: str) -> None:
-    """Register the program that a driver has sent, unless an imported module has registered it."""
+    """Register the program that a driver has sent, unless an imported module has registered an equal one."""
     program: OwnProgram = pickle.loads(pickled.encode("latin-1"))
-    if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
+    known_program = dict.get(PROGRAMS, program.name)
+    if program.has_paths or not isinstance(known_program, OwnProgram) or program.differs(known_program):
         PROGRAMS.set_entry(program.name, program, "recstudy")
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recstudy.base.errors import StorageError
-from recstudy.base.files import discard
+from recstudy.base.files import cache_folder, discard
 from recstudy.base.opened import entries, is_regular_file
 from recstudy.base.opened import folders as folders_in
 from recstudy.base.terminal import console, say
@@ -131,11 +131,12 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
 
 
 def left_outside() -> Iterator[Reclaimable]:
-    """Yield files of killed processes of this user in the temporary folders of this machine."""
+    """Yield files of killed processes of this user in temporary folders of this machine, and worktrees."""
     # Ray (2.60) looks up its temporary folder in this order.
     rays = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray")
     for parent, names, lock, why in (
         (Path(tempfile.gettempdir()), f"{TEMPORARY}*", "lock", "temporary files of a killed process"),
+        (cache_folder() / "worktrees", "*", "lock", "a git worktree, which Commits make again"),
         (rays, "session_*", SESSION, "the logs of a Ray whose driver was killed"),
     ):
         for folder in sorted(parent.glob(names)):

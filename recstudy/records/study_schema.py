@@ -111,6 +111,8 @@ class ImportedRun:
     error_class: str = ""  # of a failed run: its state in its tracker
     error: str = ""
     metrics: Values = Field(default_factory=dict)
+    item_scores: dict[str, dict[str, Number]] | None = None  # metric -> test item -> score
+    errors: dict[str, Number] | None = None  # metric -> its standard error over test items
     file: Integer = 0  # index in `files`
     line: Integer = 0
 

@@ -165,7 +165,7 @@ def claim_text(row: QuestionRow) -> str:
         return row.label
     is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
     size, interval = _size(row, difference_form(row.metric).removeprefix("+"), is_mean)
-    size = ", ".join(filter(None, [size, interval, f"n={row.estimate.n}"]))
+    size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
     result = f"{inline(row.metric)} {size}" if is_mean else f"difference {size}"
     if row.sides:
         result = f"{' against '.join(_side_values(row))} ({result})"
@@ -233,7 +233,7 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
         size, interval = _size(row, difference_form(row.metric))
-        details = [interval, f"n={row.estimate.n}" * is_difference]
+        details = [interval, row.estimate.sample * is_difference]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
     return {
         "base": rows[0].group,
@@ -278,7 +278,8 @@ def _leaders(table: TableData) -> Sentence | None:
     best = [f"{label} {cell_text(cell)}" for label, cell in cells if cell.best]
     if best:
         tie = " tie without a significant difference" * (is_single and len(best) > 1)
-        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over seeds")
+        over = "test items" if cells[0][1].estimate.is_over_items else "seeds"
+        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
     counts = sorted({cell.n for _, cell in cells})
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     reason = f"n={seeds}" if counts[-1] > 1 else "one run of each, so the variance is unknown"

@@ -390,7 +390,8 @@ def _ask_contrast(
     fields = {"alpha": records.plan.alpha, **region}
     question = Question({term.variant: term.weight for term in terms}, **fields)
     estimate, edge = contrast([term.weighted() for term in terms]), None
-    if records.plan.paired and len(terms) > 1 and estimate.why in (None, Why.NO_SPREAD):
+    is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
+    if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
         estimate = _paired_contrast(terms)
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
@@ -399,7 +400,8 @@ def _ask_contrast(
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     names = {metric_name for metric_weights in weights.values() for metric_name in metric_weights}
-    marks = [*marks_of(records, names, waiting)]
+    over_items = ["over test items of single runs: other seeds may differ"] * estimate.is_over_items
+    marks = [*over_items, *marks_of(records, names, waiting)]
     if tested.p is not None and question.alpha != ALPHA:
         marks.append(at_alpha(question.alpha))
     if tested.unseen_failures:

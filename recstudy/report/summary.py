@@ -30,7 +30,7 @@ from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claim, QuestionPart, variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
-from recstudy.report.fits import unseen_split_notes
+from recstudy.report.fits import are_over_items, unseen_split_notes
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import markup, words_table
 from recstudy.report.parts import missing_modules, parts_of
@@ -80,6 +80,11 @@ INTERVALS = (
     "Intervals are 95 % confidence intervals over seeds, for a single look at the results. Each variant's own"
     " variance is moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is"
     " significantly better."
+)
+ITEM_INTERVALS = (
+    "Each variant has a single run. Intervals are 95 % confidence intervals over test items: other items, and"
+    " these runs. Differences are paired by item if the table has the result of each item. Other seeds may"
+    " differ by more."
 )
 ON_P = (
     "p (Holm): the p value of a two-sided t test, adjusted for all questions of this report: claims,"
@@ -276,7 +281,10 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
         ("Questions of other studies", shared_questions(records)),
         ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records)),
-        ("Definition", f"{plan.definition}; {earlier} of earlier definitions in runs/" * bool(earlier_count)),
+        (
+            "Definition",
+            f"{plan.definition}; {earlier} of earlier variants or settings in runs/" * bool(earlier_count),
+        ),
         ("Answers saved", "; ".join(cut)),
         ("Computed later", ", ".join(computed)),
         ("Rerun", rerun * bool(repeated)),
@@ -330,7 +338,7 @@ def reading_notes(records: StudyRecords) -> str:
     return markup(
         "notes",
         [
-            INTERVALS,
+            ITEM_INTERVALS if are_over_items(records) else INTERVALS,
             *[ON_P.format(alpha)] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
             METHOD.format(alpha),
             *unseen_split_notes(records),

@@ -155,7 +155,7 @@ def _changes_by_level(axes: Axes) -> dict[str, dict[Any, Any]]:
 
 def _level_changes(axis: str, levels: Levels) -> dict[Any, Any]:
     """Return level -> its changes."""
-    levels = python_value(levels)
+    levels = getattr(levels, "levels", python_value(levels))  # of Commits
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
         raise ConfigError(
             f"the axis {axis!r} needs a list of levels, or named ones {{level: value}}, but got {levels!r}"

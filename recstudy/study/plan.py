@@ -297,6 +297,7 @@ def make_plan(
             or name is invalid, a report or claim names something that the study does not have, or there are
             no or too many runs.
     """
+    study.activate()
     with using_metrics(study.metrics):
         preset = study.preset_named(preset)
         bases_by_family = {base.family: base for base in study.bases(preset)}

@@ -22,7 +22,7 @@ class Outdated:
     rerun_ids: frozenset[str]
     # Data sets whose current files were not decoded yet, so that changes of them are unknown.
     unread: Sequence[str] = ()
-    # Finished runs that only earlier definitions of the study planned.
+    # Finished runs of variants or settings that the study no longer has.
     earlier_runs: int = 0
 
     @property
@@ -37,8 +37,8 @@ class Outdated:
         ]
         if self.earlier_runs:
             lines.append(
-                f"{plural(self.earlier_runs, 'finished run')} of earlier definitions: kept in runs/, but not"
-                " used."
+                f"{plural(self.earlier_runs, 'finished run')} of variants or settings that the study no"
+                " longer has: kept in runs/, but not used."
             )
         if self.rerun_ids:
             runs = plural(len(self.rerun_ids), "finished run")

@@ -20,6 +20,7 @@ from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.settings import python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
+from recstudy.study.commits import at_commits
 from recstudy.study.design import Axes, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
@@ -73,7 +74,8 @@ class StudyBase:
                         f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs"
                     )
             return
-        program: Any = self.program if isinstance(self.program, Program) else Function(self.program)
+        program: Any = at_commits(self.program, self.variants)
+        program = program if isinstance(program, Program) else Function(program)
         program = program.bind({} if self.settings is None else self.settings, self.metrics)
         program.register(caller().get("__name__", "__main__"))
         presets = {}
@@ -126,6 +128,11 @@ class StudyBase:
                     f"the preset {preset!r} of {self.name} must be a RunConfig, but got"
                     f" {brief(settings)}{fix}"
                 )
+
+    def activate(self) -> None:
+        """Use this study's own settings and metrics of its program, which other studies may have too."""
+        if self.program is not None:
+            self.program.activate()
 
     def preset_named(self, name: str = "") -> str:
         """Return the preset of this name. By default the first one.

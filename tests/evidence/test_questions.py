@@ -130,8 +130,9 @@ def test_one_side_at_its_bound_is_undecided_below_five_seeds():
         assert (late.verdict, late.unseen_failures) == (Verdict.SUPPORTED, pytest.approx(1 - 0.05**0.2))
 
 
-def test_seeds_that_change_nothing_are_asked_about():
-    fit = Fit({"a": [92.5] * 5, "b": [94.5] * 5})
+@pytest.mark.parametrize("score", [94.5, 100.0])
+def test_seeds_that_change_nothing_are_asked_about(score):
+    fit = Fit({"a": [92.5] * 3, "b": [score] * 3}, Scale(0, 100))
     (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, other_than=0.0), estimate(fit, a=1.0, b=-1.0))])
 
     assert (judged.verdict, judged.reasons) == (Verdict.UNDECIDED, (Reason.EQUAL_SEEDS,))

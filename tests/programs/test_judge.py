@@ -14,7 +14,7 @@ from rich.console import Console
 import recstudy
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.board.folder import ResultsFolder
-from recstudy.cli.judge import Judge, read_claims
+from recstudy.cli.judge import Judge
 from recstudy.cli.reproduce import Reproduce
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
@@ -26,6 +26,7 @@ from recstudy.report.explain import show_cell
 from recstudy.report.status import status, studies_at
 from recstudy.report.summary import origins
 from recstudy.report.writing import show_report
+from recstudy.study.claims_file import read_claims
 
 HEAD = "lr,depth,seed,accuracy,val/loss,state\n"
 ROWS = [
@@ -74,7 +75,7 @@ def test_judge_gives_estimates_figures_and_verdicts(judge, capsys):
     first, *output_lines = capsys.readouterr().out.splitlines()
     assert first == (
         "runs.csv: 12 runs; settings: lr, depth; seed: seed; metrics: accuracy (%, higher is better, 1,000 test items), "
-        "val/loss (lower is better); left out: none. Other columns: --settings A,B --metrics C,D --seed S"
+        "val/loss (lower is better); left out: none. Other columns or directions: --settings A,B --metrics C,D:lower --seed S"
     )
     frame = loaded.table("results").frame
     assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [85.16, 90.16, 85.07, 90.07]

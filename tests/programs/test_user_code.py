@@ -1,6 +1,7 @@
 """What a user sees of mistakes in a program of their own: lines of their files, and no frames of ours."""
 
 import os
+import re
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recstudy.base.errors import ConfigError
+from recstudy.cli import main
 from recstudy.plugins import check_call, gathering, import_object
 from recstudy.programs.settings import configure
 from recstudy.recursive import LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
@@ -117,6 +119,62 @@ def test_a_study_that_is_run_again_has_no_notes(tmp_path):
     run_file(file)
 
     assert "Note:" not in run_file(file, "--dry-run").stdout
+
+
+def test_a_variant_added_after_more_seeds_gets_as_many_in_report_and_bundle(tmp_path, capsys):
+    file = write_study(tmp_path, "mine.py", "[1, 2]")
+    run_file(file, "--seeds", "4", "--max-seeds", "8")
+    write_study(tmp_path, "mine.py", "[1, 2, 3]")
+
+    process = run_file(file, "--max-seeds", "8")  # the file states one seed
+    folder = tmp_path / "results/studies/own/default"
+    for words in (["report", folder], ["publish", folder, tmp_path / "bundle"]):
+        with pytest.raises(SystemExit, match="0"):
+            main([*map(str, words)])
+
+    assert "12 runs: 8 finished before, 4 to run" in process.stdout
+    for page in (folder / "report/report.html", tmp_path / "bundle/report/report.html"):
+        assert re.search(r"Looks.{1,99}>4 seeds of a maximum of 8<", page.read_text(), re.DOTALL)
+
+
+IMPORTING = """
+from recstudy import Metric, Study, grid, main
+from mine import train
+
+study = Study("other", program=train, settings={"depth": 4}, metrics={"accuracy": Metric("points")},
+              variants=grid({"depth": [2, 5]}), seeds=1)
+
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+def test_two_studies_share_the_runs_of_a_function_that_one_imports_from_the_other(tmp_path):
+    """Its other default and metric were "different settings"."""
+    mine, other = write_study(tmp_path, "mine.py", "[1, 2]"), tmp_path / "other.py"
+    other.write_text(IMPORTING)
+
+    outputs = [run_file(file).stdout for file in (mine, other, mine)]
+
+    assert [output.splitlines()[0] for output in outputs] == [
+        "2 runs: 0 finished before, 2 to run",
+        "2 runs: 1 finished before, 1 to run",
+        "2 runs: all finished before",
+    ]
+    assert "Accuracy 0.2 points" in outputs[1]
+
+
+def test_help_of_a_program_of_ones_own_has_no_option_of_the_recursive_models(tmp_path):
+    for kind in ("Study", "Search"):
+        file = write_study(tmp_path, "mine.py", "[1, 2]")
+        if kind == "Search":
+            text = file.read_text().replace("Study", kind).replace("variants=grid({", "ranges={")
+            file.write_text(text.replace("[1, 2]})", "Range(1, 3)}").replace("Metric,", "Metric, Range,"))
+        help_text = run_file(file, "--help").stdout
+
+        assert "--seeds" in help_text
+        for word in ("--data", "--download", "--allow-missing", "--init-from", "image", "model.", "train."):
+            assert word not in help_text
 
 
 class Shape(ABC):

@@ -166,7 +166,9 @@ def test_runs_of_earlier_definitions_are_counted(results):
     append_line(study / "trials-abc.jsonl", trial_line(0, {}) | {"id": "x"})
     results.run("x").path.mkdir()
 
-    assert ("Definition", "3f2a9c0d1e4b; 1 run of earlier definitions in runs/") in origins(read(results))
+    assert ("Definition", "3f2a9c0d1e4b; 1 run of earlier variants or settings in runs/") in origins(
+        read(results)
+    )
 
 
 def test_a_search_names_its_best_trials_by_each_score_and_its_ties(tmp_path):

@@ -271,7 +271,10 @@ def test_runs_of_earlier_definitions_are_counted_in_one_line(tmp_path):
 
     assert old_runs == {run.id for run in old_plan.runs}
     notices = outdated(new_plan.runs, results, tmp_path, earlier_ids=old_runs).notices
-    assert notices[-1] == "2 finished runs of earlier definitions: kept in runs/, but not used."
+    assert (
+        notices[-1]
+        == "2 finished runs of variants or settings that the study no longer has: kept in runs/, but not used."
+    )
     assert read_plan(folder).definition == new_plan.definition
     (folder / f"plan-{old_plan.definition}.json").write_text("{torn")
     assert earlier_runs(results, folder, new_plan.definition, ids) == set()

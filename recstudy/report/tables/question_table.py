@@ -263,9 +263,11 @@ def needed_words(row: QuestionRow) -> str:
     if Reason.OVER_BLOCKS in row.answer.reasons:
         return "more blocks"
     if row.answer.p is None:  # a second seed gives a variance
-        if Reason.ONE_AT_BOUND in row.answer.reasons:
+        if not {Reason.ONE_AT_BOUND, Reason.MAY_SPLIT}.isdisjoint(row.answer.reasons):
             return f"{MIN_SEEDS_IF_SPLIT - row.estimate.n} more"
         return "a second seed" if row.estimate.n == 1 else ""
+    if row.estimate.is_over_items:
+        return "more test items"
     if row.answer.seeds_needed is None:
         return f"over {MAX_SEEDS:,}"
     fewest_seeds, most_seeds = row.answer.seeds_needed

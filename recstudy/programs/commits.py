@@ -1,0 +1,201 @@
+"""Run a command on several commits of its repository, each in a git worktree of its own (`Commits`).
+
+The setting `commit` of a run is `tree HASH:FOLDER`: the tree of the commit, and the command's folder in it.
+So a branch that moves gets new runs, and commits with the same files share theirs. A worktree is made once
+per tree in the cache folder, `worktrees/HASH/NAME`, and leaves the user's checkout alone. `recstudy clean`
+removes worktrees that no run uses.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.files import cache_folder
+from recstudy.base.git import git
+from recstudy.programs.base import InitialWeights, Program, RunSettings, Trial
+from recstudy.programs.command import Command, CommandProgram, script_of
+from recstudy.programs.function import RunContext
+from recstudy.programs.metric import Metric
+from recstudy.records import Results
+from recstudy.records.locks import locked
+
+COMMIT = "commit"  # the setting of a run
+TREE = "tree "  # prefix of its value
+LISTED = 3  # changed files that are named
+
+
+class CommitName(str):
+    """A commit as the user names it: a branch, a tag or a hash."""
+
+
+@dataclass(frozen=True)
+class CommandAtCommits(Program):
+    """A command whose runs have the setting `commit`.
+
+    Args:
+        command: The command, whose folder is in a git repository.
+        hashes: Tree -> a commit with it. Filled when a plan is made.
+    """
+
+    command: Command
+    hashes: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "CommitsProgram":
+        if not isinstance(settings, Mapping):
+            raise ConfigError(
+                f"With Commits, settings must be a dictionary with defaults, but got {settings!r}"
+            )
+        return CommitsProgram(self, {**settings, COMMIT: ""}, metrics)
+
+
+class CommitsProgram(CommandProgram):
+    """A command that runs in the worktree of its run's commit."""
+
+    unfilled = (COMMIT,)
+
+    def __init__(self, spec: CommandAtCommits, settings: Any, metrics: Mapping[str, Metric]) -> None:
+        self.commits: dict[str, str] = {}  # name -> tree, until the next plan is made
+        self.hashes = spec.hashes
+        super().__init__(spec.command, settings, metrics)
+        self.spec = spec
+
+    @property
+    def repository(self) -> Path:
+        """The top folder of the checkout in which the command's folder is."""
+        folder = Path(self.command.folder)
+        if not (top := git(folder, "rev-parse", "--show-toplevel")):
+            raise ConfigError(
+                f"Commits needs a git repository, but {folder} is in none, does not exist, or git is not"
+                " installed. Give the repository as folder of the Command"
+            )
+        return Path(top)
+
+    def activate(self) -> None:
+        super().activate()
+        self.commits.clear()
+
+    def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        values = super().complete(settings)
+        name = values[COMMIT]
+        if name and not name.startswith(TREE):
+            if name not in self.commits:
+                self.commits[name] = self._tree(name)
+            values[COMMIT] = self.commits[name]
+        return values
+
+    def _tree(self, name: str) -> str:
+        """Return the value of the setting for a commit's name."""
+        top = self.repository
+        commit = git(top, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        if not commit:
+            refs = (git(top, "for-each-ref", "--format=%(refname:short)") or "").split()
+            near = nearest(name, refs) or f" Its branches and tags: {', '.join(refs[:6]) or 'none'}"
+            raise ConfigError(f"Unknown commit {name!r} in {top}.{near}")
+        tree = git(top, "rev-parse", f"{commit}^{{tree}}") or ""
+        self.hashes[tree] = commit
+        inner = git(Path(self.command.folder), "rev-parse", "--show-prefix")
+        return f"{TREE}{tree}:{inner}"
+
+    def hints(self, settings: Iterable[RunSettings]) -> list[str]:
+        top = self.repository
+        hashes = [f"{name} {self.hashes[tree_of(value)[0]][:10]}" for name, value in self.commits.items()]
+        lines = [f"Commits: {', '.join(hashes)}."]
+        if changes := git(top, "diff", "--name-only", "HEAD"):
+            names = changes.split("\n")
+            words = ", ".join(names[:LISTED]) + ", ..." * (len(names) > LISTED)
+            lines.append(f"{top} has uncommitted changes, which no run uses: {words}.")
+        return [*lines, *super().hints(settings)]
+
+    def user_files(self) -> dict[str, str]:
+        return {}  # the tree is part of the run id
+
+    def check(
+        self,
+        settings: Iterable[RunSettings],
+        results: Results,
+        data: Path,
+        download: bool,
+        begin: InitialWeights | None,
+    ) -> None:
+        for word in self.words:
+            if Path(word).is_absolute() and git(self.repository, "ls-files", "--", word):
+                raise ConfigError(
+                    f"{word} is a file of the checkout, which all commits would run. Write it relative to"
+                    f" {self.command.folder}"
+                )
+        for commit in sorted({run.values["settings"][COMMIT] for run in settings}):
+            with self.worktree(commit) as program:
+                folder, script = Path(program.command.folder), script_of(self.words)
+                # an earlier script may have changed files
+                git(folder, "checkout", "--force", "--", ":/")
+                if script.endswith((".py", ".sh")) and not (folder / script).is_file():
+                    names = [name for name, value in self.commits.items() if value == commit]
+                    raise ConfigError(
+                        f"{script} is not in {choices(names)} of {self.repository}: a worktree has the files"
+                        " of its commit only. Commit the script"
+                    )
+                program.check([], results, data, download, begin)
+
+    def execute(self, context: RunContext, trial: Trial) -> Any:
+        with self.worktree(trial.settings.settings[COMMIT]) as program:
+            return program.execute(context, trial)
+
+    @contextmanager
+    def worktree(self, commit: str) -> Iterator[CommandProgram]:
+        """Yield the command in the worktree of a commit, which stays as long as the block runs.
+
+        Args:
+            commit: The value of the setting `commit`.
+        """
+        if not commit:
+            raise ConfigError(f"Every variant of {self.title} needs a commit, as another one has one")
+        tree, inner = tree_of(commit)
+        with _worktree(Path(self.command.folder), tree, self.hashes.get(tree, "")) as top:
+            # modules of the checkout that are installed in place must come from the worktree
+            paths = f"{top}", f"{top}/src", os.environ.get("PYTHONPATH", "")
+            environment = {"PYTHONPATH": os.pathsep.join(paths), **self.command.environment}
+            command = replace(self.command, folder=top / inner, environment=environment)
+            settings = {name: value for name, value in self.defaults.items() if name != COMMIT}
+            yield CommandProgram(command, settings, self.metrics)
+
+
+def tree_of(commit: str) -> list[str]:
+    """Return the hash of the tree and the folder in the value of a setting `commit`."""
+    return commit.removeprefix(TREE).split(":", 1)
+
+
+@contextmanager
+def _worktree(folder: Path, tree: str, commit: str) -> Iterator[Path]:
+    """Yield the worktree of a commit. It is made by the first process that needs it."""
+    place = cache_folder() / "worktrees" / tree[:20]
+    lock, marker = place / "lock", place / "complete"
+    while True:
+        place.mkdir(parents=True, exist_ok=True)
+        with open(lock, "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)  # `recstudy clean` then leaves it
+            if marker.exists():
+                yield place / marker.read_text()
+                return
+        with locked(lock, wait=True):
+            if not marker.exists():
+                _add_worktree(folder, commit, place)
+
+
+def _add_worktree(folder: Path, commit: str, place: Path) -> None:
+    """Make the worktree of a commit below `place`, and write its name into the file `complete`."""
+    name = Path(git(folder, "rev-parse", "--show-toplevel") or folder).name
+    shutil.rmtree(place / name, ignore_errors=True)  # of a process that was killed
+    words = ["git", "-c", "core.hooksPath=/dev/null", "worktree", "add", "--detach"]
+    # --force: the repository may know a worktree that `recstudy clean` has removed
+    words += ["--force", str(place / name), commit]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ConfigError(f"Cannot make a worktree of {folder}: {done.stderr.strip()}")
+    (place / "complete").write_text(name)
