@@ -1,11 +1,11 @@
 """Identify the code of a study: commits of its and recstudy's repository, and SHA-256 of user files."""
 
 import os
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from recstudy.base.git import git
 from recstudy.plugins import current_files, file_digest, study_file
 from recstudy.plugins.files import StudyFile
 from recstudy.programs.base import CodeVersion, Program
@@ -66,8 +66,8 @@ def version_text() -> str:
 def commit_date(file: Path) -> str:
     """Return the date of the last commit that changed a file; empty if no commit has its present content."""
     folder, name = file.absolute().parent, f"./{file.name}"
-    changes = _git(folder, "status", "--porcelain", "--ignored", "--", name)
-    return (not changes and _git(folder, "log", "-1", "--format=%cI", "--", name)) or ""
+    changes = git(folder, "status", "--porcelain", "--ignored", "--", name)
+    return (not changes and git(folder, "log", "-1", "--format=%cI", "--", name)) or ""
 
 
 def program() -> list[str]:
@@ -82,7 +82,7 @@ def program() -> list[str]:
 
 def _own_commit() -> tuple[str | None, bool]:
     """Return the commit of recstudy's own repository; None if it is installed in another repository."""
-    tracked = _git(PACKAGE, "ls-files", "--error-unmatch", "__init__.py") is not None
+    tracked = git(PACKAGE, "ls-files", "--error-unmatch", "__init__.py") is not None
     return _commit(PACKAGE) if tracked else (None, False)
 
 
@@ -90,24 +90,7 @@ def _commit(folder: Path) -> tuple[str | None, bool]:
     """Return the commit of a repository, and whether it has changes. Of untracked files only Python files
     count.
     """
-    commit = _git(folder, "rev-parse", "HEAD")
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    unknown = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ":/*.py")
+    commit = git(folder, "rev-parse", "HEAD")
+    changed = git(folder, "status", "--porcelain", "--untracked-files=no")
+    unknown = git(folder, "ls-files", "--others", "--exclude-standard", "--", ":/*.py")
     return commit, commit is not None and bool(changed or unknown)
-
-
-def _git(folder: Path, *words: str) -> str | None:
-    """Return the output of git in this folder; None if git fails, is missing or does not answer."""
-    try:
-        done = subprocess.run(
-            ["git", *words],
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
