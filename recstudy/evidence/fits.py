@@ -256,8 +256,8 @@ class Fit:
             tested_mean += margin / 2 if self.scale.share(mean) < 0.5 else -margin / 2
         slope, variance, df = self.scale.slope(tested_mean), None, 0.0
         if spread and slope * slope * spread.value < MAX_VARIANCE:
-            factor = (1 + len(values) * self.overlap) / len(values)
-            variance, df = slope * slope * spread.value * factor, spread.df
+            variance = slope * slope * spread.value * (1 + len(values) * self.overlap) / len(values)
+            df = spread.df
         bounds = self.scale.low, self.scale.high
         return Weighted(mean, variance, df, len(values), *bounds, self.why(key), self.over_items(key))
 
