@@ -55,6 +55,9 @@ class Judge:
     blocks: Listed = ""
     """The settings within which variants are compared. Default: a varied data set, task, environment or fold.
     none: compare across them."""
+    base: Annotated[str, arg(metavar="LEVEL|A=LEVEL")] = ""
+    """The level with which the other levels of a setting are compared. Default: a level with a name such as
+    baseline, else the best one."""
     texts: Listed = ""
     """The settings whose cells are texts although they may look like numbers, such as versions 1.1 and
     1.10."""
@@ -93,6 +96,7 @@ class Judge:
             seed=self.seed,
             items=self.items,
             blocks=listed(self.blocks),
+            base=listed(self.base),
             texts=texts,
             last=self.last,
             best=self.best,

@@ -17,6 +17,7 @@ class TableOptions:
         seed: The column of the seed. Without one, runs with equal settings are numbered.
         items: The column of the test item, if each line has the result of one item. `none`: no column.
         blocks: The settings within which variants are compared. `none`: no setting.
+        base: The levels of the base, `FIELD=LEVEL` or `LEVEL`, with which variants are compared.
         texts: The settings whose cells are texts although they may look like numbers.
         last: The column that counts the lines of a run. The last line of each run counts.
         best: The metric by which the best line of each run counts.
@@ -30,6 +31,7 @@ class TableOptions:
     seed: str = ""
     items: str = ""
     blocks: Sequence[str] = ()
+    base: Sequence[str] = ()
     texts: Sequence[str] = ()
     last: str = ""
     best: str = ""

@@ -221,10 +221,11 @@ def page_content(
     figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
     # the first figure, else the first table with a figure above it
     picture = next(iter([*figures, *figure_sections]), None)
+    paid = costs(records, price)
     last = {
         "Published values": published_html(records),
         "Failed runs": failures(records),
-        "Costs": markup("facts", costs(records, price)),
+        "Costs": markup("facts", paid) if any(words for _, words in paid) else "",
         "Reproducibility": reproducibility(records),
         TITLE: audit_html(records),
         "How to read this page": reading_notes(records),
