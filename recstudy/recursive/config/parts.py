@@ -141,22 +141,15 @@ class DataConfig(Config):
     synthetic: ClassVar[bool] = False  # generated data: pages say so at each number from it
 
     name: str
-    limit: int | None = Field(
-        None, ge=16, description="maximum number of images of each split, stratified by class"
-    )
-    validation: float = Field(
-        0.1, gt=0, lt=1, description="share of the training images held out for selection"
-    )
-    split_seed: int = Field(
-        0, ge=0, description="random seed of the validation split and of a limit's subset"
-    )
-    resample: Literal["fixed", "per seed"] = Field(
-        "fixed",
-        description=(
-            "whether generated data, a limit's subset and the validation split are fixed across the seeds of"
-            " a study or sampled per seed"
-        ),
-    )
+    limit: int | None = Field(None, ge=16)
+    """maximum number of images of each split, stratified by class"""
+    validation: float = Field(0.1, gt=0, lt=1)
+    """share of the training images held out for selection"""
+    split_seed: int = Field(0, ge=0)
+    """random seed of the validation split and of a limit's subset"""
+    resample: Literal["fixed", "per seed"] = "fixed"
+    """whether generated data, a limit's subset and the validation split are fixed across the seeds of a study
+    or sampled per seed"""
 
     @property
     def is_regenerated(self) -> bool:

@@ -310,7 +310,8 @@ class PhantomCaptions(Captioned):
     vocabulary: int = Field(64, ge=16, le=100_000)
     length: int = Field(32, ge=4, le=4096)
     size: int = Field(64, ge=16, le=256)
-    drawing_seed: int = Field(0, ge=0, description="random seed of the images and their captions")
+    drawing_seed: int = Field(0, ge=0)
+    """random seed of the images and their captions"""
 
     def reader(self) -> DrawingReader:
         return DrawingReader(self, partial(draw_set, self), "phantom captions", 1)

@@ -44,17 +44,16 @@ class Dominoes(DataConfig):
     train_size: ClassVar = TRAIN_IMAGES
 
     name: Literal["dominoes"] = "dominoes"
-    columns: int = Field(
-        3, ge=3, le=9, description="columns of the board, which has two rows; a domino is a 6x6 patch"
-    )
-    least_steps: int = Field(
-        0, ge=0, description="minimum number of steps from the marked domino to the colour"
-    )
-    most_steps: int = Field(3, ge=0, description="maximum number of steps")
-    noise: float = Field(
-        0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, which makes signs ambiguous"
-    )
-    drawing_seed: int = Field(0, ge=0, description="random seed of the boards")
+    columns: int = Field(3, ge=3, le=9)
+    """columns of the board, which has two rows; a domino is a 6x6 patch"""
+    least_steps: int = Field(0, ge=0)
+    """minimum number of steps from the marked domino to the colour"""
+    most_steps: int = Field(3, ge=0)
+    """maximum number of steps"""
+    noise: float = Field(0.0, ge=0, lt=0.5)
+    """share of the pixels that are inverted, which makes signs ambiguous"""
+    drawing_seed: int = Field(0, ge=0)
+    """random seed of the boards"""
 
     @model_validator(mode="after")
     def _chains_fit(self) -> Self:

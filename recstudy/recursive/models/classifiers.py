@@ -22,7 +22,8 @@ class CNN(ModelConfig):
     revision: ClassVar[int] = 2  # LeCun-normal initial weights; revision 1 had torch's
 
     family: Literal["cnn"] = "cnn"
-    width: Count = Field(64, description="channels of the first stage; the second has twice as many")
+    width: Count = 64
+    """channels of the first stage; the second has twice as many"""
 
     def check(self, data: DataConfig) -> None:
         height, width = data.shape[1:]
@@ -39,19 +40,20 @@ class ViT(ModelConfig):
     network: ClassVar[str] = "recstudy.recursive.models.networks.classifiers:ViTNetwork"
 
     family: Literal["vit"] = "vit"
-    size: Literal["small", "base", "large"] = Field(
-        "small", description="16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10"
-    )
-    patch: Count = Field(4, description="side of a square patch, in pixels")
-    width: int | None = Field(None, ge=8, description="dimensions of a token; default by size")
-    layers: int | None = Field(None, ge=1, le=48, description="number of layers; default by size")
-    heads: int | None = Field(None, ge=1, description="number of attention heads; default by size")
-    ffn_width: int | None = Field(
-        None, ge=1, description="hidden width of the GELU feed-forward network; default by size"
-    )
-    dropout: Rate = Field(
-        0.1, description="dropout rate of the embedding, the attention weights and the feed-forward network"
-    )
+    size: Literal["small", "base", "large"] = "small"
+    """16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10"""
+    patch: Count = 4
+    """side of a square patch, in pixels"""
+    width: int | None = Field(None, ge=8)
+    """dimensions of a token; default by size"""
+    layers: int | None = Field(None, ge=1, le=48)
+    """number of layers; default by size"""
+    heads: int | None = Field(None, ge=1)
+    """number of attention heads; default by size"""
+    ffn_width: int | None = Field(None, ge=1)
+    """hidden width of the GELU feed-forward network; default by size"""
+    dropout: Rate = 0.1
+    """dropout rate of the embedding, the attention weights and the feed-forward network"""
 
     @property
     def title(self) -> str:

@@ -18,23 +18,25 @@ class HRMImage(ModelConfig):
     network: ClassVar[str] = "recstudy.recursive.models.networks.hrm_image:HRMImageNetwork"
 
     family: Literal["hrm_image"] = "hrm_image"
-    patch: Count = Field(4, description="side of a square patch, in pixels")
-    width: Annotated[int, Range([64, 128, 192, 256, 384])] = Field(
-        192, ge=2, description="D: dimensions of a token"
-    )
-    heads: Count = Field(6, description="attention heads")
-    low_layers: LevelLayers = Field(3, description="layers of f_L")
-    high_layers: LevelLayers = Field(3, description="layers of f_H")
-    high_cycles: Cycles = Field(2, description="N: H-updates per segment")
-    low_cycles: Cycles = Field(3, description="T: L-updates before each H-update")
-    expansion: Count = Field(4, description="hidden width of the GEGLU divided by the width")
-    gradient: GradientMode = Field(
-        "one_step",
-        description=(
-            "updates with gradient: the last L- and the last H-update (paper); those of the last high cycle;"
-            " or all"
-        ),
-    )
+    patch: Count = 4
+    """side of a square patch, in pixels"""
+    width: Annotated[int, Range([64, 128, 192, 256, 384])] = Field(192, ge=2)
+    """D: dimensions of a token"""
+    heads: Count = 6
+    """attention heads"""
+    low_layers: LevelLayers = 3
+    """layers of f_L"""
+    high_layers: LevelLayers = 3
+    """layers of f_H"""
+    high_cycles: Cycles = 2
+    """N: H-updates per segment"""
+    low_cycles: Cycles = 3
+    """T: L-updates before each H-update"""
+    expansion: Count = 4
+    """hidden width of the GEGLU divided by the width"""
+    gradient: GradientMode = "one_step"
+    """updates with gradient: the last L- and the last H-update (paper); those of the last high cycle; or
+    all"""
 
     def check(self, data: DataConfig) -> None:
         patches_and_heads(data.shape, self.patch, self.width, self.heads)

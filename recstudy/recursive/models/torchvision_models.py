@@ -15,14 +15,11 @@ class ResNet(ModelConfig):
     batch_norm: ClassVar[bool] = True
 
     family: Literal["resnet"] = "resnet"
-    depth: Literal[18, 34, 50] = Field(18, description="number of layers")
-    stem: Literal["imagenet", "cifar"] = Field(
-        "imagenet",
-        description=(
-            "imagenet: a 7x7 convolution with stride 2, then max-pooling; cifar: a 3x3 convolution with"
-            " stride 1, with 15 times the FLOPs on 32x32 images"
-        ),
-    )
+    depth: Literal[18, 34, 50] = 18
+    """number of layers"""
+    stem: Literal["imagenet", "cifar"] = "imagenet"
+    """imagenet: a 7x7 convolution with stride 2, then max-pooling; cifar: a 3x3 convolution with stride 1,
+    with 15 times the FLOPs on 32x32 images"""
 
     @property
     def title(self) -> str:
@@ -37,7 +34,8 @@ class DenseNet(ModelConfig):
     batch_norm: ClassVar[bool] = True
 
     family: Literal["densenet"] = "densenet"
-    growth: int = Field(32, ge=2, description="channels that each layer adds; the published network has 32")
+    growth: int = Field(32, ge=2)
+    """channels that each layer adds; the published network has 32"""
 
     @property
     def title(self) -> str:

@@ -17,13 +17,16 @@ class EncoderDecoderModel(ReportModel):
 
     grid: ClassVar[int] = 7
 
-    width: int = Field(512, ge=2, description="dimensions of a word and of a position")
-    heads: Count = Field(8, description="attention heads")
-    layers: Depth = Field(3, description="layers of the encoder, and of the decoder")
-    ffn_width: Count = Field(2048, description="hidden width of the feed-forward networks")
-    dropout: Rate = Field(
-        0.1, description="dropout rate of the embeddings, the attention weights and the layers"
-    )
+    width: int = Field(512, ge=2)
+    """dimensions of a word and of a position"""
+    heads: Count = 8
+    """attention heads"""
+    layers: Depth = 3
+    """layers of the encoder, and of the decoder"""
+    ffn_width: Count = 2048
+    """hidden width of the feed-forward networks"""
+    dropout: Rate = 0.1
+    """dropout rate of the embeddings, the attention weights and the layers"""
 
     def check(self, data: DataConfig) -> None:
         super().check(data)
@@ -53,7 +56,10 @@ class R2Gen(EncoderDecoderModel):
     network: ClassVar[str] = "recstudy.recursive.models.networks.transformer_captioners:R2GenNetwork"
 
     family: Literal["r2gen"] = "r2gen"
-    ffn_width: Count = Field(512, description="hidden width of the feed-forward networks")
-    image_dropout: Rate = Field(0.5, description="dropout rate of the projected image features")
+    ffn_width: Count = 512
+    """hidden width of the feed-forward networks"""
+    image_dropout: Rate = 0.5
+    """dropout rate of the projected image features"""
 
-    slots: Repeats = Field(3, description="rows of the relational memory")
+    slots: Repeats = 3
+    """rows of the relational memory"""
