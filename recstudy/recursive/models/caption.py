@@ -45,7 +45,7 @@ class FuseLIPBackboneConfig(Config):
     then trained with it at its learning rate; otherwise it is frozen.
     """
 
-    revision: ClassVar[int] = 2  # no weight decay of gains, biases and the scale
+    revision: ClassVar = 2  # no weight decay of gains, biases and the scale
 
     aligner: Aligner = Aligner()
     """the encoder, its image tokenizer, and the training of the tokenizer"""
@@ -63,7 +63,7 @@ class FuseLIPBackboneConfig(Config):
 class CaptionModel(ModelConfig):
     """A captioner's vision encoder. Default: the frozen, pretrained ResNet-18 of ImageHRM/ImageTRM."""
 
-    outputs: ClassVar[tuple[str, ...]] = ("caption",)
+    outputs: ClassVar = ("caption",)
 
     backbone: BackboneName = "resnet18"
     """vision encoder: a network of timm, recstudy's small CNN for 64x64 pixels, or FuseLIP"""

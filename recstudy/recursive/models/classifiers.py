@@ -16,10 +16,10 @@ SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024
 class CNN(ModelConfig):
     """Two stages of two convolutions each (261,824 parameters on CIFAR-10)."""
 
-    title: ClassVar[str] = "CNN two-stage"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.classifiers:CNNNetwork"
-    batch_norm: ClassVar[bool] = True
-    revision: ClassVar[int] = 2  # LeCun-normal initial weights; revision 1 had torch's
+    title: ClassVar = "CNN two-stage"
+    network: ClassVar = "recstudy.recursive.models.networks.classifiers:CNNNetwork"
+    batch_norm: ClassVar = True
+    revision: ClassVar = 2  # LeCun-normal initial weights; revision 1 had torch's
 
     family: Literal["cnn"] = "cnn"
     width: Count = 64
@@ -37,7 +37,7 @@ class CNN(ModelConfig):
 class ViT(ModelConfig):
     """Vision transformer with the parameter counts of ViTRM's Tables 1 and 2."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.classifiers:ViTNetwork"
+    network: ClassVar = "recstudy.recursive.models.networks.classifiers:ViTNetwork"
 
     family: Literal["vit"] = "vit"
     size: Literal["small", "base", "large"] = "small"

@@ -175,10 +175,10 @@ TITOK_BL128 = VQ(
 class Aligner(ModelConfig):
     """A FuseLIP encoder on the codes of an image tokenizer, which is first trained on the same images."""
 
-    task: ClassVar[str] = "alignment"
-    outputs: ClassVar[tuple[str, ...]] = ("pair",)
-    network: ClassVar[str] = "recstudy.recursive.models.networks.fuselip:AlignerNetwork"
-    revision: ClassVar[int] = 2  # the scale of SigLIP is bounded
+    task: ClassVar = "alignment"
+    outputs: ClassVar = ("pair",)
+    network: ClassVar = "recstudy.recursive.models.networks.fuselip:AlignerNetwork"
+    revision: ClassVar = 2  # the scale of SigLIP is bounded
 
     family: Literal["fuselip"] = "fuselip"
     encoder: FuseLIP = FuseLIP()

@@ -14,8 +14,8 @@ class HRM(SequenceModel):
     The core has 27,262,976 parameters, and the whole network has 27,526,146.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.hrm:HRMCore"
-    bootstraps: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.hrm:HRMCore"
+    bootstraps: ClassVar = True
 
     family: Literal["hrm"] = "hrm"
     high_layers: LevelLayers = 4

@@ -13,9 +13,9 @@ from recstudy.recursive.models.fields import Count, Cycles, GradientMode, LevelL
 class HRMImage(ModelConfig):
     """HRM for small images. Defaults: the author's network for CIFAR-10 (3,552,576 parameters)."""
 
-    recursive: ClassVar[bool] = True
-    title: ClassVar[str] = "HRM"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.hrm_image:HRMImageNetwork"
+    recursive: ClassVar = True
+    title: ClassVar = "HRM"
+    network: ClassVar = "recstudy.recursive.models.networks.hrm_image:HRMImageNetwork"
 
     family: Literal["hrm_image"] = "hrm_image"
     patch: Count = 4

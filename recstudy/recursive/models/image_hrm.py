@@ -13,8 +13,8 @@ from recstudy.recursive.models.fields import Count, Cycles, GradientMode, Layers
 class RecursiveCaptionModel(CaptionModel):
     """A causal recursion over the tokens of a caption. Defaults: the widths of HRM and TRM."""
 
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
+    recursive: ClassVar = True
+    halts: ClassVar = True
 
     width: int = Field(512, ge=2)
     """d: dimensions of a token"""
@@ -55,8 +55,8 @@ class ImageHRM(RecursiveCaptionModel):
     `middle_cycles=0` is the dual loop with 13,631,488 parameters.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.image_hrm:image_hrm"
-    bootstraps: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.image_hrm:image_hrm"
+    bootstraps: ClassVar = True
 
     family: Literal["image_hrm"] = "image_hrm"
     high_layers: LevelLayers = 2
@@ -99,7 +99,7 @@ class ImageTRM(RecursiveCaptionModel):
     The paper does not state the numbers of cycles and latent steps.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.image_hrm:image_trm"
+    network: ClassVar = "recstudy.recursive.models.networks.image_hrm:image_trm"
 
     family: Literal["image_trm"] = "image_trm"
     layers: Layers = 2

@@ -14,7 +14,7 @@ from recstudy.recursive.models.fields import Count, Rate, Weight
 class ImageLSTM(CaptionModel):
     """ResNet-18 + LSTM. Defaults: 2,630,404 trained parameters with the byte vocabulary of 260."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ImageLSTMNetwork"
+    network: ClassVar = "recstudy.recursive.models.networks.lstm_captioners:ImageLSTMNetwork"
 
     family: Literal["image_lstm"] = "image_lstm"
     width: Count = 512
@@ -31,8 +31,8 @@ class ImageLSTM(CaptionModel):
 class ShowTell(ReportModel):
     """Show and Tell. Defaults: MicarVLMoE's, with 4,175,336 decoder parameters for 1,000 words."""
 
-    paper_name: ClassVar[str] = "ST"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ShowTellNetwork"
+    paper_name: ClassVar = "ST"
+    network: ClassVar = "recstudy.recursive.models.networks.lstm_captioners:ShowTellNetwork"
 
     family: Literal["show_tell"] = "show_tell"
     width: Count = 512
@@ -46,9 +46,9 @@ class ShowAttendTell(ReportModel):
     The count is for 1,000 words.
     """
 
-    paper_name: ClassVar[str] = "SAT"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ShowAttendTellNetwork"
-    grid: ClassVar[int] = 14
+    paper_name: ClassVar = "SAT"
+    network: ClassVar = "recstudy.recursive.models.networks.lstm_captioners:ShowAttendTellNetwork"
+    grid: ClassVar = 14
 
     family: Literal["show_attend_tell"] = "show_attend_tell"
     width: Count = 512

@@ -26,11 +26,11 @@ class MicarVLMoE(ReportModel):
     The paper uses 3 encoder and 3 decoder layers on the other data sets.
     """
 
-    paper_name: ClassVar[str] = "MicarVLMoE"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.micar:MicarNetwork"
-    grid: ClassVar[int] = 7  # side of the grid that the decoder attends to: s_i = 49 positions
+    paper_name: ClassVar = "MicarVLMoE"
+    network: ClassVar = "recstudy.recursive.models.networks.micar:MicarNetwork"
+    grid: ClassVar = 7  # side of the grid that the decoder attends to: s_i = 49 positions
     # Revision 2: the fusion's last dropout, W of (III-C) Xavier-uniform, PAD in the balance loss.
-    revision: ClassVar[int] = 2
+    revision: ClassVar = 2
 
     family: Literal["micar"] = "micar"
     backbone: Literal["resnet101", "resnet18", "small"] = "resnet101"

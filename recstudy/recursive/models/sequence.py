@@ -24,9 +24,9 @@ class SequenceModel(ModelConfig):
     Defaults: HRM-ChestXRay, which answers with one token about 8-bit pixels, without a puzzle embedding.
     """
 
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
-    outputs: ClassVar[tuple[str, ...]] = ("image", "cells")
+    recursive: ClassVar = True
+    halts: ClassVar = True
+    outputs: ClassVar = ("image", "cells")
 
     tokens: Literal["pixel", "patch", "cell"] = "pixel"
     """tokens of the input: pixels, by their grey level; linear patches; or the cells of a puzzle, in which
@@ -197,7 +197,7 @@ class Transformer(SequenceModel):
     with.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.sequence:TransformerCore"
+    network: ClassVar = "recstudy.recursive.models.networks.sequence:TransformerCore"
 
     family: Literal["transformer"] = "transformer"
     layers: Depth = 8

@@ -11,8 +11,8 @@ from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
 class ResNet(ModelConfig):
     """torchvision's ResNet with one of two stems. ViTRM uses the ImageNet stem on 32x32 images (ViTRM-9)."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.torchvision_models:ResNetNetwork"
-    batch_norm: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.torchvision_models:ResNetNetwork"
+    batch_norm: ClassVar = True
 
     family: Literal["resnet"] = "resnet"
     depth: Literal[18, 34, 50] = 18
@@ -30,8 +30,8 @@ class ResNet(ModelConfig):
 class DenseNet(ModelConfig):
     """torchvision's DenseNet-121 with a choice of growth rate and random initial weights."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.torchvision_models:DenseNetNetwork"
-    batch_norm: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.torchvision_models:DenseNetNetwork"
+    batch_norm: ClassVar = True
 
     family: Literal["densenet"] = "densenet"
     growth: int = Field(32, ge=2)

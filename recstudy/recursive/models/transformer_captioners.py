@@ -15,7 +15,7 @@ from recstudy.recursive.models.fields import Count, Depth, Rate, Repeats, check_
 class EncoderDecoderModel(ReportModel):
     """An encoder over the positions of an image and a decoder over the words."""
 
-    grid: ClassVar[int] = 7
+    grid: ClassVar = 7
 
     width: int = Field(512, ge=2)
     """dimensions of a word and of a position"""
@@ -40,10 +40,8 @@ class CaptionTransformer(EncoderDecoderModel):
     The count is for 1,000 words, without the backbone.
     """
 
-    paper_name: ClassVar[str] = "Transformer"
-    network: ClassVar[str] = (
-        "recstudy.recursive.models.networks.transformer_captioners:CaptionTransformerNetwork"
-    )
+    paper_name: ClassVar = "Transformer"
+    network: ClassVar = "recstudy.recursive.models.networks.transformer_captioners:CaptionTransformerNetwork"
 
     family: Literal["caption_transformer"] = "caption_transformer"
 
@@ -52,8 +50,8 @@ class CaptionTransformer(EncoderDecoderModel):
 class R2Gen(EncoderDecoderModel):
     """R2Gen. Defaults: its published code (36,218,344 parameters for 1,000 words, without the backbone)."""
 
-    paper_name: ClassVar[str] = "R2Gen"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.transformer_captioners:R2GenNetwork"
+    paper_name: ClassVar = "R2Gen"
+    network: ClassVar = "recstudy.recursive.models.networks.transformer_captioners:R2GenNetwork"
 
     family: Literal["r2gen"] = "r2gen"
     ffn_width: Count = 512

@@ -14,7 +14,7 @@ class TRM(SequenceModel):
     With attention, the core has 6,815,744 parameters.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.trm:TRMCore"
+    network: ClassVar = "recstudy.recursive.models.networks.trm:TRMCore"
 
     family: Literal["trm"] = "trm"
     prefix: Repeats = 16

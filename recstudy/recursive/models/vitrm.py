@@ -16,9 +16,9 @@ class ViTRM(ModelConfig):
     If the paper's text differs from the code, the field names both (contradictions ViTRM-1 to ViTRM-6).
     """
 
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
-    network: ClassVar[str] = "recstudy.recursive.models.networks.vitrm:ViTRMNetwork"
+    recursive: ClassVar = True
+    halts: ClassVar = True
+    network: ClassVar = "recstudy.recursive.models.networks.vitrm:ViTRMNetwork"
 
     family: Literal["vitrm"] = "vitrm"
     patch: Count = 4
