@@ -9,7 +9,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat
 
 from recstudy.programs.settings import Config
 
@@ -61,7 +61,7 @@ class Target(Config):
     """number of printed decimals"""
     std: float | None = Field(None, ge=0)
     """the printed standard deviation, in `unit`; `note` tells over what"""
-    margin: float = Field(0.0, ge=0)
+    margin: NonNegativeFloat = 0.0
     """results within this distance count as equal, in `unit`"""
     margin_reason: str = ""
     """reason for the margin, required with it"""

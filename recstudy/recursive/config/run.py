@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import BeforeValidator, NonNegativeInt, SerializeAsAny, model_validator
 
 from recstudy.base.errors import ConfigError, choices, nearest, nearest_first
 from recstudy.base.values import canonical, flatten
@@ -56,7 +56,7 @@ class RunConfig(RunSettings):
     data: Annotated[SerializeAsAny[DataConfig], _from_registry("data", DATASETS, "name")]
     model: Annotated[SerializeAsAny[ModelConfig], _from_registry("model", FAMILIES, "family")]
     train: TrainConfig = TrainConfig()
-    seed: int = Field(0, ge=0)
+    seed: NonNegativeInt = 0
     resources: Resources = Resources()
 
     @model_validator(mode="after")

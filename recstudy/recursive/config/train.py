@@ -7,11 +7,20 @@ them.
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    field_validator,
+    model_validator,
+)
 
 from recstudy.plugins import Registry
 from recstudy.programs.settings import Config, Range
 from recstudy.recursive.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
+from recstudy.recursive.config.parts import Rate
 
 # An augmentation takes images (B, C, H, W) uint8 and a CPU generator, and returns as many images of the same
 # kind. The generator follows from the run's seed and the epoch: other random numbers would differ from run to
@@ -44,9 +53,9 @@ class Augment(Config):
     """number of RandAugment operations per image"""
     randaugment_magnitude: int = Field(9, ge=0, le=30)
     """RandAugment strength, one of 31 levels"""
-    mixup: float = Field(0.0, ge=0)
+    mixup: NonNegativeFloat = 0.0
     """alpha of Mixup; 0 turns it off"""
-    cutmix: float = Field(0.0, ge=0)
+    cutmix: NonNegativeFloat = 0.0
     """alpha of CutMix; 0 turns it off. If Mixup is on too, each batch uses one of them"""
     more: Annotated[tuple[str, ...], BY_COMMAS] = ()
     """names of further augmentations, applied in this order between RandAugment and Mixup; as text, separated
@@ -71,7 +80,7 @@ class AtTest(Config):
     trajectories: int = Field(0, ge=0, le=1024)
     """K: maximum number of noisy trajectories. For 1, 2, 4, ... K of them, the answer with the highest
     halting probability is scored"""
-    noise: float = Field(0.3, gt=0)
+    noise: PositiveFloat = 0.3
     """sigma of the Gaussian noise that is added before each segment of a trajectory"""
     copies: int = Field(0, ge=0, le=1024)
     """maximum number of copies of a puzzle under symmetries. For 1, 2, 4, ... of them, the answers are
@@ -114,7 +123,7 @@ class AtTest(Config):
 class TrainConfig(Config):
     """Settings of the training loop. The defaults are those of ViTRM where its paper states them."""
 
-    epochs: int = Field(1, ge=0)
+    epochs: NonNegativeInt = 1
     """passes over the training images; 0 evaluates the weights of init_from without training"""
     init_from: str = Field("", pattern=r"^(?:[0-9a-f]{20})?$")
     """digest of the initial weights, set by `--init-from` or printed by `recstudy weights import`; by default
@@ -134,7 +143,7 @@ class TrainConfig(Config):
     """with halting 'sample': probability that a random minimum number of steps, from 2 up, delays a halt"""
     halt_threshold: float = Field(0.5, ge=0, le=1)
     """tau: a batch halts if its mean halting probability exceeds this value; 1 never halts"""
-    halt_weight: float = Field(1.0, ge=0)
+    halt_weight: NonNegativeFloat = 1.0
     """weight of the halting loss, which is added to the loss of the answer"""
     halting_target: Literal["original", "mixed"] = "original"
     """label that decides whether an answer is correct: the label before Mixup and CutMix, or the largest part
@@ -161,9 +170,9 @@ class TrainConfig(Config):
     """learning rate after the warm-up"""
     backbone_learning_rate: float | None = Field(None, gt=0)
     """learning rate of a captioner's tuned vision encoder; by default learning_rate"""
-    final_learning_rate: float = Field(1e-6, ge=0)
+    final_learning_rate: NonNegativeFloat = 1e-6
     """learning rate at the end of the cosine"""
-    warmup: float = Field(0.0, ge=0, lt=1)
+    warmup: Rate = 0.0
     """share of the schedule with a linear warm-up from 0; 0.03 is 30 of 1,000 epochs"""
     schedule: Annotated[str, OneOf(SCHEDULES)] = "epoch"
     """epoch: the cosine counts epochs (ViTRM). update: it counts optimiser updates, from 1 (HRM, TRM). batch:
@@ -177,17 +186,17 @@ class TrainConfig(Config):
     decayed: Literal["all", "matrices"] = "all"
     """weights with weight decay: all (ViTRM, HRM), or those with two or more dimensions, so no gains, biases
     and scales (FuseLIP)"""
-    puzzle_learning_rate: float = Field(1e-2, gt=0)
+    puzzle_learning_rate: PositiveFloat = 1e-2
     """learning rate of the puzzle embeddings, which SignSGD trains row by row"""
-    puzzle_weight_decay: float = Field(0.1, ge=0)
+    puzzle_weight_decay: NonNegativeFloat = 0.1
     """weight decay of the puzzle embeddings in the batch"""
-    beta1: float = Field(0.9, ge=0, lt=1)
+    beta1: Rate = 0.9
     """decay of the gradient's first moment (not of sgd)"""
-    beta2: float = Field(0.999, ge=0, lt=1)
+    beta2: Rate = 0.999
     """decay of the gradient's second moment (not of sgd)"""
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    label_smoothing: Rate = 0.0
     """share of a label that is spread evenly over all classes"""
-    gradient_clip: float = Field(0.0, ge=0)
+    gradient_clip: NonNegativeFloat = 0.0
     """maximum global gradient norm; 0 turns clipping off"""
     ema_decay: Annotated[float, Range([0.0, 0.99, 0.999, 0.9999])] = Field(0.0, ge=0, lt=1)
     """decay of the moving average of the weights, which is evaluated; 0 turns it off"""
@@ -199,7 +208,7 @@ class TrainConfig(Config):
     score: str | None = None
     """metric on the selection split that selects epochs, such as nll or a registered metric; by default the
     task's metric"""
-    patience: int = Field(0, ge=0)
+    patience: NonNegativeInt = 0
     """stop after this many epochs without a better selection score; 0 never stops"""
     augment: Augment = Augment()
     at_test: AtTest = AtTest()

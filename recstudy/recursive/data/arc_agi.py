@@ -23,7 +23,7 @@ from tempfile import TemporaryFile
 from typing import Any, ClassVar, Literal, NamedTuple
 from zlib import crc32
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
@@ -87,7 +87,7 @@ class ArcAgi(Puzzles):
     whole_tasks: bool = False
     """true: in training, a task's test pairs share the augmentation of its demonstration pairs, as in the
     authors' code; false: they have an augmentation of their own"""
-    drawing_seed: int = Field(0, ge=0)
+    drawing_seed: NonNegativeInt = 0
     """random seed of the augmentations"""
     path: str = "arc_agi"
     """folder of Kaggle's arc-agi_*.json files, relative to the data folder"""

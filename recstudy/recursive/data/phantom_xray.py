@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.recursive.config.parts import DATASETS, Shape
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
@@ -59,7 +59,7 @@ class PhantomXray(ChestFindings):
     name: Literal["phantom_xray"] = "phantom_xray"
     size: int = Field(32, ge=16, le=256)
     """pixels per side"""
-    drawing_seed: int = Field(0, ge=0)
+    drawing_seed: NonNegativeInt = 0
     """random seed of the patients and their images"""
 
     @property

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from recstudy.base.errors import DataError
 from recstudy.base.files import refuse_stand_in
@@ -56,7 +56,7 @@ class PuzzleFiles(Puzzles):
     path: str
     train_puzzles: int | None = Field(None, ge=16)
     """number of training puzzles, a fixed random subset; the papers use 1,000; null uses all puzzles"""
-    drawing_seed: int = Field(0, ge=0)
+    drawing_seed: NonNegativeInt = 0
     """random seed of the subset of training puzzles"""
 
     @property

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import NonNegativeInt
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Moments
@@ -64,7 +64,7 @@ class Digits(DataConfig):
     train_size: ClassVar = 1437
 
     name: Literal["digits"] = "digits"
-    drawing_seed: int = Field(0, ge=0)
+    drawing_seed: NonNegativeInt = 0
     """random seed of the test split, stratified by class"""
 
     def reader(self) -> DrawingReader:

@@ -5,11 +5,10 @@ The network's part is in `networks/caption.py`.
 
 from typing import ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from recstudy.programs.settings import Config
-from recstudy.recursive.config.parts import DataConfig, ModelConfig, Shape
-from recstudy.recursive.models.fields import Count
+from recstudy.recursive.config.parts import Count, DataConfig, ModelConfig, Shape
 from recstudy.recursive.models.fuselip import Aligner, check_encoder
 
 LONGEST = 2048  # maximum number of tokens of a caption: positions with a rotary angle
@@ -56,7 +55,7 @@ class FuseLIPBackboneConfig(Config):
     """epochs of the alignment"""
     batch_size: int = Field(64, ge=2)
     """pairs per batch of the alignment"""
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: PositiveFloat = 1e-3
     """learning rate of the alignment"""
 
 

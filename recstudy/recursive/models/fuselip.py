@@ -9,11 +9,11 @@ Every number that depends on it names it as a stand-in. The networks are in `net
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from recstudy.programs.settings import Config
-from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.recursive.models.fields import Count, Depth, Rate, Weight
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate, Shape
+from recstudy.recursive.models.fields import Depth, Weight
 
 # Size -> width, heads, layers, and the codebook size of the TiTok in its public weights.
 SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
@@ -32,11 +32,11 @@ class FuseLIP(Config):
     """number of layers; default by size"""
     text_vocabulary: int = Field(49_408, ge=4)
     """number of ids of the text tokenizer; default: CLIP's byte-pair encoding"""
-    pad: int = Field(0, ge=0)
+    pad: NonNegativeInt = 0
     """id of the padding"""
-    bos: int = Field(49_406, ge=0)
+    bos: NonNegativeInt = 49_406
     """id at the beginning of a text"""
-    eos: int = Field(49_407, ge=0)
+    eos: NonNegativeInt = 49_407
     """id at the end of a text, at which the feature is read"""
     codes: Count = 128
     """K: number of codes of an image"""

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, DataConfig
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Rate
 from recstudy.recursive.models.caption import ReportModel
-from recstudy.recursive.models.fields import Count, Layers, Rate, Weight, check_heads
+from recstudy.recursive.models.fields import Layers, Weight, check_heads
 
 EPS = 1e-6  # of every RMS norm
 # Channels of the backbones' stages C2 to C5.

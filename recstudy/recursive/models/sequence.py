@@ -6,13 +6,13 @@ HRM and TRM are in `hrm.py` and `trm.py`. Inputs, outputs and the transformer's 
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import import_object
-from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Shape
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.models.fields import Count, Depth, Repeats, Weight
+from recstudy.recursive.models.fields import Depth, Repeats, Weight
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,7 +54,7 @@ class SequenceModel(ModelConfig):
     puzzle_emb: Literal["none", "pathology_query", "patient", "puzzle"] = "none"
     """content of the prefix: nothing; the finding in question, with one pass per finding; the patient; or the
     puzzle"""
-    identifiers: int = Field(0, ge=0)
+    identifiers: NonNegativeInt = 0
     """rows of the puzzle table: at least the number of patients or puzzles"""
     halt_bias: float = -5.0
     """initial bias of the halting head, the logit of a correct answer"""

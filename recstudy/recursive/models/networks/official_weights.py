@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 from torch import Tensor, nn
 
 from recstudy.base.errors import ConfigError, DataError, choices
 from recstudy.base.strict_yaml import read_yaml
 from recstudy.records.reading import fault
+from recstudy.recursive.config.parts import Count
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.models.hrm import HRM
 from recstudy.recursive.models.networks.sequence import SequenceNetwork
@@ -85,18 +86,18 @@ class Arch(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     name: str = ""
-    H_cycles: int = Field(ge=1)
-    L_cycles: int = Field(ge=1)
-    H_layers: int = Field(ge=0)
-    L_layers: int = Field(ge=1)
-    hidden_size: int = Field(512, ge=1)
-    num_heads: int = Field(8, ge=1)
+    H_cycles: Count
+    L_cycles: Count
+    H_layers: NonNegativeInt
+    L_layers: Count
+    hidden_size: Count = 512
+    num_heads: Count = 8
     expansion: float = 4
     pos_encodings: str = "rope"
     mlp_t: bool = False
     puzzle_emb_len: int = 16  # of TRM
     no_ACT_continue: bool = True
-    halt_max_steps: int = Field(16, ge=1)
+    halt_max_steps: Count = 16
     rms_norm_eps: float = FIXED["rms_norm_eps"]
     rope_theta: float = FIXED["rope_theta"]
 
