@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import Field, NonNegativeFloat
 
 from recstudy.programs.settings import Config
+from recstudy.records.files import Json
 
 # Published tables, and how to read them. Their data come with the recursive models.
 PUBLISHED = files("recstudy").joinpath("recursive/papers")
@@ -49,7 +50,7 @@ class Target(Config):
     note: str = ""
     model: str = ""
     """name of the method in the paper"""
-    where: dict[str, Any]
+    where: Json
     """settings by dotted field; None if the paper does not state it"""
     against: tuple[str, ...] = ()
     """why no result is comparable, whatever the settings"""
@@ -67,7 +68,7 @@ class Target(Config):
     """reason for the margin, required with it"""
     row: str = ""
     """id of the row in the published table, by which `settings` finds its settings"""
-    reference: dict[str, Any] = Field({})
+    reference: Json = Field({})
     """further settings that the source of a user's table states, by dotted field"""
     read_from: Any = Field(None, exclude=True, repr=False)
     """the `SourceRow` of a user's table; not stored in a plan"""

@@ -22,6 +22,7 @@ from pydantic_core import to_jsonable_python
 
 from recstudy.plugins import Registry
 from recstudy.programs.settings import KINDS, Config
+from recstudy.records.files import Json
 from recstudy.recursive.config.functions import LOSSES, OPTIMIZERS, SCHEDULES
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
 from recstudy.recursive.config.train import AUGMENTATIONS, Augment, TrainConfig
@@ -165,7 +166,7 @@ _FIRST_DRAWING_SEED_0 = (
 )  # `drawing_seed` was added later
 _STATE_DEFAULTS = {"start": "fixed", "noise": 0.0, "feedback": 0.0}
 
-YOUNGER: dict[str, dict[str, Any]] = {
+YOUNGER: dict[str, Json] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
     **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _FIRST_DRAWING_SEED_0},
     "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
@@ -211,7 +212,7 @@ def part_name(config: Config) -> str:
     return kind.__name__ if kind.__module__.startswith("recstudy.") else f"{kind.__module__}.{kind.__name__}"
 
 
-def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+def deciding(config: Config, values: Mapping[str, Any]) -> Json:
     """Return the part of a config's values that its run id is made of.
 
     Args:
@@ -265,7 +266,7 @@ def _inside(setting: Any, value: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _rule(kind: type[Config], part: str) -> tuple[Json, tuple[str, ...]]:
     """Return the younger fields of a class with their first default, and its fields that hold configs."""
     frozen_fields = set(FIELDS.get(part, "").split())
     if issubclass(kind, ModelConfig | DataConfig):
