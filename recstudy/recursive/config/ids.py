@@ -27,6 +27,7 @@ from recstudy.recursive.config.functions import LOSSES, OPTIMIZERS, SCHEDULES
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
 from recstudy.recursive.config.train import AUGMENTATIONS, Augment, TrainConfig
 
+CAPTION_FILES = "captions", "cov_ctr", "medpix", "mm_retinal", "peir_gross", "roco", "rocov2"
 FIELDS: dict[str, str] = {
     "RunConfig": "data model train seed",
     "model.caption_transformer": (
@@ -84,17 +85,9 @@ FIELDS: dict[str, str] = {
     "data.arc_agi": (
         "name limit validation split_seed augmentations rounds version side concept drawing_seed path"
     ),
-    "data.captions": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.chest_xray14": "name limit validation split_seed findings path size allow_missing",
     "data.cifar10": "name limit validation split_seed statistics",
     "data.cifar100": "name limit validation split_seed statistics",
-    "data.cov_ctr": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.digits": "name limit validation split_seed",
     "data.dominoes": "name limit validation split_seed columns least_steps most_steps",
     "data.folder": "name limit validation split_seed path class_count size channels",
@@ -103,19 +96,7 @@ FIELDS: dict[str, str] = {
         " drawing_seed"
     ),
     "data.maze_hard": "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed",
-    "data.medpix": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
-    "data.mm_retinal": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.mnist": "name limit validation split_seed",
-    "data.peir_gross": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.phantom_captions": (
         "name limit validation split_seed tokenizer vocabulary length size clean clip_files"
     ),
@@ -123,19 +104,16 @@ FIELDS: dict[str, str] = {
     "data.puzzle_folder": (
         "name limit validation split_seed augmentations rounds path vocabulary rows columns"
     ),
-    "data.roco": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
-    "data.rocov2": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.sudoku": (
         "name limit validation split_seed augmentations rounds side puzzles test_puzzles givens drawing_seed"
     ),
     "data.sudoku_extreme": (
         "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed"
+    ),
+    **dict.fromkeys(
+        [f"data.{name}" for name in CAPTION_FILES],
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing",
     ),
     "TrainConfig": (
         "epochs batch_size supervision_steps evaluation_steps evaluation_depths halting exploration"
