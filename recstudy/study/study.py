@@ -45,6 +45,8 @@ class StudyBase:
     deviations: Any = ()
     objectives: Any = MappingProxyType({})
     confirm: int = 0
+    trial_seeds: int = 1
+    keep: str = ""
     fewest_seeds = 1
     has_families = False  # a preset is a list of settings, one for each model family
 
