@@ -222,14 +222,14 @@ def claims(trajectories: int, copies: int, puzzles: str) -> list[Claim]:
         Claim(
             # The lower end of the published range.
             f"Aakash: copies disagree on 24 to 50 % of the puzzles (at least 24), {puzzles}",
-            higher=at_test("flipped_puzzles", copies),
-            margin=24.0,
+            of=at_test("flipped_puzzles", copies),
+            at_least=24.0,
         ),
         Claim(
             "Aakash: the halting head knows right answers from wrong ones (AUROC of 99.8: at least 99),"
             f" {puzzles}",
-            higher=at_test("halting_auroc"),
-            margin=99.0,
+            of=at_test("halting_auroc"),
+            at_least=99.0,
         ),
     ]
 

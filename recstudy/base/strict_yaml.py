@@ -8,9 +8,12 @@ no quotes for readers of version 1.1, and is 1.5 times slower.
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from recstudy.base.errors import ConfigError
 
 SCALARS = {
     "null": (r"~|null|Null|NULL|", "~nN"),
@@ -69,6 +72,19 @@ def read_yaml(text: str) -> Any:
         return loader.construct_document(document) if document else None
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from None
+
+
+def read_yaml_file(option: str, file: Path) -> Any:
+    """Return the content of a YAML file that an option names.
+
+    Raises:
+        ConfigError: The file cannot be read, or has a key twice.
+    """
+    try:
+        return read_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{option} {file}: {reason}") from None
 
 
 def _keys(node: yaml.Node | None, visited_ids: set[int], prefix: str = "") -> Iterator[tuple[str, int]]:

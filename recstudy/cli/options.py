@@ -261,7 +261,9 @@ def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
     Raises:
         ConfigError: The file is missing, is not YAML with fields, or has an unknown field or a bad value.
     """
-    values = read_yaml("--config", file)
+    from recstudy.base.strict_yaml import read_yaml_file  # it loads PyYAML, without which --help is faster
+
+    values = read_yaml_file("--config", file)
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ConfigError(
             f"--config {file} must contain fields, such as train: {{epochs: 5}} or train.epochs: 5"
@@ -285,22 +287,6 @@ def read_config_file(file: Path, base: RunSettings) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"--config {file}: {error}") from None
     return fields
-
-
-def read_yaml(option: str, file: Path) -> Any:
-    """Return the content of a YAML file.
-
-    Raises:
-        ConfigError: The file cannot be read, or has a key twice.
-    """
-    from recstudy.base import strict_yaml  # it loads PyYAML, without which --help is faster
-
-    try:
-        return strict_yaml.read_yaml(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{option} {file}: {error.strerror if isinstance(error, OSError) else error}"
-        ) from None
 
 
 def write_fields(file: Path, config: RunSettings, about: str) -> str:

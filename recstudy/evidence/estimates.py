@@ -14,11 +14,13 @@ of one puzzle, test inputs of one ARC task) form a cluster. The scores of a clus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import asin, exp, inf, log, pi, sin, sqrt
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from statistics import fmean
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from recstudy.base.lazy import np, special
 
@@ -82,6 +84,8 @@ class Estimate:
         why: The reason why the interval is missing or needs care.
         split: The two kinds of seeds if `why` is SPLIT. If all seeds are at a bound, the number of seeds that
             exceed the study's threshold of success.
+        items: For single runs, the number of test items over which the interval is; 0 if it is unknown. None
+            for an interval over seeds.
     """
 
     value: float | None
@@ -94,11 +98,24 @@ class Estimate:
     reach: tuple[float, float] = (-inf, inf)
     why: Why | None = None
     split: SplitSeeds | None = None
+    items: int | None = None
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Both ends, or None if there is no interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def is_over_items(self) -> bool:
+        """Whether the interval is over test items, so that it says nothing about other seeds."""
+        return self.items is not None
+
+    @property
+    def sample(self) -> str:
+        """The sample of the interval: `n=3` seeds, or `over 500 test items`."""
+        if self.items is None:
+            return f"n={self.n}"
+        return f"over {self.items:,} test items" if self.items else "over test items"
 
 
 TINY = 1e-12  # smallest loss on the log scale (2), because log(0) does not exist
@@ -165,7 +182,48 @@ class Scale:
         return min(share, 1 - share) * self.items
 
 
+class ItemResult(NamedTuple):
+    """The result of a single run on test items, for an interval over items: other items, this run.
+
+    Args:
+        error: The standard error of the mean over items, in the metric's unit.
+        items: The number of items; 0 if it is unknown.
+        scores: Item -> score; empty if only the error is known.
+    """
+
+    error: float
+    items: int = 0
+    scores: Mapping[str, float] = MappingProxyType({})
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of the error."""
+        return self.items - 1 if self.items > 1 else UNKNOWN_ITEMS
+
+
 LINEAR = Scale()
+UNKNOWN_ITEMS = 1e6  # degrees of freedom of a standard error over an unknown number of items
+
+
+def items_error(scores: Sequence[Mapping[str, float]], weights: Sequence[float]) -> float:
+    """Return the standard error over items of a weighted sum of means, paired by item.
+
+    Each item moves the sum by the sum of weight (score - mean) / M over the means that contain it. Items of
+    one mean alone are independent of the others.
+
+    Args:
+        scores: Item -> score of each mean, M items each.
+        weights: The weight of each mean.
+    """
+    influences: dict[str, float] = {}
+    for item_scores, weight in zip(scores, weights, strict=True):
+        mean = fmean(item_scores.values())
+        for item, score in item_scores.items():
+            influences[item] = influences.get(item, 0.0) + weight * (score - mean) / len(item_scores)
+    items = len(influences)
+    squares = sum(influence**2 for influence in influences.values())
+    return sqrt(squares * items / (items - 1)) if items > 1 else 0.0
+
 
 Scores: TypeAlias = "npt.NDArray[np.float64]"
 

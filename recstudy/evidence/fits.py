@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import exp, inf, log, sqrt
 from typing import Any, NamedTuple, TypeAlias
 
 from recstudy.base.lazy import np, special
-from recstudy.evidence.estimates import AT_BOUND, LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why
+from recstudy.evidence.estimates import AT_BOUND, LEVEL, LINEAR, Estimate, ItemResult, Scale, SplitSeeds, Why
 
 Key: TypeAlias = Any  # of a variant, such as its index
 # Largest d0 in (4), and the value that represents an infinite d0 in (2).
@@ -73,6 +73,7 @@ class Weighted(NamedTuple):
     low: float = -inf
     high: float = inf
     why: Why | None = None
+    items: ItemResult | None = None  # of a single run whose variance is over test items
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,19 @@ class Fit:
         scale: The metric's scale.
         success_threshold: The value that a successful seed is better than. None if the study states none.
         floor: The smallest variance of one run on the scale, from the saved answers. 0 without saved answers.
+        items: Variant -> the result of its single run on test items. It gives the variance if no variant has
+            two seeds.
     """
 
     scores: Mapping[Key, Sequence[float]]
     scale: Scale = LINEAR
     success_threshold: float | None = None
     floor: float = 0.0
+    items: Mapping[Key, ItemResult] = field(default_factory=dict)
+
+    def over_items(self, key: Key) -> ItemResult | None:
+        """Return the result on test items that gives the variance; None if seeds give it."""
+        return None if self.own_variances else self.items.get(key)
 
     @cached_property
     def own_variances(self) -> dict[Key, Variance]:
@@ -160,6 +168,12 @@ class Fit:
         total_df = sum(weight * self.own_variances[key].df for key, weight in self._weights.items())
         variances: dict[Key, Variance | None] = dict.fromkeys(self.splits)
         for key in (key for key in self.scores if key not in self.splits):
+            if result := self.over_items(key):
+                error = result.error / self.scale.slope(mean_of(self.scores[key]))
+                if not error and self.scale.kind == "share":  # all items have the same score
+                    error = 1 / sqrt(4 * self.scale.items)
+                variances[key] = Variance(error**2, result.df) if error else None
+                continue
             own_variance = self.own_variances.get(key, Variance(0.0, 0.0))
             other_df = total_df - self._weights.get(key, 0.0) * own_variance.df
             d0 = min(self.prior.df, MAX_BORROWED_DF, other_df) if self.prior else 0.0
@@ -214,6 +228,8 @@ class Fit:
 
     def prediction(self, key: Key) -> Estimate:
         """Return the mean with the prediction interval of one more run: mean ± t s sqrt(1 + 1/n)."""
+        if self.over_items(key):
+            return Estimate(mean_of(self.scores[key]), n=len(self.scores[key]), why=Why.NO_SPREAD)
         return self._around(key, lambda n: sqrt(1 + 1 / n))
 
     def weighted(self, key: Key, margin: float = 0.0) -> Weighted | None:
@@ -238,7 +254,8 @@ class Fit:
         slope, variance, df = self.scale.slope(tested_mean), None, 0.0
         if spread and slope * slope * spread.value < MAX_VARIANCE:
             variance, df = slope * slope * spread.value / len(values), spread.df
-        return Weighted(mean, variance, df, len(values), self.scale.low, self.scale.high, self.why(key))
+        bounds = self.scale.low, self.scale.high
+        return Weighted(mean, variance, df, len(values), *bounds, self.why(key), self.over_items(key))
 
     def why(self, key: Key) -> Why | None:
         """Return why this variant's interval is missing or needs care. None for a plain t interval."""
@@ -247,6 +264,8 @@ class Fit:
             return Why.NO_RUN
         if key in self.splits:
             return Why.SPLIT
+        if self.over_items(key) and self.variance(key):
+            return None
         if len(set(values)) == 1 and self.scale.items_from_bound(values[0]) == 0:
             return Why.CEILING if self.scale.share(values[0]) == 1.0 else Why.FLOOR
         # Equal shares of a few items can be a coincidence, and other equal values are none.
@@ -271,7 +290,9 @@ class Fit:
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
         low, high = min(low, mean), max(high, mean)  # the inverse is rounded and can miss the mean
-        return Estimate(mean, low, high, LEVEL, n, spread.df, error, (scale.low, scale.high), why)
+        reach, result = (scale.low, scale.high), self.over_items(key)
+        items = result.items if result else None
+        return Estimate(mean, low, high, LEVEL, n, spread.df, error, reach, why, items=items)
 
     def _successes(self, values: Sequence[float]) -> SplitSeeds | None:
         """Count the successful seeds of a variant at a bound: all or none. None without a threshold."""

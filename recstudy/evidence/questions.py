@@ -3,6 +3,7 @@
 A question has a contrast of means and a region. The test decides whether the contrast is in the region:
 
     a claim of at least 0.5    Question({"n=3": +1, "n=1": -1}, lower_bound=0.5)
+    a mean of at most 3.28     Question({"n=3": +1}, upper_bound=3.28)
     a difference               Question({"n=3": +1, "n=1": -1}, other_than=0)
     an effect                  the same, over the cells of a factorial, each with its sign
     a published value          Question({"n=3": +1}, center=93.1, half_width=0.5, kind=Kind.PUBLISHED)
@@ -13,6 +14,7 @@ completely inside or completely outside of the region.
 
 All questions of a study form one family, including its published values. Of m questions, Holm (1979) tests
 the j-th smallest p at a / (m - j + 1), where `a` is the level of the question's present look (`seeds.py`).
+A question may state a stricter level than the others. Its adjusted p is then compared with its own level.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from math import inf, prod, sqrt
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.base.lazy import np, special
-from recstudy.evidence.estimates import AT_BOUND, LEVEL, Estimate, Why
+from recstudy.evidence.estimates import AT_BOUND, LEVEL, Estimate, Why, items_error
 from recstudy.evidence.fits import Weighted
 from recstudy.evidence.seeds import ALPHA, Looks, PowerAnalysis
 
@@ -104,23 +106,27 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Question:
-    """A contrast and its region, which is one of `lower_bound`, `half_width` and `other_than`.
+    """A contrast and its region, which has bounds, a `half_width` or `other_than`.
 
     Args:
         weights: Variant -> its weight in the contrast.
         lower_bound: The contrast is at least this value.
+        upper_bound: The contrast is at most this value.
         center: The center of the region, if it has a `half_width`.
         half_width: Half the width of the region; 0 if no margin is stated.
         other_than: The contrast differs from this value.
         kind: The kind of the question.
+        alpha: The level of the test over all looks, before Holm's correction.
     """
 
     weights: Mapping[Any, float]
     lower_bound: float | None = None
+    upper_bound: float | None = None
     center: float = 0.0
     half_width: float | None = None
     other_than: float | None = None
     kind: Kind = Kind.CLAIM
+    alpha: float = ALPHA
 
     @property
     def region(self) -> tuple[float, float]:
@@ -129,7 +135,8 @@ class Question:
             return self.center - self.half_width, self.center + self.half_width
         if self.other_than is not None:
             return self.other_than, self.other_than
-        return (-inf if self.lower_bound is None else self.lower_bound), inf
+        low = -inf if self.lower_bound is None else self.lower_bound
+        return low, inf if self.upper_bound is None else self.upper_bound
 
     def room(self, value: float) -> float:
         """Return the distance from a value to the edge of the region, negative outside.
@@ -149,7 +156,8 @@ class Answer:
         estimate: The contrast with its 95 % interval.
         verdict: The verdict among the questions of the study.
         p: The p value of this question alone. None if it is not tested.
-        adjusted: The p value after Holm's correction and the look. A decided question has less than 0.05.
+        adjusted: The p value after Holm's correction and the look. A decided question has less than its
+            own alpha.
         alpha: The level at which Holm tests the question at this look.
         prediction: For a published value, the prediction interval of one more run.
         reasons: Why the answer is open or needs care: members of `Reason`, or sentences on why two numbers
@@ -219,8 +227,15 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
     parts = [
         (weight**2 * term.variance, term.df) for weight, term in known_terms if term.variance is not None
     ]
+    results = [(weight, term.items) for weight, term in known_terms if term.items]
+    items = min(result.items for _, result in results) if len(results) == len(known_terms) else None
+    if len(results) > 1 and all(result.scores for _, result in results) and items is not None:
+        scores, weights = [result.scores for _, result in results], [weight for weight, _ in results]
+        # the error is 0 if all runs have the same score for each item
+        if paired_error := items_error(scores, weights):
+            parts = [(paired_error**2, items - 1.0)]
     total = sum(variance for variance, _ in parts)
-    if len(parts) < len(known_terms) or not total:
+    if any(term.variance is None for _, term in known_terms) or not total:
         is_equal = Why.EQUAL in whys and whys.issubset(AT_BOUND)
         return Estimate(value, n=n, why=Why.EQUAL if is_equal else Why.NO_SPREAD)
     df = total**2 / sum(variance**2 / df for variance, df in parts)  # Satterthwaite (1946)
@@ -230,7 +245,8 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
         doubt = whys.pop()
     elif not whys.isdisjoint(AT_BOUND):
         doubt = Why.ONE_AT_BOUND
-    estimate = Estimate(value, n=n, df=df, error=sqrt(total), reach=reach, why=doubt)
+    error = sqrt(total)
+    estimate = Estimate(value, n=n, df=df, error=error, reach=reach, why=doubt, items=items)
     return at_level(estimate, LEVEL)
 
 
@@ -321,12 +337,13 @@ def answer(
     both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
     is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
     is_large = abs(estimate.value or 0.0) >= LARGE
+    is_one_run_published = estimate.is_over_items and question.kind is Kind.PUBLISHED
     conditions = {
         Reason.RUNS_LEFT: runs_left,
         Reason.RUNS_LOST: lost_runs,
         Reason.SPLIT: estimate.why is Why.SPLIT,
         Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and has_few_seeds,
-        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD and not is_large,
+        Reason.NO_SPREAD: (estimate.why is Why.NO_SPREAD and not is_large) or is_one_run_published,
         Reason.TOO_LARGE: estimate.why is Why.NO_SPREAD and is_large,
         Reason.EQUAL_SEEDS: estimate.why is Why.EQUAL and estimate.error is None,
         Reason.CEILING: both_at_bound,
@@ -376,22 +393,25 @@ def judge(
             is a test.
     """
     looks = looks or [Looks()] * len(answers)
+    pairs = zip(answers, looks, strict=True)
+    looks = [replace(look, alpha=answer.question.alpha) for answer, look in pairs]
     questions = list(zip(answers, looks, contrasts or range(len(answers)), strict=True))
     p_values: dict[Hashable, float] = {}
     for answer, look, key in questions:
         if answer.verdict not in NO_TESTS:
             level = _level(answer, look)
-            # A p value at the level of its look counts as ALPHA, so that Holm can compare different looks.
+            # A p value at the level of its look counts as alpha, so that Holm can compare different looks.
             has_p = answer.p is not None and level > 0
-            p_values[key] = min(1.0, (answer.p or 0.0) * ALPHA / level) if has_p else 1.0
+            p = min(1.0, (answer.p or 0.0) * look.alpha / level) if has_p else 1.0
+            p_values[key] = max(p, p_values.get(key, 0.0))
     adjusted = dict(zip(p_values, holm([*p_values.values(), *[1.0] * dropped]), strict=False))
-    decided = sum(p < ALPHA for p in adjusted.values())
     ranks = {key: rank for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__))}
     judged = []
     for answer, look, key in questions:
         if answer.verdict not in NO_TESTS:
             # Holm's share of the level: 1 / (m - j + 1) for the j-th smallest p, and for open questions the
             # share of the smallest open p.
+            decided = sum(p < look.alpha for p in adjusted.values())
             share = 1 / (len(p_values) + dropped - min(ranks[key], decided))
             answer = _judged(answer, look, share, adjusted[key])
         judged.append(answer)
@@ -399,7 +419,7 @@ def judge(
 
 
 def _level(answer: Answer, look: Looks) -> float:
-    return ALPHA if answer.p is None else look.level(answer.estimate.n)
+    return look.alpha if answer.p is None else look.level(answer.estimate.n)
 
 
 def _judged(answer: Answer, look: Looks, share: float, adjusted: float) -> Answer:
@@ -426,7 +446,7 @@ def _judged(answer: Answer, look: Looks, share: float, adjusted: float) -> Answe
 def _verdict(answer: Answer) -> Verdict:
     if answer.verdict is not Verdict.UNDECIDED or Reason.RUNS_LEFT in answer.reasons:
         return Verdict.INTERIM if answer.verdict is Verdict.UNDECIDED else answer.verdict
-    is_significant = answer.adjusted is not None and answer.adjusted < ALPHA
+    is_significant = answer.adjusted is not None and answer.adjusted < answer.question.alpha
     value, question = answer.estimate.value or 0.0, answer.question
     is_inside = (answer.room or 0.0) > 0
     if question.other_than is not None:
@@ -448,7 +468,9 @@ def _verdict(answer: Answer) -> Verdict:
 def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
     """Add the number of seeds that an open question needs, and its chance of a decision at the maximum."""
     estimate, room, prediction = answer.estimate, answer.room, answer.prediction
-    if estimate.error is None or estimate.df is None or room is None or Reason.OVER_BLOCKS in answer.reasons:
+    if estimate.error is None or estimate.df is None or room is None or estimate.is_over_items:
+        return answer
+    if Reason.OVER_BLOCKS in answer.reasons:
         return answer
     variants, later_levels = len(answer.question.weights), looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:

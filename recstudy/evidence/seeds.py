@@ -6,6 +6,8 @@ spend this part of the error alpha (power family of Kim and DeMets 1987):
 
     alpha(t) = alpha t^1.5,   t = n / maximum          (1)
 
+alpha is 5 % by default. A study or a claim may state another one.
+
 The level of a look is the level of its t test at which studies without a difference cross the boundary for
 the first time as often as (1) allows. `boundaries` simulates it once for each schedule. For looks at 3, 5 and
 10 of 10 seeds the levels are 0.8, 1.1 and 3.7 %. With a true difference of 2 standard deviations, 97 % of
@@ -30,6 +32,7 @@ from typing import Any
 from recstudy.base.lazy import np, special
 
 ALPHA = 0.05
+MIN_ALPHA, MAX_ALPHA = 1e-4, 0.5  # the smallest is reached by 40 simulated studies
 SPENDING = 1.5  # exponent of (1): early looks spend little, so that a late look keeps its power
 # Simulated studies without a difference, about a second: the relative error of a level is about 1 %.
 PATHS = 400_000
@@ -47,10 +50,12 @@ class Looks:
         seed_counts: The number of seeds at each look, in ascending order.
         max_seeds: The maximum number of seeds that the study stated before it ran; 0 if it stated none. Then
             the first look is the maximum, and each later look extends the study.
+        alpha: The error of all looks together.
     """
 
     seed_counts: tuple[int, ...] = ()
     max_seeds: int = 0
+    alpha: float = ALPHA
 
     @property
     def maximum(self) -> int:
@@ -60,8 +65,8 @@ class Looks:
     def level(self, n: int) -> float:
         """Return the level of the t test at a look of n seeds."""
         if 0 < self.maximum < n:
-            # Each extension has half of the alpha of the one before: the total error is at most 10 %.
-            return ALPHA / 2 ** (1 + sum(self.maximum < look < n for look in self.seed_counts))
+            # Each extension has half of the alpha of the one before: the total error is at most 2 alpha.
+            return self.alpha / 2 ** (1 + sum(self.maximum < look < n for look in self.seed_counts))
         return self._levels(n)[n]
 
     def later_levels(self, n: int) -> dict[int, float]:
@@ -76,7 +81,7 @@ class Looks:
         earlier_looks = [look for look in self.seed_counts if look < n]
         planned_looks = [look for look in schedule(maximum) if look > n]
         looks = (*earlier_looks, n, *planned_looks)
-        return dict(zip(looks, boundaries(looks, maximum), strict=True))
+        return dict(zip(looks, boundaries(looks, maximum, self.alpha), strict=True))
 
 
 def schedule(maximum: int) -> Iterator[int]:
@@ -89,7 +94,7 @@ def schedule(maximum: int) -> Iterator[int]:
 
 
 @cache
-def boundaries(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]:
+def boundaries(looks: tuple[int, ...], maximum: int, alpha: float = ALPHA) -> tuple[float, ...]:
     """Return the two-sided level of the t test at each look.
 
     The levels come from a simulation of studies with two equal variants. They are saved in the user's cache
@@ -98,15 +103,17 @@ def boundaries(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]:
     Args:
         looks: Seeds at each look, in ascending order.
         maximum: The maximum number of seeds.
+        alpha: The error of all looks together.
     """
     if looks == (maximum,):
-        return (ALPHA,)
-    file = CACHE / f"looks-{'-'.join(map(str, looks))}-of-{maximum}.json"
+        return (alpha,)
+    at_alpha = f"-at-{alpha:g}" * (alpha != ALPHA)
+    file = CACHE / f"looks-{'-'.join(map(str, looks))}-of-{maximum}{at_alpha}.json"
     with suppress(OSError, ValueError):
         cached_levels = tuple(json.loads(file.read_text(encoding="utf-8")))
         if len(cached_levels) == len(looks):
             return cached_levels
-    levels = _simulated_levels(looks, maximum)
+    levels = _simulated_levels(looks, maximum, alpha)
     with suppress(OSError):
         if not CACHE.is_absolute():  # the user has no home folder, so `~` was not expanded
             return levels
@@ -117,7 +124,7 @@ def boundaries(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]:
     return levels
 
 
-def _simulated_levels(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]:
+def _simulated_levels(looks: tuple[int, ...], maximum: int, alpha: float) -> tuple[float, ...]:
     generator = np.random.default_rng(0)
     sums, squares = np.zeros((2, PATHS), np.float32), np.zeros((2, PATHS), np.float32)
     undecided = np.ones(PATHS, dtype=bool)
@@ -128,12 +135,13 @@ def _simulated_levels(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]
             sums += values
             squares += values**2
         n = look
-        if n == 1:  # one seed has no variance, so nothing is decided
+        may_cross = round(alpha * (n / maximum) ** SPENDING * PATHS) - crossings
+        # One seed has no variance, and a tiny alpha leaves nothing to an early look.
+        if n == 1 or may_cross < 1:
             levels.append(0.0)
             continue
         variances = (squares - sums**2 / n) / (n - 1)
         t = np.abs(sums[0] - sums[1]) / np.sqrt(n * variances.sum(axis=0))
-        may_cross = round(ALPHA * (n / maximum) ** SPENDING * PATHS) - crossings
         crossings += may_cross
         t[~undecided] = 0.0
         critical = float(np.partition(t, PATHS - may_cross)[PATHS - may_cross])
@@ -213,7 +221,7 @@ class PowerAnalysis:
             if self.power(true_room, seeds, share * level) >= POWER:
                 return seeds - self.n
         extensions = sum(look > looks.maximum for look in {*looks.seed_counts, self.n})
-        extension_level = share * ALPHA / 2 ** (1 + extensions)
+        extension_level = share * looks.alpha / 2 ** (1 + extensions)
         first = max(self.n, looks.maximum) + 1
         candidates = np.unique(np.geomspace(first, max(first, MAX_SEEDS), 200).astype(int))
         enough = self.power(true_room, candidates, extension_level) >= POWER

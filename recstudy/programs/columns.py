@@ -5,17 +5,19 @@ pandas.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta, timezone
 from functools import cache
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, NoReturn
 
 from recstudy.base.errors import ALIASES
+from recstudy.programs.numbers import plain_number, read_numbers
 from recstudy.records.schema import MAX_INTEGER
 
 # roles of columns
 SETTING, METRIC, SEED, STATE, UNCLEAR, NEITHER = "setting", "metric", "seed", "state", "unclear", "neither"
+ITEM, ERROR_OF = "item", "standard error"  # the test item of a line; the error of a metric over items
 PREFIX = re.compile(r"^(?:(?P<setting>config|params|hparams|settings)|(?P<metric>summary|metrics))[./](?=.)")
 # Columns that trackers add: recognized by the head, and by the name if the column has no tracker's prefix.
 TRACKED = re.compile(r"_|unnamed:|tags\.|system[./]|gradients/|parameters/|user_attrs|system_attrs")
@@ -24,9 +26,14 @@ BOOKKEEPING = re.compile(
     |(start|end)_time|datetime_(start|complete)|date|timestamp|heartbeat|runtime|duration|(host|node)_?(name|ip)?|pid
     |user(name)?|entity|project|job_type|sweep|tags|notes|description|commit|(gpu|cpu)_(type|count)|os|python_version
     |time_(total|this_iter|since_restore)(_s)?|(iterations|timesteps|episodes)_(total|this_iter|since_restore)
-    |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)|(.*_)?(std|stdev|stddev|stderr|sem)""",
+    |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)|(.*_)?(std|stdev|stddev|stderr|sem|se)""",
     re.VERBOSE,
 )
+COMMITS = re.compile("(git_)?(commit|revision|sha)(_hash)?")  # the variants of a table without settings
+ITEMS = re.compile("item|example|question|sample|instance|doc|document|image|problem|prompt")
+ITEM_IDS = re.compile(rf"({ITEMS.pattern})_?(id|idx|index)|item|example|idx")
+MANY_ITEMS = 30
+ERRORS = re.compile(r"_(stderr|se)(?=_|$)")  # in the name of a metric's standard error over items
 START = re.compile("created(_at)?|start(ed)?(_at)?|start_time|datetime_start")
 FIRST_ZONE = timezone(timedelta(hours=14))
 FURTHER = re.compile(
@@ -51,20 +58,32 @@ STATES = {  # words of W&B, MLflow, Optuna, Ray, Ax, ClearML, Slurm and agents
 }
 STATUS = {state: status for status, states in STATES.items() for state in states.split()}
 SEEDS = re.compile("(random_|rng_)?seed|random_state|rep(eat|etition|licate)?")
-ERROR = "loss|error|err|perplexity|ppl|mae|mse|rmse|mape|fid|lpips|wer|cer|nll|bpc|ece|brier|regret|latency"
+ERROR = (
+    "loss|error|err|perplexity|ppl|mae|mse|rmse|mape|fid|lpips|wer|cer|nll|bpc|bpb|ece|brier|regret|latency"
+)
+COST = "time|seconds|memory|mem|ram|vram|energy"  # a metric by its name, of which less is better
+SIZE = (
+    "params|parameters|flops|gflops|tflops|macs"  # a setting by its name, of which less is better as a metric
+)
+UNITS = "ms|us|s|sec|seconds|min|minutes|h|hours|kb|mb|gb|mib|gib|m|b|j|kwh|total"
 SCORE = (
     "accuracy|acc|precision|recall|sensitivity|specificity|f1|f_1|auc|auroc|auprc|ap|map|kappa|qwk|mcc|em|exact_match"
     "|jaccard|iou|miou|dice|bleu|rouge_?l?|meteor|cider|spice|chrf|bertscore|ndcg|mrr|hits?|spearmanr?|pearsonr?"
     "|kendall|corr|correlation|psnr|ssim|score|reward|return|success_rate|win_rate|pass|top_?[15]|r2|throughput|fps"
-    "|objective|value"
+    "|objective|value|correct|is_correct|passed|solved"
 )
 AROUND = (
     "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
+    "|none|strict_match|flexible_extract"  # filters of lm-evaluation-harness
     "|macro|micro|weighted|balanced|cohen|total|episode|episodic|norm|normalized|rate|at|k|[0-9]+"
 )
-LOWER = re.compile(rf"(.*_)?({ERROR})(_.*)?")  # names of metrics for which lower is better
+# names of metrics for which lower is better
+LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")
+USUAL_COST = re.compile(rf"(.*_)?({COST}|latency)(_({UNITS}|{AROUND}))*")
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
-BLOCKS = re.compile("(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold)(_?(name|id))?")
+BLOCKS = re.compile(
+    "(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold|split)(_?(name|id))?"
+)
 USUAL_SETTINGS = re.compile(
     """(.*_)?(lr|learning_rate|size|dims?|dimension|width|depth|layers?|heads?|units|channels|filters|experts|epochs|dropout
     |momentum|weight_decay|decay|smoothing|blocks|classes)|.*_steps
@@ -77,8 +96,8 @@ USUAL_SETTINGS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 EMPTY = ("", "nan", "none", "null", "na", "n/a", "<na>")
-# numbers with thousands separators, a decimal comma or a percent sign
-GROUPED = re.compile(r"[+-]?(\d{1,3}([ '.,]\d{3})+|\d+)([.,]\d*)?\s*%?")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")  # 1.234 is 1234 in Germany
+BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
 class Column:
@@ -92,7 +111,8 @@ class Column:
         is_text: Whether its levels are texts, also if they are written as numbers.
         cells: All cells.
         texts: The cells that are not empty.
-        numbers: The cells that are numbers.
+        notation: The numbers among the cells, and their notation.
+        is_boolean: Whether all cells are true or false.
     """
 
     def __init__(self, head: str, cells: Sequence[str]) -> None:
@@ -101,11 +121,50 @@ class Column:
         self.role, self.is_text = "", False
         self.kind = str(prefix.lastgroup) if prefix else ""
         self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
-        self.numbers = [number for cell in self.texts if (number := number_of(cell)) is not None]
+        self.notation = read_numbers(self.texts)
+        self.is_boolean = bool(self.texts) and all(cell.lower() in BOOLEANS for cell in set(self.texts))
+
+    @property
+    def numbers(self) -> list[float]:
+        """The numbers of all cells that are numbers."""
+        readings = self.notation.readings
+        return [readings[cell] for cell in self.texts if cell in readings]
+
+    @property
+    def has_two_readings(self) -> bool:
+        """Whether the decimal mark of other columns may decide how the cells are read."""
+        pointed = [cell for cell in self.texts if "." in cell]
+        is_grouped = bool(pointed) and all(map(THOUSANDS.fullmatch, pointed))
+        return bool(self.notation.problem) or (is_grouped and self.notation.decimal == ".")
+
+    @property
+    def has_items(self) -> bool:
+        """Whether the cells name test items. A plain name, such as `question`, needs many different cells."""
+        return self.matches(ITEM_IDS) or (self.matches(ITEMS) and len(set(self.texts)) > MANY_ITEMS)
+
+    @property
+    def error_of(self) -> str:
+        """The name of the metric of which the column would be the standard error over test items."""
+        return ERRORS.sub("", self.name, count=1) if ERRORS.search(self.name) else ""
 
     def value(self, row: int) -> Any:
         """Return the value of a setting in a row; None if it is not set."""
-        return self.cells[row] or "(empty)" if self.is_text else value_of(self.cells[row])
+        cell = self.cells[row]
+        if self.is_text:
+            return cell or "(empty)"
+        return value_of(cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}")
+
+    def is_plain(self, cell: str) -> bool:
+        """Return whether a cell is a text, or a number as Python writes it."""
+        number = self.notation.readings.get(cell)
+        return number is None or isnan(number) or plain_number(cell) == number
+
+    def number(self, row: int) -> float | None:
+        """Return the number of a metric in a row, which may be infinite; None for other texts."""
+        cell = self.cells[row]
+        if self.is_boolean:
+            return BOOLEANS.get(cell.lower())
+        return self.notation.readings.get(cell, plain_number(cell))  # nan counts as an empty cell
 
     def matches(self, *patterns: re.Pattern[str]) -> bool:
         """Return whether any of the patterns matches the name in lower case."""
@@ -121,10 +180,13 @@ class Column:
         patterns = [FURTHER] if self.kind == SETTING else [FURTHER, BOOKKEEPING, RUN_IDS, STEPS]
         if is_tracked or not any(self.cells) or self.matches(*patterns):
             return NEITHER
-        is_metric, is_usual = self.matches(USUAL_METRIC), self.matches(USUAL_SETTINGS, BLOCKS)
-        wrong = [text for text in self.texts if number_of(text) is None]
-        has_numbers = self.numbers and is_metric and not is_usual
-        if wrong and (has_numbers or all(map(GROUPED.fullmatch, wrong))):
+        is_metric = self.matches(USUAL_METRIC, USUAL_COST)
+        is_usual = self.matches(USUAL_SETTINGS, BLOCKS)
+        wrong = [text for text in self.texts if text not in self.notation.readings]
+        is_score = is_metric and not is_usual
+        if self.is_boolean and is_score:
+            return METRIC
+        if wrong and is_score and any(text[0].isdigit() for text in self.texts):
             refuse_number(self, wrong[0])
         if self.kind == METRIC:
             return METRIC if any(map(isfinite, self.numbers)) else NEITHER
@@ -147,22 +209,14 @@ def name_of(head: str) -> str:
     return re.sub(r"\W+", "_", PREFIX.sub("", head, count=1)).rstrip("_")
 
 
-def number_of(cell: str) -> float | None:
-    """Return the number in a cell, which may be infinite or NaN; None if it is not a number."""
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
-
-
-def plain_number(cell: str) -> str:
-    """Return `, such as 1234.5` for a cell like 1,234.5; empty if the cell is no number of any country."""
-    if not GROUPED.fullmatch(cell):
-        return ""
-    *groups, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
-    if len(groups) == 1 and len(rest) == 3:  # 1,234 may be 1234 or 1.234
-        return f", such as {groups[0]}{rest} or {groups[0]}.{rest}"
-    return f", such as {''.join(groups)}{'.' * bool(groups)}{rest}"
+def settle(columns: Iterable[Column]) -> None:
+    """Read columns that have two readings, such as 1,234, by the decimal mark of the other columns."""
+    unclear_columns = [column for column in columns if column.has_two_readings]
+    marks = {column.notation.decimal for column in columns if column not in unclear_columns} - {""}
+    if len(marks) == 1:
+        mark = marks.pop()
+        for column in unclear_columns:
+            column.notation = read_numbers(column.texts, mark)
 
 
 @cache
@@ -176,7 +230,7 @@ def value_of(cell: str) -> Any:
         return None
     if cell.lower() in ("true", "false"):
         return cell.lower() == "true"
-    number = number_of(cell)
+    number = plain_number(cell)
     if number is None or not isfinite(number):
         return cell
     if re.fullmatch(r"[+-]?\d+", cell) and abs(number) <= MAX_INTEGER:

@@ -4,8 +4,9 @@
 models. A user's program declares its metrics, which `using_metrics` adds to the registry inside a block.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any, Literal
 
 from recstudy.base.errors import ConfigError
@@ -85,8 +86,9 @@ class Metric:
                 raise ConfigError(
                     f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}"
                 )
-            limits = PERCENT if self.unit == "%" else (0.0, 1.0)
-            self.__dict__.update(share=True, bounds=self.bounds or limits)
+            self.__dict__.update(share=True)
+        if self.share and not self.bounds:
+            self.__dict__.update(bounds=PERCENT if self.unit == "%" else (0.0, 1.0))
         self.__dict__.update(form=self.form or (".1f" if self.unit == "%" else ".4g"))
         try:
             format(0.5, self.form)
@@ -109,6 +111,34 @@ class Metric:
         if self.of is None:
             raise NotAvailable(f"{self.title} cannot be computed from answers")
         return (import_object(self.of) if isinstance(self.of, str) else self.of)(answers)
+
+
+def scale_problem(name: str, metric: Metric, values: Iterable[float]) -> str:
+    """Return why values do not look like the metric's unit or bounds, without a fix; empty if they do.
+
+    A change in percent has no bounds, so a metric with negative values may exceed 100 %.
+
+    Args:
+        name: The name of the metric for the reader.
+        metric: Its description.
+        values: Its values in all runs. A single run near 1 % proves nothing.
+
+    Example:
+        >>> scale_problem("accuracy", Metric("%"), [0.81, 0.79])
+        'accuracy looks like a share: its values are 0.79 to 0.81, but its unit is %'
+    """
+    finite_values = sorted(filter(isfinite, values))
+    if not finite_values:
+        return ""
+    lowest, highest = finite_values[0], finite_values[-1]
+    spread = f"its values are {lowest:.6g}" + f" to {highest:.6g}" * (highest > lowest)
+    is_percent = metric.unit == "%" and lowest >= 0
+    low, high = metric.bounds or (PERCENT if is_percent else (-inf, inf))
+    if lowest < low or highest > high:
+        return f"{name} is not between {low:g} and {high:g} {metric.unit}".rstrip() + f": {spread}"
+    if is_percent and 0 < highest <= 1 < high:
+        return f"{name} looks like a share: {spread}, but its unit is %"
+    return ""
 
 
 # `marks`: characters allowed in names; `@` and `.` are reserved for NAME@DEPTH and NAME.CLASS

@@ -5,27 +5,24 @@ tracker's prefix or its name, and texts are settings (`Column.usual_role`). Othe
 unclear, and `assign` refuses them. Levels, lines and states that allow two readings are refused too.
 """
 
-import ast
-import hashlib
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from math import isfinite
-from pathlib import Path
+from math import inf, isfinite, isnan
+from operator import itemgetter
+from statistics import fmean
 from typing import Any, Literal, NoReturn
 
-from recstudy.base.csv_rows import CsvError, csv_rows
 from recstudy.base.errors import ConfigError, choices, nearest
-from recstudy.base.values import canonical, flatten
+from recstudy.base.values import canonical
 from recstudy.programs.base import PROGRAMS
 from recstudy.programs.columns import (
+    COMMITS,
     EMPTY,
+    ERROR_OF,
     FILES,
-    FIRST_ZONE,
+    ITEM,
     METRIC,
     NEITHER,
     RUN_IDS,
@@ -33,7 +30,6 @@ from recstudy.programs.columns import (
     SEED,
     SEEDS,
     SETTING,
-    START,
     STATE,
     STATE_NAMES,
     STATUS,
@@ -41,15 +37,16 @@ from recstudy.programs.columns import (
     UNCLEAR,
     Column,
     name_of,
-    number_of,
-    plain_number,
 )
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import run_ids
-from recstudy.records.schema import MAX_INTEGER, current_time
+from recstudy.programs.table_metrics import table_metric
+from recstudy.programs.table_options import TableOptions
+from recstudy.records.schema import MAX_INTEGER
 from recstudy.records.study_schema import ImportedFile, ImportedRun
 
+NO_OPTIONS = TableOptions()
 PROGRAM = "table."  # prefix of the names of these programs
 
 
@@ -131,6 +128,14 @@ class RunTable:
             f"{self.file.name} has no column {name!r}. Its columns: {choices(heads)}.{nearest(name, heads)}"
         )
 
+    def note_notations(self) -> None:
+        """Note which columns are not read as Python writes numbers, with a cell of each."""
+        for column in (column for column in self.columns if column.role in (METRIC, SETTING)):
+            readings = column.notation.readings
+            cell = next((cell for cell in readings if not column.is_plain(cell)), "")
+            if cell and not column.is_text:
+                self.notes.append(f"{column.head}: {cell!r} is read as {readings[cell]:.15g}")
+
     def refuse(self, row: int, column: Column, problem: str) -> NoReturn:
         raise ConfigError(f"{self.file.name}, line {self.lines[row]}, column {column.head!r}: {problem}")
 
@@ -147,175 +152,82 @@ class RunTable:
         settings = ",".join(column.head for column in self.with_role(SETTING))
         raise ConfigError(
             f"{self.file.name}, lines {self.lines[first]} and {self.lines[second]}: they may be of one run"
-            f" ({names}), and {difference}. Remove one of them, or choose: the last line of each run counts"
-            f" (--last {step}), another column distinguishes them (--settings {settings},COLUMN, or --seed"
-            " COLUMN if it numbers runs), or each line is a run (--lines-are-runs)"
+            f" ({names}), and {difference}. Remove one of them, or choose: the last or the best line of each"
+            f" run counts (--last {step}, --best METRIC), each line is the result of a test item (--items"
+            f" COLUMN), another column distinguishes them (--settings {settings},COLUMN, or --seed COLUMN if"
+            " it numbers runs), or each line is a run (--lines-are-runs)"
         )
 
     def refuse_number(self, column: Column, cell: str) -> NoReturn:
-        fix = f"Write numbers with a decimal point and without separators or units{plain_number(cell)}"
-        self.refuse(column.cells.index(cell), column, f"{cell!r} is not a number. {fix}")
-
-
-# ------------------------------------------------------------------------------------------------------------
-# reading
-
-
-def read_table(path: Path) -> RunTable:
-    """Read a CSV file with a header line. Cells are separated by commas, semicolons or tabs.
-
-    Raises:
-        ConfigError: The file cannot be read. The message names the file and the line.
-    """
-    name = path.name.encode(errors="replace").decode()
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(
-            f"{name}, line {line}: the text is not UTF-8. Export the file as CSV in UTF-8"
-        ) from None
-    lines, rows = _cells(name, text)
-    file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=current_time())
-    table = RunTable(file, lines[1:], [])
-    for head, *cells in zip(*rows, strict=True):
-        table.columns += _parts(table, Column(head, cells)) if head else []
-    columns = [column for column in table.columns if column.matches(START)]
-    with suppress(ValueError):  # a start is unknown, or no column has it
-        starts = [datetime.fromisoformat(cell) for column in columns for cell in column.cells]
-        # A time without a zone may be that of the earliest zone.
-        first = min(start if start.tzinfo else start.replace(tzinfo=FIRST_ZONE) for start in starts)
-        if first < datetime.now(UTC):
-            table.file = replace(file, started=first.isoformat())
-    return table
-
-
-def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
-    """Return the line where each row begins, and the rows. The first row is the header."""
-    lines: list[int] = []
-    rows: list[list[str]] = []
-    try:
-        for line, cells in csv_rows(io.StringIO(text, newline="")):
-            lines.append(line)
-            rows.append([cell.strip() for cell in cells])
-            if len(cells) != len(rows[0]):
-                raise ConfigError(
-                    f"{name}, line {line}: it has {len(cells)} cells, but the header has {len(rows[0])}."
-                    " Put cells that contain the separator in quotes"
-                )
-    except CsvError as error:
-        raise ConfigError(
-            f"{name}, line {error.line}: {error}. Close the quote of a cell, and double quotes inside it"
-        ) from None
-    if len(rows) < 2:
-        state = "has a header but no runs" if rows else "is empty"
-        raise ConfigError(
-            f"{name} {state}. It needs a header with the names of settings, seed and metrics, and a line for"
-            " each run"
-        )
-    for head, count in Counter(filter(None, rows[0])).items():
-        if count > 1:
-            raise ConfigError(
-                f"{name}, line 1, column {head!r}: {count} columns have this name. Rename or remove one"
-            )
-    return lines, rows
-
-
-def _parts(table: RunTable, column: Column) -> list[Column]:
-    """Split a column of dictionaries into a column for each key; return other columns unchanged.
-
-    W&B's example of an export writes the columns `config` and `summary` as texts of dictionaries.
-    """
-    if column.head not in ("config", "summary") or not all(cell.startswith("{") for cell in column.texts):
-        return [column]
-    rows: list[dict[str, Any]] = []
-    for row, cell in enumerate(column.cells):
-        try:
-            rows.append(flatten(_plain(ast.parse(cell or "{}", mode="eval").body)))
-        except (AttributeError, SyntaxError, ValueError) as error:  # AttributeError: it is a set
-            place = f" after {cell[: getattr(error, 'offset', 0) or 0][-30:]!r}"
-            fix = "Export a column for each key with pandas.json_normalize"
-            table.refuse(row, column, f"it is not a dictionary{place}. {fix}")
-    columns = []
-    for head in dict.fromkeys(head for row in rows for head in row):
-        values = [row.get(head) for row in rows]
-        cells = ["" if value in (None, "null") else str(value) for value in values]
-        columns.append(Column(f"{column.head}.{head.removesuffix('.value')}", cells))  # W&B's {"value": 1}
-    return columns
-
-
-def _plain(node: Any) -> Any:
-    """Return the dictionary, the constant or the text of an expression in Python or JSON."""
-    if isinstance(node, ast.Dict):
-        return {_plain(key): _plain(value) for key, value in zip(node.keys, node.values, strict=True)}
-    if isinstance(node, ast.Call) and len(node.args) == 1:  # such as np.float64(0.9)
-        return _plain(node.args[0])
-    return node.value if isinstance(node, ast.Constant) else ast.unparse(node)
+        problem = column.notation.problem or f"{cell!r} is not a number"
+        fix = f"Write all its numbers alike and without units, or take them as texts: --texts {column.head}"
+        self.refuse(column.cells.index(cell), column, f"{problem}. {fix}")
 
 
 # ------------------------------------------------------------------------------------------------------------
 # roles
 
 
-def assign(
-    table: RunTable,
-    settings: Sequence[str] = (),
-    metrics: Sequence[str] = (),
-    seed: str = "",
-    texts: Sequence[str] = (),
-    last: str = "",
-    lines_are_runs: bool = False,
-) -> None:
-    """Assign a role to each column: the given one, else the one of its name. Then reduce lines to runs.
+def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
+    """Assign a role to each column: the stated one, else the one of its name. Then reduce lines to runs.
 
-    Columns with given roles come first, in the given order.
-
-    Args:
-        table: The table.
-        settings: The columns that are settings.
-        metrics: The columns that are metrics.
-        seed: The column of the seed.
-        texts: The columns whose levels are texts, also if they are written as numbers.
-        last: The column by which the last line of each run is kept.
-        lines_are_runs: Whether each line is a run. Ids, names and seeds are then left out.
+    Columns with stated roles come first, in the stated order.
 
     Raises:
         ConfigError: A column is missing, its role is unclear, or cells or lines can be read in two ways. The
             message names the option that decides.
     """
-    roles = ((METRIC, metrics), (SETTING, settings), (SEED, [seed]), (NEITHER, [last]))
+    settings, metrics = options.settings, list(options.metrics)
+    stated_items = [options.items] if options.items != "none" else []
+    roles = [(METRIC, metrics), (SETTING, settings), (SEED, [options.seed])]
+    roles += [(ITEM, stated_items), (NEITHER, [options.last])]
     column_roles = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
-    for column in map(table.find, texts):
+    for column in map(table.find, options.texts):
         column.is_text = True
     table.columns = [*column_roles, *(column for column in table.columns if column not in column_roles)]
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
+    names = {column.name for column in table.columns}
     for column in table.columns:
         if column in column_roles:
             column.role = column_roles[column]
         elif column.matches(STATE_NAMES) and column.texts and column.kind != SETTING:
             column.role = STATE
-        elif column.matches(SEEDS) and not (lines_are_runs or table.with_role(SEED)):
+        elif column.matches(SEEDS) and not (options.lines_are_runs or table.with_role(SEED)):
             column.role = SEED
+        elif not (options.items or options.lines_are_runs or table.with_role(ITEM)) and column.has_items:
+            column.role = ITEM
+        elif column.error_of in names:
+            column.role = ERROR_OF
         else:
             role = NEITHER if settings and metrics else column.usual_role(table.refuse_number)
             column.role = NEITHER if stated_roles.get(role) else role
     _read_states(table)
+    _name_variants(table)
     if not table.with_role(UNCLEAR):
         _check_levels(table)
-        _reduce(table, last, lines_are_runs)
+        _reduce(table, options)
         if not settings:
             _leave_out(table)
         if seeds := table.with_role(SEED):
-            _merge(table, table.with_role(SETTING) + seeds)
+            _merge(table, table.with_role(SETTING) + seeds + table.with_role(ITEM))
     if problem := _problem(table, bool(settings or metrics)):
         assigned = (
             f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
         )
         fix = "Name the columns: --settings A,B --metrics C,D --seed S"
         raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
+
+
+def _name_variants(table: RunTable) -> None:
+    """Take commits as the variants if no column is a setting, and check the notation of numbers."""
+    if not table.with_role(SETTING) and (commits := table.unassigned(COMMITS)[:1]):
+        commits[0].role, commits[0].is_text = SETTING, True
+    metric_names = {column.name for column in table.with_role(METRIC)}
+    for column in table.columns:
+        if column.role == ERROR_OF and column.error_of not in metric_names:
+            column.role = NEITHER
+        if column.role in (SETTING, METRIC, ERROR_OF) and column.notation.problem and not column.is_text:
+            table.refuse_number(column, column.notation.wrong)
 
 
 def _read_states(table: RunTable) -> None:
@@ -351,24 +263,36 @@ def _check_levels(table: RunTable) -> None:
                 )
 
 
-def _reduce(table: RunTable, last: str, lines_are_runs: bool) -> None:
-    """Keep one line of each run.
+def _reduce(table: RunTable, options: TableOptions) -> None:
+    """Keep one line of each run, or of each test item of a run.
 
     A run has an id, or settings and a seed. Without both, lines of equal settings are several runs, unless
     they have one name, are identical, or count steps.
     """
     names = table.with_role(SEED) or table.unassigned(RUN_NAMES)
     keys = table.unassigned(RUN_IDS)[:1] or table.with_role(SETTING) + names
-    if last:
-        counter = table.find(last)
-        _merge(table, [*keys, counter])
+    keys += table.with_role(ITEM)
+    if options.last or options.best:
+        counter = table.find(options.last or options.best)
+        sign = 1 if options.last else table_metric(counter, options.metrics).sign
+        if options.last:
+            _merge(table, [*keys, counter])
+        lines: dict[tuple[Any, ...], tuple[float, int]] = {}  # of each run: the largest number, and its row
         for row in table.rows:
-            if number_of(counter.cells[row]) is None:
-                table.refuse_number(counter, counter.cells[row])
-        table.notes.append(f"--last {last}: of {len(table.rows):,} lines, the last one of each run counts")
-        rows = sorted(table.rows, key=lambda row: float(counter.cells[row]))
-        table.rows = sorted({table.key(row, keys): row for row in rows}.values())
-    if not lines_are_runs:
+            number = counter.number(row)
+            if number is None or isnan(number):
+                if options.last or counter.cells[row].lower() not in EMPTY:
+                    table.refuse_number(counter, counter.cells[row])
+                continue
+            key = table.key(row, keys)
+            lines[key] = max(lines.get(key, (-inf, row)), (sign * number, row), key=itemgetter(0))
+        rule = "last line"
+        if options.best:
+            rule = f"line with the {'highest' if sign > 0 else 'lowest'} {counter.head}"
+        stated = f"--last {counter.head}" if options.last else f"--best {counter.head}"
+        table.notes.append(f"{stated}: of {len(table.rows):,} lines, the {rule} of each run counts")
+        table.rows = sorted(row for _, row in lines.values())
+    if not options.lines_are_runs:
         _merge(table, keys)
 
 
@@ -442,9 +366,10 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         ConfigError: A seed or a metric is not a number, or no run is left.
     """
     runs: dict[str, ImportedRun] = {}
-    # Settings -> runs so far. The count replaces a missing seed.
-    repeats: Counter[str] = Counter()
-    columns, seeds = table.with_role(SETTING), table.with_role(SEED)
+    rows_of_items: dict[str, list[int]] = {}
+    # Settings and item -> runs so far. The count replaces a missing seed.
+    repeats: Counter[tuple[str, ...]] = Counter()
+    columns, seeds, items = (table.with_role(role) for role in (SETTING, SEED, ITEM))
     shared = {}  # settings of all other runs, for runs that failed before they logged their settings
     for column in columns:
         values = {column.value(row) for row in table.rows if not table.failures[row]}
@@ -456,7 +381,7 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         for column in columns:
             if (value := column.value(row)) is not None and (column.cells[row] or not failure):
                 settings[column.name] = value
-        key = canonical(settings)
+        key = (canonical(settings), *(column.cells[row] for column in items))
         seed = seeds[0].value(row) if seeds else repeats[key]
         repeats[key] += 1
         if type(seed) is not int or not 0 <= seed <= MAX_INTEGER:
@@ -466,9 +391,14 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
             table.left_out["failed, without a seed"] += 1
             continue
         run_id = run_ids({"program": program, "settings": settings, "seed": 0}, [seed])[0]
-        table.left_out["failed, and repeated"] += run_id in runs
+        rows = [*rows_of_items.get(run_id, ()), row] if items else [row]
+        table.left_out["failed, and repeated"] += run_id in runs and not items
         if run_id not in runs or not failure:
-            runs[run_id] = _run(table, row, settings, seed, failure)
+            rows_of_items[run_id] = rows
+            line = table.lines[row]
+            runs[run_id] = ImportedRun(settings=settings, seed=seed, error_class=failure, line=line)
+    runs = {run_id: _run(table, rows_of_items[run_id], run) for run_id, run in runs.items()}
+    table.note_notations()
     lines = [
         f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in table.left_out.items() if count
     ]
@@ -477,30 +407,43 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
     return runs, table.notes + lines
 
 
-def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure: str) -> ImportedRun:
-    """Return the run of a row; `failure` is the tracker's state of a failed run."""
+def _run(table: RunTable, rows: Sequence[int], run: ImportedRun) -> ImportedRun:
+    """Return a run with its metrics, from its line or from the lines of its test items."""
+    items = table.with_role(ITEM)
     metrics: dict[str, float | None] = {}
+    item_scores: dict[str, dict[str, float]] = {}
     status: Literal["done", "diverged", "failed"] = "done"
-    error = ""
+    error, failure = "", run.error_class
     for column in table.with_role(METRIC):
-        number = number_of(cell := column.cells[row])
-        if number is None and cell.lower() not in EMPTY:
-            table.refuse_number(column, cell)
-        if number is None or isfinite(number):
-            metrics[column.name] = number
+        scores: dict[str, float] = {}
+        for row in rows:
+            cell, number = column.cells[row], column.number(row)
+            if number is None and cell.lower() not in EMPTY:
+                table.refuse_number(column, cell)
+            if number is not None:
+                scores[items[0].cells[row] if items else ""] = number
+        mean = fmean(scores.values()) if scores else None
+        if mean is None or isfinite(mean):
+            metrics[column.name] = mean
         else:
-            status, error = "diverged", error or f"{column.head} is {number}"
+            status, error = "diverged", error or f"{column.head} is {mean}"
+        if items and scores:
+            item_scores[column.name] = scores
     if failure:
         status, error, failure = "failed", f"its state is {failure}", f"{failure} elsewhere"
     elif status == "done" and {*metrics.values()} == {None}:
         status, error, failure = "failed", "it has no metric", "no metric"
-    error = f"{table.file.name}, line {table.lines[row]}: {error}" if error else ""
-    return ImportedRun(
-        settings=settings,
-        seed=seed,
+    errors = {}  # of metrics over test items
+    for column in table.with_role(ERROR_OF):
+        number = column.number(rows[0])
+        if number is not None and isfinite(number) and number > 0:
+            errors[column.error_of] = number
+    return replace(
+        run,
         status=status,
         error_class=failure,
-        error=error,
+        error=f"{table.file.name}, line {run.line}: {error}" if error else "",
         metrics=metrics,
-        line=table.lines[row],
+        item_scores=None if failure else item_scores or None,
+        errors=errors or None,
     )

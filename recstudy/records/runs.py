@@ -47,6 +47,8 @@ class Row:
         stopped: The record of the stop, if a search's scheduler stopped the run.
         late_sources: Metric that was computed after the run -> its source, `answers` or `weights`.
         added: Metric -> a value that was derived from other runs.
+        item_scores: Metric -> test item -> score, of an imported run.
+        errors: Metric -> its standard error over test items, of an imported run.
     """
 
     variant: int = 0
@@ -59,6 +61,8 @@ class Row:
     stopped: Stopped | None = None
     late_sources: Mapping[str, str] = field(default_factory=lambda: NONE)
     added: Mapping[str, Number | None] = field(default_factory=lambda: NONE)
+    item_scores: Mapping[str, Mapping[str, Number]] = field(default_factory=lambda: NONE)
+    errors: Mapping[str, Number] = field(default_factory=lambda: NONE)
 
     @property
     def result_or_empty(self) -> Result:
@@ -313,7 +317,13 @@ def imported_rows(study: Path) -> dict[str, Row]:
             result = Result(
                 status=run.status, error=run.error, metrics=run.metrics, provenance=origins[run.file]
             )
-            rows[run_id] = Row(id=run_id, status=run.status, result=result)
+            rows[run_id] = Row(
+                id=run_id,
+                status=run.status,
+                result=result,
+                item_scores=run.item_scores or NONE,
+                errors=run.errors or NONE,
+            )
     return rows
 
 

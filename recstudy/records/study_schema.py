@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, PlainSerializer
 
 from recstudy.base.explained import explained
+from recstudy.evidence.seeds import ALPHA
 from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
 
 PARTS = ("data", "model", "train", "resources")  # of a config
@@ -110,6 +111,8 @@ class ImportedRun:
     error_class: str = ""  # of a failed run: its state in its tracker
     error: str = ""
     metrics: Values = Field(default_factory=dict)
+    item_scores: dict[str, dict[str, Number]] | None = None  # metric -> test item -> score
+    errors: dict[str, Number] | None = None  # metric -> its standard error over test items
     file: Integer = 0  # index in `files`
     line: Integer = 0
 
@@ -284,6 +287,7 @@ class PlanRecord:
     dropped: dict[str, tuple[str, Integer]] = Field(default_factory=dict)
     paired: bool = False  # whether differences are taken per seed
     blocks: tuple[str, ...] = ()  # settings such as a data set, within whose levels variants are compared
+    alpha: Number = ALPHA  # the error of all questions together
 
     @property
     def folder(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recstudy.records.runs import FINAL_STATUSES, distinct
+from recstudy.report.fits import are_over_items
 from recstudy.report.names import join_labels, metric, plural, value_text
 from recstudy.report.reasons import LEAK, REASONS
 from recstudy.report.study_records import StudyRecords
@@ -37,6 +38,7 @@ CIDER_SCALE = "CIDEr as in pycocoevalcap: ten times the mean similarity"
 INTERVALS = (
     "mean and 95 % CI over seeds; variances are moderated by up to 2 degrees of freedom from other variants"
 )
+ITEM_INTERVALS = "single runs; 95 % CI over test items, which says nothing about other seeds"
 STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
 
 
@@ -54,7 +56,10 @@ def caption_facts(records: StudyRecords, variants: Sequence[int]) -> dict[str, A
     caption = "; ".join(fact for fact in facts if fact not in study_facts)
     # A page states the facts of the whole study once, and not below each table.
     shared = [fact for fact in facts if fact in study_facts]
-    return {"caption": caption, "study_notes": (*shared, progress, INTERVALS)}
+    return {
+        "caption": caption,
+        "study_notes": (*shared, progress, ITEM_INTERVALS if are_over_items(records) else INTERVALS),
+    }
 
 
 def status_words(counts: Counter[str], statuses: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 
 from recstudy.evidence import Why
 from recstudy.report.cells import Cell
-from recstudy.report.names import DASH, metric, number, plural
+from recstudy.report.names import DASH, metric, number, plural, resolving_form
 from recstudy.report.reasons import IMPORTED, IMPORTED_RESULTS
 from recstudy.report.table import Interval, Number, Piece
 
@@ -66,6 +66,7 @@ def _measured_content(cell: Cell, value: float, form: str) -> Content:
         return f"{split.learned} of {split.total} learned ({share}): ", Number(split.success_mean, form)
     if estimate.interval is None:
         return (Number(value, form),)
+    form = resolving_form(form, estimate.interval)
     mark = [" (may split)"] if estimate.why is Why.MAY_SPLIT else []
     return Number(value, form), " ", Interval(*estimate.interval, form), *mark
 

@@ -13,7 +13,10 @@ This claim says that accuracy at 16 supervision steps is at least half a point b
 - `eval.depth` in a selector means the metric after so many supervision steps at test, from the same weights.
 - `metric` in a selector replaces the claim's metric.
 - `tuned` names a setting. The selector then means the level that is best on the selection split.
-- Without `lower`, the claim is about the metric itself ("at least a quarter of the puzzles").
+- With `of`, the claim is about the metric itself ("the mean loss is at most 3.28, p < 0.01"):
+
+    Claim("the loss is at most 3.28", of={"optimizer": "muon"}, at_most=3.28, alpha=0.01)
+
 - An `Interaction` in place of a selector is a difference of two variants:
 
     Claim("the loop at training matters more than at test", lower=Interaction(of={"eval.depth": 4},
@@ -35,6 +38,7 @@ from pydantic.dataclasses import dataclass
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.explained import explained
 from recstudy.base.values import canonical
+from recstudy.evidence.seeds import MAX_ALPHA, MIN_ALPHA
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.blocks import MIN_BLOCKS, Block, block_words
@@ -71,42 +75,71 @@ class Claim:
 
     Args:
         text: The sentence, with the section of its paper. Use quotation marks only for verbatim text.
-        lower: The variants with the lower metric, whether lower is better or worse. None for a claim about
-            `higher` alone: its metric is at least `margin`.
-        higher: The variants with the higher metric.
+        lower: The variants with the lower metric, whether lower is better or worse.
+        higher: The variants with the higher metric. (Version 0.2 wrote `higher` and `margin` for `of` and
+            `at_least`, which is still read.)
         margin: The least difference that is claimed, in the unit of the metric.
         within: Claims equivalence instead of a direction: the two sides differ by less than this.
         metric: The metric of the difference. By default, the metric that all selectors name (the first of
             `higher` if they name several), else the score of the preset's runs.
-        each: Whether the claim must hold for each variant of `lower` against each of `higher`, and not only
-            for their means.
+        each: Whether the claim must hold for each variant of `lower` against each of `higher` (or for each
+            of `of`), and not only for their means.
+        over: `blocks` if the claim is about other blocks of this kind.
+        of: The variants of a claim about the metric itself, in place of `lower` and `higher`.
+        at_least: The metric of `of` is at least this value.
+        at_most: The metric of `of` is at most this value.
+        alpha: The level of the test, if it is stricter than that of the study. The test is two-sided, so 0.02
+            is a one-sided p below 0.01.
     """
 
     text: str
     lower: Side | None = Field(default=None, kw_only=True)
-    higher: Side
+    higher: Side | None = None
     margin: float = Field(default=0.0, ge=0)
     within: float | None = Field(default=None, gt=0)
     metric: str = ""
     each: bool = False
     over: Literal["seeds", "blocks"] = "seeds"
+    of: Side | None = Field(default=None, kw_only=True)
+    at_least: float | None = Field(default=None, kw_only=True)
+    at_most: float | None = Field(default=None, kw_only=True)
+    alpha: float | None = Field(default=None, ge=MIN_ALPHA, lt=MAX_ALPHA, kw_only=True)
 
     def __post_init__(self) -> None:
+        bounds = [bound for bound in (self.at_least, self.at_most) if bound is not None]
+        problem = ""
+        if self.within is not None and (self.margin or bounds):
+            problem = "has both within and a bound: give a bound for a direction, or within for equivalence"
+        elif self.of is None and bounds:
+            problem = "has at_least or at_most without of: give of={...}, or margin for a difference"
+        elif self.of is None and self.higher is None:
+            problem = "needs lower and higher, or of with at_least or at_most"
+        elif self.of is not None and (self.higher is not None or self.lower is not None or self.margin):
+            problem = "has of, which takes at_least, at_most or within, and no higher, lower or margin"
+        elif self.of is not None and not bounds and self.within is None:
+            problem = "needs at_least, at_most or within for its of"
+        elif len(bounds) == 2 and bounds[0] >= bounds[1]:
+            problem = f"needs an at_least below its at_most, but got {bounds[0]:g} and {bounds[1]:g}"
+        if problem:
+            raise ConfigError(f"{_claim_name(self)} {problem}")
+        if self.of is None and self.lower is None:  # as in version 0.2
+            at_least = self.margin if self.within is None else None
+            self.__dict__.update(of=self.higher, at_least=at_least, higher=None, margin=0.0)
         metric_names = [selector.get(METRIC) for _, selector in self.selectors]
         if all(metric_names):  # then the score of the runs plays no part
             object.__setattr__(self, "metric", metric_names[0])
-        if self.within is not None and self.margin:
-            raise ConfigError(
-                f"the claim {self.text!r} has both margin and within: give margin for a direction, or within"
-                " for equivalence"
-            )
+
+    @property
+    def first_side(self) -> Side:
+        """The side from which `lower` is subtracted."""
+        return (self.higher or {}) if self.of is None else self.of
 
     @property
     def selectors(self) -> tuple[tuple[float, Selector], ...]:
-        """The selectors of the contrast `higher` minus `lower`, each with its sign."""
+        """The selectors of the contrast `higher` (or `of`) minus `lower`, each with its sign."""
         signed: list[tuple[float, Selector]] = []
         # An interaction is a difference itself, so its second selector has the opposite sign.
-        for sign, side in ((1.0, self.higher), (-1.0, self.lower)):
+        for sign, side in ((1.0, self.first_side), (-1.0, self.lower)):
             if isinstance(side, Interaction):
                 signed += [(sign, side.of), (-sign, side.over)]
             elif side is not None:
@@ -125,12 +158,13 @@ class Claim:
             level_words: Returns a setting in words, or an empty string to leave the setting out.
         """
         minus = "" if self.lower is None else f" minus {_words(self.lower, level_words)}"
-        return f"{'each of ' * self.each}{_words(self.higher, level_words)}{minus}: {self.margin_words}"
+        first = _words(self.first_side, level_words)
+        return f"{'each of ' * self.each}{first}{minus}: {self.margin_words}"
 
     def side_words(self, level_words: LevelWords) -> tuple[tuple[str, str], ...]:
         """Return the metric and the settings in words of `higher` and `lower`.
 
-        The result is empty if a side is an interaction or missing.
+        The result is empty if a side is an interaction, or if there is one side.
         """
         sides = [side for side in (self.higher, self.lower) if isinstance(side, dict)]
         if len(sides) < 2:
@@ -146,7 +180,16 @@ class Claim:
         """The claimed size of the contrast: `at least 0.5`."""
         if self.within is not None:
             return f"less than {self.within:g} either way"
-        return f"at least {self.margin:g}" if self.margin else "above 0"
+        low, high = self.bounds
+        words = [f"at least {low:g}" if low else "above 0"] if low is not None else []
+        words += [] if high is None else [f"at most {high:g}"]
+        return " and ".join(words)
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The bounds of the contrast. A difference has its margin as the lower one."""
+        is_difference = self.of is None and self.within is None
+        return self.margin if is_difference else self.at_least, self.at_most
 
 
 class QuestionPart(Part):
@@ -211,10 +254,27 @@ class Differences(QuestionPart, OfMetric, OfVariants, BesidePublished):
 
 @PARTS.add("effects")
 class Effects(QuestionPart, OfMetric, OfVariants):
-    """A table of the main effects and interactions of a two-level `factorial`, with intervals."""
+    """A table of the effects of the settings of a grid, with intervals.
+
+    For a complete two-level `factorial`, these are main effects and interactions. For any other grid, or with
+    `base`, each level of an axis is compared with a base level. The difference is the mean over the settings
+    of the other axes that all levels share.
+
+    Args:
+        axes: The axes of the grid. By default all axes that vary.
+        base: Axis -> the level with which the others are compared. By default the level with the best mean.
+    """
 
     name: str = "effects"
+    axes: tuple[str, ...] = ()
+    base: dict[str, Any] | None = None
+    axes_in = ("axes", "base")
     subject = "main effects and interactions"
+
+    @property
+    def heading(self) -> str:
+        subject = self.subject if self.base is None else "differences between levels"
+        return self.title or f"{metric(self.metric).title}: {subject}"
 
 
 def variants_of(
@@ -311,7 +371,7 @@ def _shared_blocks(claim: Claim, selected: list[Selected], blocks: Sequence[Bloc
 def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
     """Return each variant of `higher` with each of `lower`."""
     options: list[list[list[Selected]]] = []
-    for side in (claim.higher, claim.lower):
+    for side in (claim.first_side, claim.lower):
         if isinstance(side, dict):
             (sign, name, indices), *selected = selected
             options.append([[(sign, name, [index])] for index in indices])

@@ -13,7 +13,7 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from recstudy.evidence import Kind, Reason, Verdict
+from recstudy.evidence import ALPHA, Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words
@@ -21,8 +21,10 @@ from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claims
 from recstudy.report.family import PublishedValue, family, published_values, study_family
 from recstudy.report.kinds import make_table
+from recstudy.report.margins import DIFFERS
 from recstudy.report.names import (
     DASH,
+    at_alpha,
     difference_form,
     formatted,
     inline,
@@ -32,6 +34,7 @@ from recstudy.report.names import (
     plural,
     points,
     quantity,
+    resolving_form,
 )
 from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
@@ -44,7 +47,7 @@ from recstudy.report.trials import Best, trial_words
 MAX_SENTENCES = 5
 METHOD = (
     f"Findings: at most {MAX_SENTENCES} sentences, generated from verdicts and intervals. Decided claims come"
-    " first, then differences and effects with p below 0.05 (Holm). A study without such questions names the"
+    " first, then differences and effects with p below {:g} (Holm). A study without such questions names the"
     " best variant of its first table. The last sentences are on undecided questions with the seeds that they"
     " need, published values, and failed or missing runs."
 )
@@ -56,6 +59,7 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
     Verdict.AGREES, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM, Verdict.NOT_COMPARABLE,
     Verdict.NOT_RUN,
 )  # fmt: skip
+TIES = 3  # best variants that a sentence names, else it names the first
 UNLIKELY = "unlikely to be decided"
 # reasons that more seeds remove
 NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
@@ -115,8 +119,10 @@ def _findings(records: StudyRecords) -> list[Sentence]:
         else:
             for is_tied, sentence in _grouped(rows):
                 (undecided if is_tied else decided).append(sentence)
-    if not decided and not undecided:
-        decided += _best_variant(records)
+    # a table of finished runs without claims also asks which variant is the best
+    is_ranked = records.plan.imported and not isinstance(parts_of(records)[0], Claims)
+    if (is_ranked and not any(records.blocks)) or not (decided or undecided):
+        decided[1:1] = _best_variant(records)
     last = [*undecided[:1], *_published(records), *_missing_runs(records, waiting)]
     sentences = [*_select(decided, MAX_SENTENCES - len(last)), *last]
     return sentences or [Sentence(NO_DIFFERENCE, "no table of this report compares variants")]
@@ -163,7 +169,7 @@ def claim_text(row: QuestionRow) -> str:
         return row.label
     is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
     size, interval = _size(row, difference_form(row.metric).removeprefix("+"), is_mean)
-    size = ", ".join(filter(None, [size, interval, f"n={row.estimate.n}"]))
+    size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
     result = f"{inline(row.metric)} {size}" if is_mean else f"difference {size}"
     if row.sides:
         result = f"{' against '.join(_side_values(row))} ({result})"
@@ -178,7 +184,8 @@ def _side_values(row: QuestionRow) -> list[str]:
     for name, settings, value in row.sides:
         title = "" if name == previous else f"{inline(name)} "
         start = "" if not settings or settings.startswith(("with ", "without ")) else "with "
-        values.append(f"{title}{number(row.metric, value)}{unit} {start}{settings}".rstrip())
+        mean = formatted(value, resolving_form(metric(row.metric).form, row.interval))
+        values.append(f"{title}{mean}{unit} {start}{settings}".rstrip())
         previous = name
     return values
 
@@ -186,6 +193,7 @@ def _side_values(row: QuestionRow) -> list[str]:
 def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
     unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
+    form = resolving_form(form, row.interval)
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
     if row.interval:
@@ -204,7 +212,10 @@ def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
             chosen = [row for row in rows if row.group == base and _outcome(row) == outcome]
             if chosen:
                 fields = _fields(chosen, outcome == TIED) | {"n": str(min(row.estimate.n for row in rows))}
-                yield outcome == TIED, Sentence(*(words.format(**fields) for words in templates))
+                verdict, text = (words.format(**fields) for words in templates)
+                alpha = chosen[0].answer.question.alpha
+                verdict += f" ({at_alpha(alpha)})" * (alpha != ALPHA)
+                yield outcome == TIED, Sentence(verdict, text)
     for reason, words in UNKNOWN_SPREAD.items():
         count = sum(reason in row.answer.reasons for row in rows if row.kind is Kind.DIFFERENCE)
         if count:
@@ -226,7 +237,8 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
         size, interval = _size(row, difference_form(row.metric))
-        details = [interval, f"n={row.estimate.n}" * is_difference]
+        varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
+        details = [interval, row.estimate.sample * is_difference, *varied]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
     return {
         "base": rows[0].group,
@@ -269,12 +281,19 @@ def _leaders(table: TableData) -> Sentence | None:
         return None
     name = inline(cells[0][1].metric)
     best = [f"{label} {cell_text(cell)}" for label, cell in cells if cell.best]
-    if best:
-        tie = " tie without a significant difference" * (is_single and len(best) > 1)
-        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over seeds")
     counts = sorted({cell.n for _, cell in cells})
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     reason = f"n={seeds}" if counts[-1] > 1 else "one run of each, so the variance is unknown"
+    if is_single and len(cells) > TIES:
+        others = f"{len(best) - 1} others are not significantly worse"
+        others = others if best else f"no difference is significant ({reason})"
+        label, first = cells[0]
+        text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {others}"
+        return Sentence("Best", f"by {name}, {text}")
+    if best:
+        tie = " tie without a significant difference" * (is_single and len(best) > 1)
+        over = "test items" if cells[0][1].estimate.is_over_items else "seeds"
+        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
     return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 
 

@@ -16,11 +16,22 @@ from pathlib import Path
 
 from recstudy.base.errors import StorageError
 from recstudy.base.lazy import np
-from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, at_level, contrast, independent_share
+from recstudy.evidence import (
+    Estimate,
+    Fit,
+    ItemResult,
+    Scale,
+    Weighted,
+    Why,
+    at_level,
+    contrast,
+    independent_share,
+    items_error,
+)
 from recstudy.evidence.fits import MIN_SEEDS_UNBOUNDED
 from recstudy.programs.base import ItemScores, Program
 from recstudy.programs.metric import METRICS
-from recstudy.records.runs import Row
+from recstudy.records.runs import Row, distinct
 from recstudy.report.names import join_labels, metric
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords
@@ -36,6 +47,15 @@ def item_scores(
     The scores are None if the metric is not a mean over items, or if the runs did not save their answers to
     the same complete test set.
     """
+    if runs and all(name in run.item_scores for run in runs):
+        scores_of_runs = [run.item_scores[name] for run in runs]
+        shared_items = [
+            item for item in scores_of_runs[0] if all(item in scores for scores in scores_of_runs)
+        ]
+        if len(shared_items) < 2:
+            return None, ()
+        matrix = np.array([[scores[item] for item in shared_items] for scores in scores_of_runs], dtype=float)
+        return ItemScores(np.arange(len(shared_items)), matrix, None), ()
     if name not in METRICS or METRICS[name].each is None or not runs:
         return None, ()
     files = [records.results.run(run.id).answers for run in runs]
@@ -161,11 +181,23 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
             scores = {key: [run.number(name) for run in runs] for key, runs in distinct_runs.items()}
             scale = scale_of(name, [run for runs in group.values() for run in runs])
             floor = _floor(records, name, scale, list(distinct_runs.values()))
-            fit = Fit(scores, scale, threshold, floor)
+            results = {key: _item_result(runs, name) for key, runs in distinct_runs.items()}
+            items = {key: result for key, result in results.items() if result}
+            fit = Fit(scores, scale, threshold, floor, items)
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 
     return records.compute_once(("fits", name), fit_variants)
+
+
+def _item_result(runs: Sequence[Row], name: str) -> ItemResult | None:
+    """Return the result of a single imported run on test items; None for several runs or without items."""
+    if len(runs) > 1:
+        return None
+    if len(scores := runs[0].item_scores.get(name, {})) > 1:
+        return ItemResult(items_error([scores], [1.0]), len(scores), scores)
+    error = runs[0].errors.get(name)
+    return ItemResult(error, metric(name).items or 0) if error else None
 
 
 def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequence[Row]]) -> float:
@@ -230,6 +262,13 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
     # one more run has the variance of a run plus that of the mean: n + 1 times the latter
     error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
     return mean, at_level(replace(mean, error=error), mean.level)
+
+
+def are_over_items(records: StudyRecords) -> bool:
+    """Return whether intervals are over test items: single runs with their errors over items."""
+    runs = distinct(records.rows)
+    has_items = any(run.item_scores or run.errors for run in runs)
+    return has_items and len({run.variant for run in runs}) == len(runs)
 
 
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ selector names.
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from math import floor, log10
 from typing import Any
 
 from recstudy.base.terminal import flops
@@ -20,6 +21,8 @@ DASH = "\N{EN DASH}"  # printed in place of a missing number
 SPLITS = {"selection_": "selection", "train_": "training"}
 # Papers print millions and fractions. Records have counts and percents.
 SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
+DIGITS_FORM = re.compile(r"(\+?,?)\.(\d+)([fg])")  # a format whose digits an interval may increase
+SMALLEST_HALF = 1e-6  # of an interval that adds digits: seeds may be equal but for rounding errors
 LONGEST = 1e15  # numbers from here on are printed with an exponent
 
 # How page titles spell the acronyms and names in the name of a study file.
@@ -109,6 +112,24 @@ def formatted(value: float, form: str) -> str:
     return re.sub(r"e\+?(-?)0*", r"e\1", text)
 
 
+def resolving_form(form: str, interval: tuple[float, float] | None) -> str:
+    """Return the format in which a value and its interval are printed: with two digits of half the interval.
+
+    A format with fixed decimals, such as `.1f`, stays if it shows one digit of this half.
+
+    Examples:
+        >>> resolving_form(".1f", (97.6, 97.9)), resolving_form(".2f", (1.0745, 1.0755))
+        ('.1f', '.5f')
+        >>> resolving_form("+.5g", (0.00095284, 0.0030472)), resolving_form(".4g", (120.0, 180.0))
+        ('+.4f', '.4g')
+    """
+    match, half = DIGITS_FORM.fullmatch(form), (interval[1] - interval[0]) / 2 if interval else 0.0
+    half *= 1 + 1e-9  # half of 97.6 to 97.8 is 0.1
+    if not match or not SMALLEST_HALF <= half < (10.0 ** -int(match[2]) if match[3] == "f" else 10.0):
+        return form
+    return f"{match[1]}.{1 - floor(log10(half))}f"
+
+
 def quantity(name: str, value: float) -> str:
     """Return a value with its unit: `83.5 %`, `392.7 GFLOP`, `13,800 images/s`."""
     definition = metric(name)
@@ -150,6 +171,12 @@ def value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def capitalized(text: str) -> str:
+    """Return text with a capital letter, unless it starts with a name or symbol, such as `train.py`."""
+    first = text.partition(" ")[0]
+    return text[0].upper() + text[1:] if re.fullmatch("[a-z]{2,}[,:]?", first) else text
+
+
 def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
@@ -186,6 +213,11 @@ def difference_form(name: str) -> str:
     form = metric(name).form
     # differences are smaller than the numbers themselves, so they get one more digit
     return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
+
+
+def at_alpha(alpha: float) -> str:
+    """Return `at the level 0.01`, which a verdict states if it is not the usual one."""
+    return f"at the level {alpha:g}"
 
 
 def axis_title(name: str | None) -> str:

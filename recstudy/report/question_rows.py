@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple
 
 from recstudy.evidence import Answer, Estimate, Fit, Kind, Verdict, detectable
@@ -123,7 +124,8 @@ class QuestionRow:
         """Equal for questions that are the same test, such as a claim and the difference that repeats it."""
         terms, question = sorted(self.terms, key=lambda term: term.variant), self.answer.question
         sign = -1 if terms and terms[0].weight < 0 else 1
-        edge = question.region if question.half_width is not None else sign * question.region[0]
+        low, high = question.region
+        edge: Hashable = sign * low if high in (inf, low) else (low, high)
         contrast_terms = [(term.variant, term.direction, round(sign * term.weight, 9)) for term in terms]
         return self.metric, tuple(contrast_terms), edge, self.answer.p, self.left
 
@@ -191,9 +193,11 @@ class Family:
         unmatched: Notes on published values that belong to no variant.
         levels: Axis of a factorial -> its two levels.
         adjusted_for: The number of questions for which p values are adjusted.
+        more_tests: Further tests that count, because a base was chosen by its mean.
     """
 
     rows: tuple[QuestionRow, ...]
     unmatched: Sequence[str] = ()
-    levels: Mapping[str, tuple[Any, Any]] | None = None
+    levels: Mapping[str, Sequence[Any]] | None = None
     adjusted_for: int = 0
+    more_tests: int = 0

@@ -14,6 +14,7 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import np
 from recstudy.evidence import (
+    ALPHA,
     Estimate,
     Fit,
     Kind,
@@ -47,7 +48,17 @@ from recstudy.report.claims import (
     weights_each,
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
-from recstudy.report.names import axis_title, difference_form, level_of, level_words, metric, value_text
+from recstudy.report.margins import ask_margins
+from recstudy.report.names import (
+    at_alpha,
+    axis_title,
+    difference_form,
+    level_of,
+    level_words,
+    metric,
+    resolving_form,
+    value_text,
+)
 from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Side, Term
 from recstudy.report.reasons import LEAK
 from recstudy.report.registration import marks_of, post_hoc
@@ -89,7 +100,9 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
     waiting_variants = variants_of(claim, *study)
     contrasts = weights_each(claim, *study, tuned)
-    region = {"lower_bound": claim.margin} if claim.within is None else {"half_width": claim.within}
+    low, high = claim.bounds
+    region = {"lower_bound": low, "upper_bound": high, "half_width": claim.within}
+    region |= {"alpha": claim.alpha} if claim.alpha else {}
     row = _ask(records, claim.metric, region, contrasts, waiting_variants, claim.over == "blocks", claim.each)
     late = [str(Reason.POST_HOC)] * post_hoc(records, claim, waiting_variants)
     return replace(
@@ -173,11 +186,9 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
             relation = "on average over" if len(row.terms) > 2 else "in each of"
             group = f"{theirs}, {relation} {scope([block for block, _ in contrasts])}"
             averages.append(replace(row, group=group, label=ours, contrast=f"{ours} minus {theirs}"))
-    rows = [*averages, *rows]
-    # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
-    if len({run_id for row in rows for run_id in row.run_ids}) <= MAX_RUNS:
-        rows = [_with_items(records, row) for row in rows]
-    return Family(tuple(rows), unmatched_notes(placement))
+    base_labels = [row.group for row in rows]
+    rows = [*averages, *sorted(rows, key=lambda row: base_labels.index(row.group))]
+    return Family(_with_items(records, rows), unmatched_notes(placement))
 
 
 def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
@@ -217,18 +228,24 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     return "the base itself: it changes nothing" if shared_runs else ""
 
 
-def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
-    """Add the tests over test items, if all runs have the same items."""
-    if row.in_blocks:
-        return row
-    runs = [run for term in row.terms for run in term.runs]
-    items, _ = item_scores(records, runs, row.metric) if row.estimate.error is not None else (None, ())
-    if items is None:
-        return row
-    n = len(row.terms[0].runs)
-    ours, theirs = items.scores[:n], items.scores[n:]
-    wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], items.clusters)
-    return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
+def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:
+    """Add the tests over test items to differences of two variants that have results on the same items."""
+    # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
+    if len({run_id for row in rows for run_id in row.run_ids}) > MAX_RUNS:
+        return tuple(rows)
+    tested_rows = []
+    for row in rows:
+        runs = [run for term in row.terms for run in term.runs]
+        has_seeds = row.estimate.error is not None and not row.estimate.is_over_items
+        is_difference = len(row.terms) == 2 and not row.in_blocks and has_seeds
+        items, _ = item_scores(records, runs, row.metric) if is_difference else (None, ())
+        if items is not None:
+            n = len(row.terms[0].runs)
+            ours, theirs = items.scores[:n], items.scores[n:]
+            wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], items.clusters)
+            row = replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
+        tested_rows.append(row)
+    return tuple(tested_rows)
 
 
 # --- effects
@@ -240,19 +257,21 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         raise ConfigError(
             f"effects {part.name!r}: {', '.join(leaky)} leaks the answer, so that effects are meaningless"
         )
-    levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary between these cells
     block_axes = {name for index in cells for name, _ in records.blocks[index]}
-    for axis in (axis for axis in records.plan.axes if axis not in block_axes):
+    levels: dict[str, list[Any]] = {}  # of the axes that vary between these cells
+    for axis in (axis for axis in part.axes or records.plan.axes if axis not in block_axes):
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
-        if len(axis_levels) > 2:
-            have = f"{axis!r} has {', '.join(map(value_text, axis_levels))}"
-            raise ConfigError(
-                f"effects {part.name!r} needs two levels per axis, but {have}. Select two levels with where."
-            )
-        if len(axis_levels) == 2:
-            levels[axis] = (axis_levels[0], axis_levels[1])
+        levels |= {axis: axis_levels} if len(axis_levels) > 1 else {}
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
+    if part.base is not None or any(len(axis_levels) > 2 for axis_levels in levels.values()):
+        ask_difference = partial(_ask_contrast, records, part.metric, DIFFERENCE)
+        blocks_and_levels = {
+            index: {**dict(records.blocks[index]), **{axis: records.level(index, axis) for axis in levels}}
+            for index in cells
+        }
+        margins = ask_margins(records, part, blocks_and_levels, list(levels), ask_difference)
+        return replace(margins, rows=_with_items(records, margins.rows))
     contrasts: dict[tuple[str, ...], Contrasts] = {}
     for block in dict.fromkeys(records.blocks[index] for index in cells):
         block_cells = [index for index in cells if records.blocks[index] == block]
@@ -310,13 +329,12 @@ def _ask(
     blocks, estimates = [block for block, _ in contrasts], [row.estimate for row in rows]
     mark = scope(blocks)
     if not has_block_test and differ(estimates):
-        row, form = weakest(rows), difference_form(name)
-        values = [
-            (estimate.value, block)
-            for estimate, block in zip(estimates, blocks, strict=True)
-            if estimate.value is not None
-        ]
-        extremes = [f"{value:{form}} ({block_words(block)})" for value, block in (min(values), max(values))]
+        row, values = weakest(rows), []
+        for estimate, block in zip(estimates, blocks, strict=True):
+            if estimate.value is not None:
+                form = resolving_form(difference_form(name), estimate.interval)
+                values.append((estimate.value, f"{estimate.value:{form}} ({block_words(block)})"))
+        extremes = [words for _, words in (min(values), max(values))]
         mark = f"differs between {mark}, from {' to '.join(extremes)}"
     else:
         row = _ask_contrast(records, name, region, average([weights for _, weights in contrasts]), waiting)
@@ -376,9 +394,11 @@ def _ask_contrast(
     lost_rows = tuple(row for row in planned if row.status in FINAL_STATUSES and row.id not in run_ids)
     waiting = waiting or [*weights]
     left = sum(row.status not in FINAL_STATUSES for index in waiting for row in records.by_variant[index])
-    question = Question({term.variant: term.weight for term in terms}, **region)
+    fields = {"alpha": records.plan.alpha, **region}
+    question = Question({term.variant: term.weight for term in terms}, **fields)
     estimate, edge = contrast([term.weighted() for term in terms]), None
-    if records.plan.paired and len(terms) > 1 and estimate.why in (None, Why.NO_SPREAD):
+    is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
+    if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
         estimate = _paired_contrast(terms)
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
@@ -387,7 +407,10 @@ def _ask_contrast(
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     names = {metric_name for metric_weights in weights.values() for metric_name in metric_weights}
-    marks = [*marks_of(records, names, waiting)]
+    over_items = ["over test items of single runs: other seeds may differ"] * estimate.is_over_items
+    marks = [*over_items, *marks_of(records, names, waiting)]
+    if tested.p is not None and question.alpha != ALPHA:
+        marks.append(at_alpha(question.alpha))
     if tested.unseen_failures:
         marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
     return QuestionRow(name, tested, terms, left, lost_rows, tuple(marks))

@@ -14,10 +14,10 @@ from operator import attrgetter
 
 from recstudy.base.terminal import flops
 from recstudy.evidence import mean_of
-from recstudy.programs.metric import METRICS
+from recstudy.programs.metric import METRICS, scale_problem
 from recstudy.records.runs import Row, distinct
 from recstudy.records.schema import REPEATED, Provenance
-from recstudy.report.names import join_labels, metric, value_text
+from recstudy.report.names import inline, join_labels, metric, value_text
 from recstudy.report.parts import parts_of
 from recstudy.report.registration import late_changes
 from recstudy.report.study_records import StudyRecords
@@ -87,6 +87,14 @@ def find_imported_weights(records: StudyRecords) -> Iterator[Fact]:
 def find_changed_code(records: StudyRecords) -> Iterator[Fact]:
     for change in records.changed("code"):
         yield f"{change}: their numbers are from the earlier code", records.indices
+
+
+def find_other_scales(records: StudyRecords) -> Iterator[Fact]:
+    """Find metrics of a user's own program whose values do not have the stated unit or bounds."""
+    for name in records.plan.metrics:
+        values = [row.number(name) for row in records.finished_runs if row.value(name) is not None]
+        if problem := scale_problem(inline(name), metric(name), values):
+            yield f"{problem}. Correct the values, or the unit and bounds of the Metric", records.indices
 
 
 # --- questions
@@ -206,6 +214,7 @@ REASONS = (  # in the order of the page
     Caveat("generated data", find_generated_data),
     Caveat("imported weights", find_imported_weights),
     Caveat("changed code", find_changed_code),
+    Caveat("units of metrics", find_other_scales),
     Caveat(
         "selection on the test set",
         find_selection_on_test,

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.base.values import digest
+from recstudy.evidence import ALPHA
 from recstudy.papers import Target
 from recstudy.records import Json, PlanRecord, Result, read_record
 from recstudy.records.plans import maximum_digest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Statement: TypeAlias = Claim | Target | Deviation | int  # the int is the maximum number of seeds
 DECISIVE = ("unit", "better", "items", "bounds", "share")  # fields of a metric that decide verdicts
+COMPARISON = {"paired", "blocks", "alpha"}  # statements that decide all verdicts
 POST_HOC = "post hoc"
 
 
@@ -42,8 +44,12 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
     match statement:
         case Claim():
             # The claim's text is no part of the digest, so a new wording is not a new statement.
-            values = ["claim", statement.selectors, statement.margin, statement.within, statement.metric]
+            # A bound of one side is in the place of a margin, as in version 0.2.
+            bound = statement.at_least or statement.margin
+            values = ["claim", statement.selectors, bound, statement.within, statement.metric]
             values += ["each"] * statement.each + ["over blocks"] * (statement.over == "blocks")
+            stated = {"at most": statement.at_most, "alpha": statement.alpha}
+            values += [[name, value] for name, value in stated.items() if value is not None]
             return values, f"the claim {statement.text!r}"
         case Target():
             words = f"{statement.source}: {statement.metric}"
@@ -129,7 +135,8 @@ def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord], committed
 
 def description(plan: PlanRecord) -> Json:
     """Return the values of metrics, thresholds and comparisons, such as `accuracy.items` -> 2000."""
-    values: Json = {"paired": plan.paired, "blocks": [*plan.blocks]}
+    alpha = None if plan.alpha == ALPHA else plan.alpha
+    values: Json = {"paired": plan.paired, "blocks": [*plan.blocks], "alpha": alpha}
     for name, metric in plan.metrics.items():
         values |= {f"{name}.{field}": value for field, value in dumped(metric).items() if field in DECISIVE}
     thresholds = {f"{name}.success_threshold": value for name, value in plan.success_threshold.items()}
@@ -163,7 +170,7 @@ def redescriptions(records: "StudyRecords", variants: Iterable[int]) -> dict[str
         old_values, new_values = previous_entry.values, entry.values
         names = [name for name in old_values | new_values if old_values.get(name) != new_values.get(name)]
         if records.plan.imported:  # nobody knows when further metrics of a table were described
-            subjects = {*map(_subject, old_values)} & {*map(_subject, new_values)} | {"paired", "blocks"}
+            subjects = {*map(_subject, old_values)} & {*map(_subject, new_values)} | COMPARISON
             names = [name for name in names if _subject(name) in subjects]
         words = [
             f"{name} {value_text(old_values.get(name))} -> {value_text(new_values.get(name))}"
@@ -213,7 +220,7 @@ def marks_of(records: "StudyRecords", names: Iterable[str], variants: Iterable[i
 
 def is_redescribed(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> bool:
     """Return whether a run of these variants finished before these metrics were described as they are."""
-    decisive = {"paired", "blocks", *map(_subject, names)}
+    decisive = COMPARISON.union(map(_subject, names))
     return any(not decisive.isdisjoint(changed) for changed in redescriptions(records, variants).values())
 
 

@@ -249,7 +249,7 @@ class StudyRecords:
         readings = sorted({reading for first in firsts for reading in first})
         # At each reading, the variant with the fewest runs limits the number of common seeds.
         look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
-        return Looks(tuple(sorted(look_sizes - {0})), self._max_seeds)
+        return Looks(tuple(sorted(look_sizes - {0})), self._max_seeds, self.plan.alpha)
 
     @cached_property
     def _looks(self) -> list[Look]:

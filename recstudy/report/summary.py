@@ -30,7 +30,7 @@ from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claim, QuestionPart, variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
-from recstudy.report.fits import unseen_split_notes
+from recstudy.report.fits import are_over_items, unseen_split_notes
 from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import markup, words_table
 from recstudy.report.parts import missing_modules, parts_of
@@ -81,10 +81,15 @@ INTERVALS = (
     " variance is moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is"
     " significantly better."
 )
+ITEM_INTERVALS = (
+    "Each variant has a single run. Intervals are 95 % confidence intervals over test items: other items, and"
+    " these runs. Differences are paired by item if the table has the result of each item. Other seeds may"
+    " differ by more."
+)
 ON_P = (
     "p (Holm): the p value of a two-sided t test, adjusted for all questions of this report: claims,"
     " differences, effects and published values. It decides the verdict. Supported, higher or lower: p below"
-    " 0.05. Smaller than claimed: the stated margin is refuted, and the sign is not. Agrees: our mean lies"
+    " {:g}. Smaller than claimed: the stated margin is refuted, and the sign is not. Agrees: our mean lies"
     " within the margin of the published value. Differs: it does not, and one more run of ours would not give"
     " the published value."
 )
@@ -312,8 +317,8 @@ def looks_words(looks: Looks) -> str:
     words = f"{seed_counts} seeds of a maximum of {looks.maximum}"
     extensions = sum(look > looks.maximum for look in looks.seed_counts)
     # The level of each extension is stricter, which bounds the total error (docs/how-to/verdicts.md).
-    error = "7.5 %" if extensions == 1 else "10 %"
-    return words + f"; extended beyond the stated maximum: total error at most {error}" * bool(extensions)
+    error = 100 * looks.alpha * (1.5 if extensions == 1 else 2)
+    return words + f"; extended beyond the stated maximum: total error at most {error:g} %" * bool(extensions)
 
 
 def reproducibility(records: StudyRecords) -> str:
@@ -329,12 +334,13 @@ def reproducibility(records: StudyRecords) -> str:
 
 def reading_notes(records: StudyRecords) -> str:
     """Return notes on how to read the page, which hold for all tables."""
+    alpha = records.plan.alpha
     return markup(
         "notes",
         [
-            INTERVALS,
-            *[ON_P] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
-            METHOD,
+            ITEM_INTERVALS if are_over_items(records) else INTERVALS,
+            *[ON_P.format(alpha)] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
+            METHOD.format(alpha),
             *unseen_split_notes(records),
         ],
     )

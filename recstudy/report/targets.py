@@ -116,6 +116,10 @@ class MatchedTarget:
         if self.target.unit == "million":
             return f"{self.target.value:,.{self.decimals}f} M"
         text, std = number(self.target.metric, self.value), self.target.std
+        printed = f"{self.value:.6g}"
+        # The format of the metric may have fewer digits than the paper.
+        if self.target.kind != "derived" and len(text.partition(".")[2]) < len(printed.partition(".")[2]):
+            text = printed
         if std is None:
             return text
         spread = number(self.target.metric, in_own_unit(self.target.metric, std, self.target.unit))

@@ -90,6 +90,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             max_seeds=plan.max_seeds,
             success_threshold=dict(study.success_threshold),
             paired=study.paired,
+            alpha=study.alpha,
             blocks=tuple(study.blocks),
             runs=tuple(plan.runs),
             report=tuple(dump_report(plan.report)),

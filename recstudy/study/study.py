@@ -12,6 +12,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.base.values import flatten
+from recstudy.evidence.seeds import ALPHA, MAX_ALPHA, MIN_ALPHA
 from recstudy.plugins import caller
 from recstudy.programs.base import Program, RunSettings
 from recstudy.programs.commits import CommitsProgram
@@ -41,6 +42,7 @@ class StudyBase:
     variants: Any = ()  # from here on of one of the two alone
     paired: bool = False
     blocks: Sequence[str] = ()
+    alpha: float = ALPHA
     claims: Any = ()
     success_threshold: Any = MappingProxyType({})
     deviations: Any = ()
@@ -216,6 +218,8 @@ class Study(StudyBase):
         blocks: The settings that are blocks, such as a data set, a task or an environment. Variants are
             compared within each block, and the differences are averaged over the blocks. The data sets of
             the recursive models are blocks without this.
+        alpha: The level of all tests: the chance of any wrong verdict. Intervals stay at 95 %. A claim may
+            state a stricter one.
         report: The tables and figures in their order. By default a table of results and the learning curves.
         claims: The statements that the study tests. They come before the report.
         question: The question of the study and the cost of an answer. By default the docstring of the study
@@ -237,6 +241,7 @@ class Study(StudyBase):
     success_threshold: Mapping[str, float] = field(default_factory=dict)
     paired: bool = False
     blocks: Sequence[str] = ()
+    alpha: float = ALPHA
     report: ByPreset[Sequence[Part]] = ()
     claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
@@ -273,8 +278,19 @@ class Study(StudyBase):
                         f" {high:g}, but got {value!r}"
                     )
         check_list(f"the blocks of {self.name}", self.blocks, str, "setting names")
+        if not isinstance(self.alpha, float) or not MIN_ALPHA <= self.alpha < MAX_ALPHA:
+            raise ConfigError(
+                f"the alpha of {self.name} must be a level from {MIN_ALPHA:g} to {MAX_ALPHA:g}, such as 0.01,"
+                f" but got {self.alpha!r}"
+            )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, required=False)
+        for claim in (claim for claims in self.values_of("claims", required=False) for claim in claims):
+            if claim.alpha and claim.alpha > self.alpha:
+                raise ConfigError(
+                    f"the claim {claim.text!r} has alpha={claim.alpha:g}, which must not exceed the"
+                    f" {self.alpha:g} of {self.name}: state Study(alpha={claim.alpha:g})"
+                )
         self.check_lists("deviations", Deviation)
         if self.program is not None:
             path = self.bases(self.preset_named())[0].path

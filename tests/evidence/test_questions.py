@@ -1,16 +1,18 @@
 """Questions and their answers: contrasts, Holm, published values, items, effects."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_1samp, ttest_ind, ttest_rel
 from statsmodels.stats.contingency_tables import mcnemar as referee
 from statsmodels.stats.multitest import multipletests
 
 from recstudy.evidence import (
     Estimate,
     Fit,
+    ItemResult,
     Kind,
     Looks,
     Question,
@@ -23,6 +25,7 @@ from recstudy.evidence import (
     contrast,
     estimable,
     holm,
+    items_error,
     judge,
     mcnemar,
     over_items,
@@ -156,6 +159,38 @@ def test_two_questions_of_one_contrast_are_one_test():
     assert judge([claim, automatic])[0].adjusted == pytest.approx(2 * alone.adjusted)
 
 
+def test_each_question_is_decided_at_its_own_level_by_the_p_of_the_family():
+    """Three tests with p of 0.002, 0.004 and 0.02 by hand: Holm's p are 0.006, 0.008 and 0.02."""
+    p_values, levels = (0.002, 0.004, 0.02), (0.01, 0.005, 0.05)
+    base = answer(Question({"a": 1.0}, upper_bound=3.0), Estimate(2.0, n=5, df=4.0, error=0.1))
+    answers = []
+    for p, alpha in zip(p_values, levels, strict=True):
+        answers.append(replace(base, p=p, question=replace(base.question, alpha=alpha)))
+    judged = judge(answers)
+
+    assert [answer.adjusted for answer in judged] == pytest.approx([0.006, 0.008, 0.02])
+    assert [answer.verdict for answer in judged] == [
+        Verdict.SUPPORTED,
+        Verdict.UNDECIDED,  # 0.008 is above its 0.005
+        Verdict.SUPPORTED,
+    ]
+    # At 0.005 no question is decided, so that the second one has a third of its level.
+    assert [answer.alpha for answer in judged] == pytest.approx([0.01 / 3, 0.005 / 3, 0.05])
+
+
+def test_a_mean_of_at_most_a_bound_is_a_t_test_at_the_bound():
+    losses = [3.27, 3.26, 3.28, 3.265, 3.27]
+    fit, referee_test = Fit({"a": losses}), ttest_1samp(losses, 3.28)
+    question = Question({"a": 1.0}, upper_bound=3.28)
+    (judged,) = judge([answer(question, estimate(fit, a=1.0))])
+
+    assert (question.region, question.room(3.27)) == ((-np.inf, 3.28), pytest.approx(0.01))
+    assert judged.p == pytest.approx(referee_test.pvalue)
+    assert judged.verdict is Verdict.SUPPORTED
+    (refuted,) = judge([answer(replace(question, upper_bound=3.2), estimate(fit, a=1.0))])
+    assert refuted.verdict is Verdict.CONTRADICTED
+
+
 def published(value: float, margin: float, fit: Fit, **options):
     question = Question({"a": 1.0}, center=value, half_width=margin, kind=Kind.PUBLISHED)
     return answer(question, fit.estimate("a"), prediction=fit.prediction("a"), **options)
@@ -262,6 +297,44 @@ def test_over_items_is_wider_and_clusters_wider_still():
     clustered = over_items(estimate, [doubled], [1.0], np.repeat(np.arange(300), 4))
 
     assert clustered.error > items.error >= estimate.error
+
+
+def single_runs(results: np.ndarray) -> Fit:
+    """The fit of one run for each row of results, on the same items."""
+    scores = [{str(item): float(score) for item, score in enumerate(row)} for row in results]
+    items = {key: ItemResult(items_error([row], [1.0]), len(row), row) for key, row in enumerate(scores)}
+    means = {key: [float(row.mean())] for key, row in enumerate(results)}
+    return Fit(means, Scale(0.0, 1.0, "share", results.shape[1]), items=items)
+
+
+def test_single_runs_are_paired_by_item_and_items_of_one_run_alone_are_independent():
+    results = np.random.default_rng(1).random((2, 40))
+    fit = single_runs(results)
+    paired = ttest_rel(results[1], results[0])
+    difference = contrast([(1.0, fit.weighted(1)), (-1.0, fit.weighted(0))])
+    assert difference.interval == pytest.approx(tuple(paired.confidence_interval()))
+    assert difference.items == 40
+    first, second = results[0][:20], results[1][20:]
+    scores = (
+        {f"a{item}": score for item, score in enumerate(first)},
+        {f"b{item}": score for item, score in enumerate(second)},
+    )
+    variance = first.var(ddof=1) / 20 + second.var(ddof=1) / 20
+    assert items_error(scores, [1.0, -1.0]) == pytest.approx(variance**0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(("items", "effect"), [(30, 0.0), (30, 0.1), (200, 0.1)])
+def test_intervals_over_items_cover_as_often_as_they_say(items, effect):
+    draw, covered = np.random.default_rng(2), np.zeros(2)
+    for _ in range(400):
+        shares = 0.1 + 0.75 * draw.random(items)  # some items are harder than others
+        results = draw.random((2, items)) < [shares, shares + effect]
+        fit = single_runs(results.astype(float))
+        difference = contrast([(1.0, fit.weighted(1)), (-1.0, fit.weighted(0))])
+        for index, (estimate, truth) in enumerate(((difference, effect), (fit.estimate(0), 0.475))):
+            covered[index] += estimate.low <= truth <= estimate.high
+    assert (covered / 400 > 0.92).all()
+    assert (covered / 400 < 0.985).all()
 
 
 def test_mcnemar_is_statsmodels_without_correction():

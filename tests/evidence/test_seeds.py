@@ -37,6 +37,28 @@ def test_a_study_without_a_difference_is_decided_in_one_of_twenty_over_all_looks
     assert decided.mean() == pytest.approx(0.05, abs=0.005)
 
 
+@pytest.mark.parametrize("alpha", [0.01, 0.001])
+def test_a_stricter_level_has_looks_of_its_own_that_keep_its_error(alpha):
+    """A fifth and a fiftieth of the levels at 5 % would err more: the looks then overlap less."""
+    levels = boundaries((3, 5, 10), 10, alpha)
+    generator, decided = np.random.default_rng(1), 0
+    for _ in range(10):
+        ours, theirs = generator.standard_normal((2, 40_000, 10))
+        p_values = [stats.ttest_ind(ours[:, :n], theirs[:, :n], axis=1).pvalue for n in (3, 5, 10)]
+        decided += int(np.any(np.array(p_values) < np.array(levels)[:, None], axis=0).sum())
+
+    assert decided / 400_000 == pytest.approx(alpha, rel=0.12)
+    assert Looks((3, 5), 10, alpha).level(10) == levels[-1]
+    assert Looks((), 3, alpha).level(3) == alpha
+    assert Looks((3,), 3, alpha).level(5) == alpha / 2
+
+
+def test_the_smallest_level_may_leave_nothing_to_an_early_look():
+    first, *later = boundaries((2, 50), 50, 1e-4)
+
+    assert (first, 0 < later[0] < 2e-4) == (0.0, True)
+
+
 def test_looks_follow_a_schedule_up_to_the_maximum():
     assert list(schedule(20)) == [3, 5, 8, 12, 16, 20]
     assert list(schedule(3)) == [3]

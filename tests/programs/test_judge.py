@@ -14,7 +14,7 @@ from rich.console import Console
 import recstudy
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.board.folder import ResultsFolder
-from recstudy.cli.judge import Judge, read_claims
+from recstudy.cli.judge import Judge
 from recstudy.cli.reproduce import Reproduce
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
@@ -26,6 +26,7 @@ from recstudy.report.explain import show_cell
 from recstudy.report.status import status, studies_at
 from recstudy.report.summary import origins
 from recstudy.report.writing import show_report
+from recstudy.study.claims_file import read_claims
 
 HEAD = "lr,depth,seed,accuracy,val/loss,state\n"
 ROWS = [
@@ -74,10 +75,10 @@ def test_judge_gives_estimates_figures_and_verdicts(judge, capsys):
     first, *output_lines = capsys.readouterr().out.splitlines()
     assert first == (
         "runs.csv: 12 runs; settings: lr, depth; seed: seed; metrics: accuracy (%, higher is better, 1,000 test items), "
-        "val/loss (lower is better); left out: none. Other columns: --settings A,B --metrics C,D --seed S"
+        "val/loss (lower is better); left out: none. Other columns or directions: --settings A,B --metrics C,D:lower --seed S"
     )
     frame = loaded.table("results").frame
-    assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [85.16, 90.16, 85.07, 90.07]
+    assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [90.16, 90.07, 85.16, 85.07]
     assert output_lines[0].startswith("Supported (post hoc): depth 2 is better: ")
     assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc)", "undecided (post hoc)"]
     assert set(loaded.parts) == {"claims", "results", "differences"}
@@ -209,7 +210,7 @@ def test_a_metric_that_is_described_anew_for_imported_runs_marks_its_differences
     folder = judge(ROWS, metrics="accuracy:%:2000", **options)
 
     verdicts = list(recstudy.load(folder).table("differences").frame.verdict)
-    assert len(verdicts) == sum("post hoc" in verdict for verdict in verdicts) == 3
+    assert len(verdicts) == sum("post hoc" in verdict for verdict in verdicts) == 2
     changes = dict(origins(recstudy.load(folder).records))["Changed after runs had finished"]
     assert changes.startswith("accuracy.items none -> 2000, ")
 
@@ -369,7 +370,7 @@ def test_data_sets_alone_are_not_compared_unless_that_is_stated(judge_multi, cap
     assert "; only dataset, classes varies, so nothing is compared (to compare it: --blocks none);" in (
         capsys.readouterr().out
     )
-    assert "differences" in [part["kind"] for part in judge_multi(rows, blocks="none").report]
+    assert "differences" in [part["name"] for part in judge_multi(rows, blocks="none").report]
 
 
 def test_a_block_that_is_no_setting_is_named_and_nothing_is_written(judge_multi):
@@ -398,6 +399,16 @@ def test_a_metric_is_described_by_words(judge, capsys):
 def test_a_misspelt_direction_of_a_metric_is_refused_and_is_no_unit(judge):
     with pytest.raises(ConfigError, match=r"'lowr' would be a unit. Did you mean 'lower'"):
         judge(ROWS, metrics="accuracy:%:1000,val/loss:lowr")
+
+
+def test_a_rule_of_speed_records_is_one_claim_in_a_file(judge, capsys):
+    Path("claims.yaml").write_text(
+        "- text: low loss\n  of: {lr: 0.1, depth: 2}\n  at_most: 1.65\n  alpha: 0.01"
+    )
+    loaded = recstudy.load(judge(ROWS, metrics="val/loss:lower"))
+
+    assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc, at the level 0.01)"]
+    assert "low loss: val/loss 1.51" in capsys.readouterr().out
 
 
 def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):

@@ -1,8 +1,7 @@
-"""Each block of docs/how-to/own-program.md runs, in order, in one folder; and the example that stands for
-TRM's training script.
+"""Each block of docs/how-to/own-program.md and judge.md runs, in order, in one folder; and the example that
+stands for TRM's training script.
 """
 
-import csv
 import os
 import re
 import shlex
@@ -12,10 +11,15 @@ from pathlib import Path
 
 import pytest
 
+import recstudy
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "studies/examples/trm_pretrain"
-PAGE = (ROOT / "docs/how-to/own-program.md").read_text()
-BLOCKS = re.findall(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', PAGE, re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
+STUDIES = {
+    "own-program": {"my_function", "my_script", "degree", "label_noise", "trm_l_cycles"},
+    "judge": {"runs", "table"},
+}
 RECSTUDY = [sys.executable, "-c", "from recstudy.cli import main; main()"]
 
 
@@ -36,8 +40,10 @@ def typed(tmp_path):
     return run
 
 
-def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path):
-    for language, file, text in BLOCKS:
+@pytest.mark.parametrize("page", STUDIES)
+def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path, monkeypatch, page):
+    monkeypatch.chdir(tmp_path)
+    for language, file, text in BLOCK.findall((ROOT / f"docs/how-to/{page}.md").read_text()):
         if file:
             (tmp_path / file).write_text(text)
         elif language == "bash":
@@ -46,14 +52,15 @@ def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path):
         else:
             exec(text, {})
 
-    tables = {
-        table.parts[-5]: table for table in tmp_path.glob("results/studies/*/*/report/tables/claims.csv")
+    claims = {
+        plan.parts[-3]: recstudy.load(plan.parent).table("claims").frame.verdict[0]
+        for plan in tmp_path.glob("results/studies/*/*/plan.json")
     }
-    assert {*tables} == {"my_function", "my_script", "degree", "label_noise", "trm_l_cycles", "runs"}
-    for name, table in tables.items():
-        with open(table) as lines:
-            verdicts = {row["verdict"] for row in csv.DictReader(lines)}
-        assert verdicts == {"supported (post hoc)" if name == "runs" else "supported"}, name
+    assert {*claims} == STUDIES[page]
+    for verdict in claims.values():
+        assert verdict.partition(", over test items")[0].rstrip(")") == (
+            "supported (post hoc" if page == "judge" else "supported"
+        )
 
 
 def test_the_stand_in_takes_and_refuses_overrides_as_hydra_does(tmp_path):

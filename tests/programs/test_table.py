@@ -2,8 +2,10 @@
 and what is refused.
 """
 
+import json
 import re
 
+import pandas as pd
 import pytest
 
 from recstudy.base.errors import ConfigError
@@ -15,8 +17,10 @@ from recstudy.programs.table import (
     TableProgram,
     assign,
     finished_runs,
-    read_table,
 )
+from recstudy.programs.table_files import read_table
+from recstudy.programs.table_metrics import table_metric
+from recstudy.programs.table_options import TableOptions
 
 GRID = "lr,depth,seed,accuracy\n0.1,1,0,90.1\n0.1,1,1,90.4\n0.1,2,0,91.1\n0.1,2,1,91.8\n"
 WANDB = """"Name","State","Notes","User","Tags","Created","Runtime","Sweep","GPU Type","ID","lr","optimizer","seed","accuracy","val/loss","_step","_runtime","_timestamp"
@@ -53,13 +57,13 @@ def table(tmp_path):
 
 
 def assigned_columns(table, **roles) -> tuple[list[str], str, list[str]]:
-    assign(table, **roles)
+    assign(table, TableOptions(**roles))
     settings, metrics = ([column.name for column in table.with_role(role)] for role in (SETTING, METRIC))
     return settings, table.heads(SEED), metrics
 
 
 def imported(table, **roles):
-    assign(table, **roles)
+    assign(table, TableOptions(**roles))
     return finished_runs(table, PROGRAM + "runs")
 
 
@@ -155,24 +159,25 @@ WRONG = {
     "lr,acc\n1,2,3\n": "runs.csv, line 2: it has 3 cells, but the header has 2. Put cells that contain the separator in quotes",
     'lr,acc\n1,2\n1,"2\n1,3\n': "runs.csv, line 3: unexpected end of data. Close the quote of a cell, and double quotes inside it",
     b"lr,acc\n1,\xed\xa0\x80\n": "runs.csv, line 2: the text is not UTF-8. Export the file as CSV in UTF-8",
+    # notations
     GRID.replace(
         "90.1", '"90,1"'
-    ): "runs.csv, line 2, column 'accuracy': '90,1' is not a number. Write numbers with a decimal point "
-    "and without separators or units, such as 90.1",
-    GRID.replace("90.1", '"1,290"'): "'1,290' is not a number. Write numbers with a decimal point "
-    "and without separators or units, such as 1290 or 1.290",
+    ): "runs.csv, line 2, column 'accuracy': '90.4' and '90,1' have different notations. "
+    "Write all its numbers alike and without units, or take them as texts: --texts accuracy",
     GRID.replace(
-        "90.1", '"1,290.1"'
-    ): "'1,290.1' is not a number. Write numbers with a decimal point and without separators or units, such as 1290.1",
-    GRID.replace("91.1", "91.1%"): "line 4, column 'accuracy': '91.1%' is not a number",
+        "91.1", "91.1%"
+    ): "line 4, column 'accuracy': '91.1%' has a percent sign and '91.8' has none",
+    "model;steps;acc\nA;1,234;5\nB;1,235;6\n": "line 2, column 'steps': '1,234' is 1234 or 1.234, by the decimal mark",
+    "model,latency_ms\nA,12ms\nB,13ms\n": "line 2, column 'latency_ms': '12ms' is not a number",
     GRID.replace(
         "0.1,1,1,", "0.1,1,x,"
     ): "runs.csv, line 3, column 'seed': 'x' is not a seed. A seed is an integer from 0 to 2^64",
     GRID.replace(
         "0.1,1,1,", "0.1,1,0,"
     ): "runs.csv, lines 2 and 3: they may be of one run (lr=0.1, depth=1, seed=0), and accuracy is '90.1' and '90.4'. "
-    "Remove one of them, or choose: the last line of each run counts (--last STEP), another column distinguishes them "
-    "(--settings lr,depth,COLUMN, or --seed COLUMN if it numbers runs), or each line is a run (--lines-are-runs)",
+    "Remove one of them, or choose: the last or the best line of each run counts (--last STEP, --best METRIC), each line is "
+    "the result of a test item (--items COLUMN), another column distinguishes them (--settings lr,depth,COLUMN, or --seed "
+    "COLUMN if it numbers runs), or each line is a run (--lines-are-runs)",
     "lr,seed,samples\n1,0,9123\n1,1,9140\n2,0,9200\n2,1,9201\n": "runs.csv: settings: lr; seed: seed; metrics: none; unclear: samples. "
     "Name the columns: --settings A,B --metrics C,D --seed S",
     "model,seed\nA,0\nB,0\n": "runs.csv: settings: model; seed: seed; metrics: none; no column is a metric. Name the",
@@ -197,7 +202,7 @@ WRONG = {
     "aug,seed,acc\nnone,0,0.9\n,0,0.8\nNA,0,0.8\n": "line 3, column 'aug': '' would be the same level as 'none' in line 2",
     # lines
     "lr,epoch,acc\n1,1,0.5\n1,2,0.6\n": "lines 2 and 3: they may be of one run (lr=1), and epoch is '1' and '2'. "
-    "Remove one of them, or choose: the last line of each run counts (--last epoch)",
+    "Remove one of them, or choose: the last or the best line of each run counts (--last epoch, --best METRIC)",
     "lr,seed,Iteration,acc\n1,0,1,0.5\n1,0,2,0.6\n": "(lr=1, seed=0), and Iteration is '1' and '2'",
     "Run ID,lr,_step,acc\na,1,1,0.5\na,1,2,0.6\n": "(Run ID=a), and _step is '1' and '2'",
     "run_id,lr,acc\na,1,0.5\nb,1,0.7\na,1,0.6\n": "lines 2 and 4: they may be of one run (run_id=a), and acc is '0.5' and '0.6'",
@@ -219,7 +224,7 @@ def test_stated_columns_are_taken_in_their_order(table):
     roles = {"settings": ["lr"], "metrics": ["val/loss", "accuracy"], "seed": "seed"}
     assert assigned_columns(table(WANDB), **roles) == (["lr"], "seed", ["val_loss", "accuracy"])
     with pytest.raises(ConfigError, match=r"runs.csv has no column 'acuracy'.* Did you mean 'accuracy'"):
-        assign(table(GRID), metrics=["acuracy"])
+        assign(table(GRID), TableOptions(metrics={"acuracy": None}))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +257,7 @@ def test_usual_hyperparameters_are_settings_and_unclear_numbers_are_asked_for(ta
     assert assigned_columns(table(text))[0] == heads
     text = "lr,alpha,acc\n0.1,0.5,0.5\n0.1,0.25,0.75\n"
     with pytest.raises(ConfigError, match="unclear: alpha"):
-        assign(table(text), metrics=["acc"])
+        assign(table(text), TableOptions(metrics={"acc": None}))
     assert assigned_columns(table(text), settings=["alpha"]) == (["alpha"], "none", ["acc"])
 
 
@@ -307,7 +312,7 @@ EPOCHS = "{}lr,epoch,acc\n{}1,9,0.5\n{}1,10,0.6\n{}2,10,0.7\n{}2,9,0.8\n"
 def test_the_last_line_of_each_run_counts_if_that_is_stated(table, columns):
     runs, lines = imported(table(EPOCHS.format(*columns)), last="epoch")
     assert [(run.settings["lr"], run.metrics["acc"]) for run in runs.values()] == [(1, 0.6), (2, 0.7)]
-    assert lines == ["--last epoch: of 4 lines, the last one of each run counts"]
+    assert lines == ["--last epoch: of 4 lines, the last line of each run counts"]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +327,7 @@ def test_the_last_line_of_each_run_counts_if_that_is_stated(table, columns):
 )
 def test_a_last_line_that_is_not_clear_is_refused(table, text, problem):
     with pytest.raises(ConfigError, match=problem):
-        assign(table(text), last="epoch")
+        assign(table(text), TableOptions(last="epoch"))
 
 
 def test_each_line_is_a_run_if_that_is_stated(table):
@@ -372,3 +377,140 @@ def test_a_value_that_cannot_be_read_is_named_with_its_key(table):
         ConfigError, match=r"line 2, column 'config': it is not a dictionary after .*'opt': <"
     ):
         table("summary,config\n{'acc': 1},\"{'lr': 1, 'opt': <object at 0x1>}\"\n")
+
+
+@pytest.mark.parametrize(
+    ("cells", "number"),
+    [
+        ("84.7%;85 %", 84.7),
+        ("84,7;85", 84.7),
+        ("1,234,567;12", 1234567),
+        ("1.234,5;1.234", 1234.5),
+        ("12 345;7", 12345),
+        ("12\N{NARROW NO-BREAK SPACE}345,5;7", 12345.5),
+        ("1'234.5;7", 1234.5),
+        ("0,123;0,4", 0.123),
+        ("1,234;5.5", 1234),
+    ],
+)
+def test_a_column_is_read_in_its_notation(table, cells, number):
+    first, second = cells.split(";")
+    runs, lines = imported(table(f"model;seed;reward\nA;0;{first}\nB;0;{second}\n"))
+    assert next(iter(runs.values())).metrics == {"reward": number}
+    assert lines == [f"reward: {first!r} is read as {number:.15g}"]
+
+
+def test_other_columns_decide_what_a_comma_means(table):
+    text = "model;seed;steps;reward\nA;0;1,234;{}\nB;0;1,235;{}\n"
+    for first, second, steps in (("0.5", "0.6", 1234), ("0,5", "0,6", 1.234)):
+        options = {"settings": ["model", "steps"], "seed": "seed"}
+        runs, _ = imported(table(text.format(first, second)), **options)
+        assert next(iter(runs.values())).settings["steps"] == steps
+
+
+JSON_ROWS = [
+    {"params": {"lr": 0.1}, "seed": 0, "metrics": {"acc": 0.5}},
+    {"params": {"lr": 0.2}, "seed": 0, "metrics": {"acc": None}},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("runs.jsonl", "".join(f"{json.dumps(row)}\n\n" for row in JSON_ROWS)),
+        ("runs.json", json.dumps(JSON_ROWS)),
+        ("runs.csv", 'seed,metrics,params\n0,"{""acc"": 0.5}","{""lr"": 0.1}"\n0,,"{""lr"": 0.2}"\n'),
+        ("runs.tsv", "lr\tseed\tacc\n0.1\t0\t0.5\n0.2\t0\t\n".encode("utf-16")),
+        ("runs.parquet", None),
+    ],
+)
+def test_formats_give_the_same_runs(table, tmp_path, name, content):
+    if content is None:
+        pd.DataFrame({"lr": [0.1, 0.2], "seed": [0, 0], "acc": [0.5, None]}).to_parquet(tmp_path / name)
+        content = (tmp_path / name).read_bytes()
+    runs, _ = imported(table(content, name))
+    results = [(run.settings, run.seed, run.status, run.metrics) for run in runs.values()]
+    assert results == [({"lr": 0.1}, 0, "done", {"acc": 0.5}), ({"lr": 0.2}, 0, "failed", {"acc": None})]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("runs.jsonl", '{"lr": 1, "acc": 2}\n{"lr": 1,\n', "runs.jsonl, line 2: it is not JSON"),
+        ("runs.json", '{"lr": 1}', "runs.json needs an object for each run"),
+        ("runs.parquet", "lr,acc\n1,2\n", "runs.parquet is not a Parquet file"),
+    ],
+)
+def test_a_file_of_another_format_is_refused(table, name, content, problem):
+    with pytest.raises(ConfigError, match=problem):
+        table(content, name)
+
+
+def test_the_best_line_of_each_run_counts_if_that_is_stated(table):
+    text = "lr,seed,epoch,val_loss,acc\n1,0,1,0.5,80\n1,0,2,0.4,81\n1,0,3,0.6,82\n2,0,1,0.3,70\n2,0,2,,90\n"
+    runs, lines = imported(table(text), best="val_loss")
+    assert [run.metrics["acc"] for run in runs.values()] == [81, 70]
+    assert lines == ["--best val_loss: of 5 lines, the line with the lowest val_loss of each run counts"]
+
+
+@pytest.mark.parametrize("name", ["latency_ms", "train_time", "peak_memory_mb", "val_bpb"])
+def test_costs_are_metrics_of_which_less_is_better(table, name):
+    runs = table(f"model,seed,{name}\nA,0,3.5\nB,0,4.5\n")
+    assert assigned_columns(runs) == (["model"], "seed", [name])
+    assert table_metric(runs.find(name), {}).better == "lower"
+
+
+def test_sizes_are_settings_and_less_is_better_if_they_are_stated_as_metrics(table):
+    runs = table("model,seed,params,flops,acc\nA,0,3.5,1,90\nB,0,4.5,2,91\n")
+    assert assigned_columns(runs) == (["model", "params", "flops"], "seed", ["acc"])
+    assert {table_metric(runs.find(name), {}).better for name in ("params", "flops")} == {"lower"}
+
+
+def test_results_of_an_agent_are_variants_by_their_commit(table):
+    text = (
+        "commit\tval_bpb\tmemory_gb\tstatus\tdescription\n1234567\t0.9979\t44.0\tkeep\tbaseline\n"
+        "b2c3d4e\t1.005\t44.2\tdiscard\tGELU\n12e4567\t0.0\t0.0\tcrash\tdouble width\n"
+    )
+    runs, _ = imported(table(text, "results.tsv"))
+    assert [(run.settings, run.status) for run in runs.values()] == [
+        ({"commit": "1234567"}, "done"), ({"commit": "b2c3d4e"}, "done"), ({"commit": "12e4567"}, "failed"),
+    ]  # fmt: skip
+
+
+def test_lines_of_test_items_are_one_run(table):
+    text = "item_id,method,seed,correct\n" + "".join(
+        f"q{item},{method},{seed},{(item + seed) % 3 == 0}\n"
+        for method in "AB"
+        for seed in (0, 1)
+        for item in range(6)
+    )
+    runs, _ = imported(table(text))
+    assert [(run.settings["method"], run.seed) for run in runs.values()] == [
+        ("A", 0),
+        ("A", 1),
+        ("B", 0),
+        ("B", 1),
+    ]
+    first = next(iter(runs.values()))
+    assert first.metrics["correct"] == pytest.approx(1 / 3)
+    assert first.item_scores == {"correct": {f"q{item}": float(item % 3 == 0) for item in range(6)}}
+    with pytest.raises(
+        ConfigError, match=r"lines 2 and 26: they may be of one run \(method=A, seed=0, item_id=q0\)"
+    ):
+        imported(table(text + "q0,A,0,False\n"))
+
+
+def test_a_name_of_many_questions_is_an_item_and_one_of_few_is_a_setting(table):
+    for count, settings in ((40, ["method"]), (3, ["question", "method"])):
+        text = "question,method,score\n" + "".join(
+            f"Why {item}?,{method},0.5\n" for method in "AB" for item in range(count)
+        )
+        assert assigned_columns(table(text))[0] == settings
+
+
+def test_a_standard_error_belongs_to_its_metric(table):
+    text = 'model,task,"acc,none","acc_stderr,none"\nA,arc,0.5,0.01\nB,arc,0.6,0.02\n'
+    runs, _ = imported(table(text))
+    assert [(run.metrics, run.errors) for run in runs.values()] == [
+        ({"acc_none": 0.5}, {"acc_none": 0.01}), ({"acc_none": 0.6}, {"acc_none": 0.02}),
+    ]  # fmt: skip

@@ -3,7 +3,15 @@ import pytest
 from recstudy import Function, Metric
 from recstudy.programs.metric import using_metrics
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.names import formatted, inline, metric, number, quantity, with_word_labels
+from recstudy.report.names import (
+    formatted,
+    inline,
+    metric,
+    number,
+    quantity,
+    resolving_form,
+    with_word_labels,
+)
 from recstudy.report.table import Interval
 
 
@@ -58,6 +66,27 @@ def test_a_generated_label_is_words_where_a_level_has_a_comma():
 def test_numbers_of_any_size_can_be_read(value, form, text):
     assert formatted(value, form) == text
     assert str(Interval(value, value, form)) == f"[{text}, {text}]"
+
+
+@pytest.mark.parametrize(
+    ("form", "interval", "expected"),
+    [
+        (".1f", (97.6, 97.9), ".1f"),  # the interval has a digit
+        (".1f", (97.6, 97.8), ".1f"),
+        (".1f", (97.60, 97.69), ".3f"),
+        (".2f", (1.0750, 1.0760), ".5f"),
+        ("+.5g", (0.00095284, 0.0030472), "+.4f"),
+        (".4g", (1.075, 1.076), ".5f"),
+        (".4g", (120.0, 180.0), ".4g"),
+        (",.0f", (1000.2, 1000.4), ",.2f"),
+        (".1f", (97.6, 97.6 + 1e-9), ".1f"),  # equal but for rounding errors
+        (".2e", (1.0, 1.001), ".2e"),
+        (".1f", (float("-inf"), 97.6), ".1f"),
+        (".1f", None, ".1f"),
+    ],
+)
+def test_digits_follow_the_interval(form, interval, expected):
+    assert resolving_form(form, interval) == expected
 
 
 def test_a_metric_keeps_the_letters_of_its_name_within_a_sentence():

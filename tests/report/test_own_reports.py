@@ -8,17 +8,22 @@ import pytest
 from golden_pages import Tags
 from made_up import write_report
 from own_study import run_study, silent, train
+from rich.console import Console
 
+import recstudy
 from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
 from recstudy.base.errors import ConfigError
-from recstudy.programs.metric import METRICS
-from recstudy.report import Curve, LearningCurves, Table
+from recstudy.programs.metric import METRICS, scale_problem
+from recstudy.records import Results
+from recstudy.report import Curve, Differences, LearningCurves, Table
 from recstudy.report.explain import find_number
+from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part
 from recstudy.report.loaded import load
 from recstudy.report.names import metric
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
+from recstudy.report.writing import show_report
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 
@@ -69,6 +74,104 @@ def test_each_study_is_read_with_its_own_metrics(tmp_path):
     assert (percent["high"] > 1, share["high"] < 1) == (True, True)
     assert metric("accuracy").unit == ""  # nothing is left in the registry
     assert dict.get(METRICS, "accuracy") is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "problem"),
+    [
+        (Metric("%", items=100), [0.81, 0.79], "score looks like a share: its values are 0.79 to 0.81"),
+        (Metric("%"), [1.0, 1.0], "score looks like a share: its values are 1, but its unit is %"),
+        (Metric("%"), [130.0, 90.0], "score is not between 0 and 100 %: its values are 90 to 130"),
+        (Metric(share=True), [81.0], "score is not between 0 and 1: its values are 81"),
+        (Metric("ms", bounds=(0, 9)), [-1.0, 2.0], "score is not between 0 and 9 ms: its values are -1 to 2"),
+        (Metric("%"), [0.0, 81.0], ""),
+        (Metric("%"), [0.0, 0.0], ""),
+        (Metric("%"), [-3.0, 130.0], ""),  # a change in percent
+        (Metric("%", bounds=(0, 400)), [130.0], ""),
+        (Metric(items=10), [0.81, float("nan")], ""),
+        (Metric("s"), [0.81], ""),
+    ],
+)
+def test_values_that_do_not_have_the_unit_of_their_metric_are_named(metric, values, problem):
+    message = scale_problem("score", metric, values)
+    assert message.startswith(problem)
+    assert bool(message) == bool(problem)
+
+
+def shares(run: RunContext) -> dict[str, float]:
+    return {"accuracy": 0.8 + 0.001 * run.seed}
+
+
+def test_a_share_in_percent_is_named_beside_every_number(tmp_path):
+    claims = [Claim("deep", higher={"depth": 4}, margin=0.5)]
+    results = run_study(tmp_path, program=shares, claims=claims, metrics={"accuracy": Metric("%", items=100)})
+
+    line = "ccuracy looks like a share: its values are 0.8 to 0.802, but its unit is %"
+    assert line in Tags(write_report(results, "depth", "default").read_text()).words
+    assert line in load(results.root)["claims"].table.warnings[-1]
+
+
+LOSSES = (3.2753, 3.2761, 3.2748, 3.2757, 3.2766, 3.2744)  # of six seeds
+
+
+def speed_run(run: RunContext) -> dict[str, float]:
+    """The validation loss of a record, and of an older optimizer that is 0.002 worse."""
+    return {"val_loss": LOSSES[run.seed] + 0.002 * (run.settings["optimizer"] == "adam")}
+
+
+def speed_records(folder, name: str, claims: list[Claim], **fields) -> tuple[list[str], str]:
+    """Return the findings and the page of six runs of each optimizer."""
+    study = Study(
+        name,
+        program=Function(speed_run, name=f"{name}.speed_run"),
+        settings={"optimizer": "muon"},
+        metrics={"val_loss": Metric(better="lower")},
+        variants=grid({"optimizer": ["muon", "adam"]}),
+        seeds=6,
+        claims=claims,
+        **fields,
+    )
+    recstudy.run(study, results=folder, ray=False)
+    page = Tags(write_report(Results(folder), name, "default").read_text()).words
+    records = load_study(Results(folder), name, "default")
+    with records.study_modules():
+        return list(map(str, findings(records))), page
+
+
+def test_the_rule_of_public_speed_records_is_one_claim(tmp_path):
+    """A mean loss of at most 3.28 with p below 0.01."""
+    rule = Claim("The mean loss is at most 3.28", of={"optimizer": "muon"}, at_most=3.28, alpha=0.01)
+    other_claims = [
+        Claim("A loss of 3.2758", of={"optimizer": "muon"}, at_most=3.2758, alpha=0.01),
+        Claim("A loss of 3.27", of={"optimizer": "muon"}, at_most=3.27),
+    ]
+    sentences, page = speed_records(tmp_path, "record", [rule, *other_claims])
+
+    assert sentences[0] == (
+        "Supported (at the level 0.01): The mean loss is at most 3.28: val loss 3.27548"
+        ", 95 % CI 3.27467 to 3.27630, n=6."
+    )
+    assert sentences[1].startswith("Contradicted: A loss of 3.27: val loss 3.27548")
+    assert sentences[1].endswith("; claimed: at most 3.27.")
+    assert "undecided (at the level 0.01)" in page
+    assert "optimizer muon: at most 3.28" in page
+
+
+def test_a_study_states_its_level_for_all_of_its_questions(tmp_path):
+    """The difference of 0.002 has an adjusted p between 0.0001 and 0.01, so that the level decides."""
+    claims = [Claim("muon is better", lower={"optimizer": "muon"}, higher={"optimizer": "adam"})]
+    report = [Differences(metric="val_loss", base="optimizer=muon")]
+    sentences, page = speed_records(tmp_path, "strict", claims, report=report, alpha=0.01)
+    strictest, _ = speed_records(tmp_path, "strictest", claims, report=report, alpha=0.0001)
+
+    assert sentences[0].startswith("Supported (at the level 0.01): muon is better: ")
+    assert sentences[1].startswith(
+        "Worse than optimizer muon (at the level 0.01): val loss of optimizer adam +0.0020 (95 % CI +0.0010 to +0.0030, n=6"
+    )
+    assert "worse (at the level 0.01)" in page
+    assert "Supported, higher or lower: p below 0.01." in page
+    assert "95 % CI" in page
+    assert strictest[0].startswith("Undecided: muon is better: ")
 
 
 def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
@@ -143,6 +246,34 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
 
     assert [cell["verdict"] for cell in cells] == ["agrees", "not comparable", "not comparable"]
     assert [cell["reasons"] for cell in cells[1:]] == ["its source does not state rate", "rate 0.1, not 0.2"]
+
+
+def fine(run: RunContext) -> dict[str, float]:
+    return {"score": 1.0755 - 0.0008 * (run.settings["rate"] > 0.5) + 0.0003 * (run.seed - 1)}
+
+
+def test_values_that_differ_are_printed_with_the_digits_of_their_intervals(tmp_path):
+    """Both scores are 1.08 in the format of the metric."""
+    (tmp_path / "theirs.csv").write_text("metric,value,rate\nscore,1.0757,0.1\n")
+    table = Table("t", targets=published(tmp_path / "theirs.csv"))
+    claims = [Claim("less", lower={"rate": 0.9}, higher={"rate": 0.1})]
+    metrics = {"score": Metric("", form=".2f")}
+    fields = {"program": fine, "metrics": metrics, "settings": {"rate": 0.1}, "claims": claims}
+    results = run_study(tmp_path / "r", report=[table], variants=grid({"rate": [0.1, 0.9]}), **fields)
+    console = Console(width=200, record=True)
+    page = Tags(show_report(results, "depth", "default", (), console).read_text()).words
+    terminal = console.export_text()
+    rendered = load(results.root)["t"]
+
+    first, second = "1.07550 [1.07493, 1.07607]", "1.07470 [1.07413, 1.07527]"
+    for text in (page, terminal, rendered.markdown.replace("\\", "")):
+        assert first in text
+        assert second in text
+        assert "1.0757" in text
+    assert r"1.07550 & {[}1.07493, 1.07607]" in rendered.latex
+    sentence = "score 1.07550 with rate 0.1 against 1.07470 with rate 0.9 (difference 0.00080, 95 % CI "
+    assert sentence in page
+    assert sentence in " ".join(terminal.split())
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from recstudy.report.claims import weights_each
 from recstudy.report.family import family
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
+from recstudy.report.tables.question_table import verdict_words
 from recstudy.report.targets import Placement
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
@@ -60,7 +61,33 @@ def test_p_and_interval_by_hand(tmp_path):
     assert row.run_ids == tuple(run_id(variant, seed) for variant in (0, 3) for seed in range(3))
 
 
-def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
+def test_a_mean_has_bounds_and_a_level_of_its_own(tmp_path):
+    """The mean at one step is 93 with a p of the t test at 93.2 between 0.01 and 0.05."""
+    claims = [
+        Claim("a", of={"steps": 1}, at_most=94.0),
+        Claim("b", of={"steps": 1}, at_most=92.0),
+        Claim("c", of={"steps": 1}, at_least=92.0, at_most=94.0),
+        Claim("d", of={"steps": 1}, at_most=94.0, alpha=0.0001),
+        Claim("e", of={"steps": [1, 2]}, at_most=94.0, each=True),
+    ]
+    rows = claimed(tmp_path, *by(LINEAR_METRIC, *claims))
+    fit = rows[0].terms[0].fit.weighted(0)
+    p = 2 * stats.t.sf(1.0 / fit.variance**0.5, fit.df)
+
+    assert [row.answer.p for row in rows[:4]] == pytest.approx([p] * 4)
+    assert [verdict_words(row) for row in rows] == [
+        "supported",
+        "contradicted",
+        "supported",
+        "undecided (at the level 0.0001)",
+        "supported",
+    ]
+    assert [row.margin for row in rows[1:3]] == ["at most 92", "at least 92 and at most 94"]
+    assert rows[3].interval == rows[0].interval  # of 95 %
+    assert rows[4].words == "each of steps 1 or 2: at most 94"
+
+
+def test_a_claim_of_version_0_2_without_lower_is_of_the_metric_itself(tmp_path):
     """Accuracy at one step is 93 in the middle: at least 92, and not at least 94."""
     enough, short = claimed(
         tmp_path,
@@ -363,7 +390,7 @@ def test_effects_of_three_factors_are_the_regression(tmp_path):
         list(effects_by_regression), abs=1e-8
     )
     assert [row.label for row in effect_table.rows][2:4] == ["c", "a \N{MULTIPLICATION SIGN} b"]
-    assert (effect_table.levels["a"], effect_table.adjusted_for) == ((0, 1), 7)
+    assert (effect_table.levels["a"], effect_table.adjusted_for) == ([0, 1], 7)
 
 
 def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
@@ -383,10 +410,6 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
 @pytest.mark.parametrize(
     ("variants", "message"),
     [
-        (
-            grid({"model.a": [0, 1, 2]}),
-            r"effects 'effects' needs two levels per axis, but 'a' has 0, 1, 2. Select two levels with where",
-        ),
         (grid({"model.a": [0]}), "effects 'effects': no axis has two levels among its variants"),
         (factorial(axes(2))[:3], "the variants are not a complete two-level factorial"),
     ],
@@ -449,10 +472,26 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
             [*variants[:2], replace(variants[2], leaks=True)],
             [{"at": position} for position in range(3)],
         )
-    with pytest.raises(
-        ConfigError, match="has both margin and within: give margin for a direction, or within"
-    ):
-        Claim("x", lower={}, higher={}, margin=0.5, within=0.5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"lower": {}, "higher": {}, "margin": 1, "within": 1}, "has both within and a bound"),
+        ({"of": {}, "at_most": 1, "within": 1}, "has both within and a bound"),
+        ({"of": {}}, "needs at_least, at_most or within for its of"),
+        ({"lower": {}}, "needs lower and higher, or of with at_least or at_most"),
+        ({"of": {}, "at_least": 3, "at_most": 2}, "needs an at_least below its at_most, but got 3 and 2"),
+        ({"of": {}, "higher": {}, "at_most": 1}, "has of, which takes at_least, at_most or within, and no "),
+        ({"higher": {}, "at_most": 1}, "has at_least or at_most without of: give of={...}, or margin"),
+        ({"of": {}, "at_most": 1, "alpha": 5}, "'alpha' must be less than 0.5, but got 5"),
+        ({"of": {}, "at_mst": 1}, "Unknown field 'at_mst'. Did you mean 'at_most'?"),
+    ],
+)
+def test_a_claim_of_a_wrong_shape_is_refused(fields, message):
+    with pytest.raises(ConfigError) as error:
+        Claim("x", **fields)
+    assert message in str(error.value)
 
 
 def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):

@@ -192,10 +192,17 @@ def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
         replace(original, within=1.0),
         replace(original, metric="ece"),
         replace(original, lower=original.higher, higher=original.lower),
+        replace(original, alpha=0.01),
+        Claim("", of={"latent_steps": 3}, at_least=20, metric="nll"),
+        Claim("", of={"latent_steps": 3}, at_most=20, metric="nll"),
+        Claim("", of={"latent_steps": 3}, at_least=10, at_most=20, metric="nll"),
     ]
 
     assert digest_of(original) == digest_of(turned_claim)
-    assert len({digest_of(claim) for claim in (original, *other_claims)}) == 5
+    assert len({digest_of(claim) for claim in (original, *other_claims)}) == 9
+    # the digest of version 0.2, which wrote `higher` and `margin` for `of` and `at_least`
+    assert digest_of(other_claims[5]) == "3126f916323d"
+    assert digest_of(Claim("", higher={"latent_steps": 3}, margin=20, metric="nll")) == "3126f916323d"
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -257,6 +264,7 @@ def plan_at(results, monkeypatch):
         ),
         ({"success_threshold": {"loss": 2.0}}, ["loss"], "loss.success_threshold none -> 2"),
         ({"paired": True}, ["accuracy", "loss"], "paired none -> true"),
+        ({"alpha": 0.04}, ["accuracy", "loss"], "alpha none -> 0.04"),
         ({"blocks": ["rate"]}, ["accuracy", "loss"], "blocks none -> [rate]"),
     ],
 )

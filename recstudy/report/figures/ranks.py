@@ -10,7 +10,7 @@ from itertools import combinations
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, np, pd, px
-from recstudy.evidence import ALPHA, holm
+from recstudy.evidence import holm
 from recstudy.report.cells import cell
 from recstudy.report.look import SCREEN
 from recstudy.report.names import metric, plural
@@ -56,7 +56,7 @@ class Ranks(FigurePart, OfMetric, OfVariants):
         p_values = holm([float(wilcoxon(row).pvalue) if row.any() else 1.0 for row in differences])
         tied: dict[str, list[str]] = {method: [] for method in methods}
         for (first, second), p in zip(pairs, p_values, strict=True):
-            if p >= ALPHA:
+            if p >= records.plan.alpha:
                 tied[methods[first]].append(methods[second])
                 tied[methods[second]].append(methods[first])
         data = pd.DataFrame({"method": methods, "mean_rank": ranks.to_numpy(), "blocks": len(blocks)})

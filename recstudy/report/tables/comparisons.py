@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
+from recstudy.evidence import Question, Weighted, answer, contrast, holm, ratio
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.report.caveats import interim_words
@@ -61,7 +61,7 @@ def _find_best(name: str, cells: Sequence[Cell]) -> list[bool]:
         return [
             number(name, candidate.value or 0.0) == number(name, best.value or 0.0) for candidate in cells
         ]
-    question = Question({0: 1.0, 1: -1.0}, other_than=0.0)
+    question, alpha = Question({0: 1.0, 1: -1.0}, other_than=0.0), best.records.plan.alpha
     contrasts = [
         contrast([(1.0, _mean(best)), (-1.0, _mean(candidate))])
         for candidate in cells
@@ -71,7 +71,7 @@ def _find_best(name: str, cells: Sequence[Cell]) -> list[bool]:
     adjusted = iter(holm([1.0 if p is None else p for p in p_values]))
     # Holm's p values are multiplied by k/2, because each of k values could have come out as the best. Without
     # the factor, some of 12 equal variants were marked in 13 % of tables (tests/benchmarks/evidence.py).
-    return [candidate is best or next(adjusted) * len(cells) / 2 >= ALPHA for candidate in cells]
+    return [candidate is best or next(adjusted) * len(cells) / 2 >= alpha for candidate in cells]
 
 
 def _mean(candidate: Cell) -> Weighted:

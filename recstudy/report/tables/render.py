@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from recstudy.base.lazy import pd
-from recstudy.evidence import Answer, Reason, Verdict
+from recstudy.evidence import ALPHA, Answer, Reason, Verdict
 from recstudy.records.runs import Row
 from recstudy.report.cell_text import (
     Content,
@@ -22,7 +22,16 @@ from recstudy.report.cell_text import (
 )
 from recstudy.report.cells import Cell, commit_words
 from recstudy.report.family import published_answers
-from recstudy.report.names import DASH, axis_title, inline, join_labels, metric, number
+from recstudy.report.names import (
+    DASH,
+    at_alpha,
+    axis_title,
+    formatted,
+    inline,
+    join_labels,
+    metric,
+    resolving_form,
+)
 from recstudy.report.shown import RenderedPart
 from recstudy.report.table import Interval, TableData, TableEntry, TableRow
 from recstudy.report.targets import MatchedTarget, deviation_text
@@ -57,11 +66,13 @@ def lay_out(table: TableData) -> TableData:
             entries.append(replace(cell_entry(cell, content), published=_published_entry(cell, reasons)))
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
-        rows.append(TableRow(row.label, tuple(entries)))
-    settings = list(map(settings_title, table.settings))
+        label = row.label if table.has_labels or not entries else entries.pop(0).text
+        rows.append(TableRow(label, tuple(entries)))
+    corner, *settings = [*[table.corner] * table.has_labels, *map(settings_title, table.settings)]
     notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
     page = replace(
         table,
+        corner=corner,
         columns=(*settings, *table.columns, *["n"] * by_row),
         rows=tuple(rows),
         notes=(*table.notes, *margin_notes(table.cells), *notes),
@@ -81,7 +92,8 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     for words, estimate in intervals.items():
         hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
     if 1 < cell.n <= LISTED_SEEDS and not base and is_measured(cell):
-        hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
+        form = resolving_form(metric(cell.metric).form, cell.estimate.interval)
+        hint.append(f"seeds {', '.join(formatted(value, form) for value in cell.values)}")
     against = f" against {' '.join(run.id for run in base)}" * bool(base)
     origin = ""
     if cell.counted:
@@ -138,6 +150,8 @@ def outcome_words(match: MatchedTarget, answer: Answer) -> str:
         words = f"undecided: {'; '.join(explanations)}".removesuffix(": ")
     if match.late and answer.adjusted is not None:
         words += f" ({Reason.POST_HOC})"
+    if answer.p is not None and answer.question.alpha != ALPHA:
+        words += f" ({at_alpha(answer.question.alpha)})"
     if match.assumed and answer.verdict is not Verdict.NOT_RUN:
         words += f" ({match.assumed})"
     return words

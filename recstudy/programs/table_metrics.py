@@ -1,0 +1,97 @@
+"""The metrics of a table: what the user states about them, and what follows from their names and values."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.programs.columns import LOWER, PREFIX, Column, name_of
+from recstudy.programs.metric import Metric
+from recstudy.programs.table_options import MetricFields
+from recstudy.records.study_schema import MetricRecord
+
+
+def listed(words: str) -> list[str]:
+    """Return the words between commas.
+
+    >>> listed("lr, depth")
+    ['lr', 'depth']
+    """
+    return [word.strip() for word in words.split(",") if word.strip()]
+
+
+def described_metrics(words: str) -> dict[str, MetricFields]:
+    """Return the fields that `--metrics` states, by the head of the column.
+
+    >>> described_metrics("accuracy:%:10000,loss:lower")
+    {'accuracy': {'unit': '%', 'items': 10000}, 'loss': {'better': 'lower'}}
+
+    Raises:
+        ConfigError: A unit is probably a misspelt `higher` or `lower`.
+    """
+    return {head: _words(stated) for head, *stated in (metric.split(":") for metric in listed(words))}
+
+
+def metric_fields(metric: Metric) -> MetricFields:
+    """Return the stated fields of a metric."""
+    values = {field.name: getattr(metric, field.name) for field in fields(MetricRecord)}
+    return {name: value for name, value in values.items() if name == "better" or value}
+
+
+def _words(words: Sequence[str]) -> dict[str, Any] | None:
+    """Return the fields of a metric that the command line states.
+
+    Raises:
+        ConfigError: A unit is probably a misspelt `higher` or `lower`.
+    """
+    fields: dict[str, Any] = {}
+    for word in words:
+        if word in ("higher", "lower"):
+            fields["better"] = word
+        elif hint := nearest(word, ("higher", "lower")):
+            raise ConfigError(f"--metrics: {word!r} would be a unit.{hint}")
+        elif word.isdigit():
+            fields["items"] = int(word)
+        elif word == "share":
+            fields |= {"share": True, "bounds": (0.0, 1.0), "unit": ""}
+        else:
+            fields["unit"] = word
+    return fields
+
+
+def table_metric(column: Column, described: Mapping[str, MetricFields], items: int = 0) -> Metric:
+    """Return a metric as stated. By default it follows from its name, in percent if an accuracy exceeds 1.
+
+    Args:
+        column: The column of the metric.
+        described: The stated fields of all metrics.
+        items: The number of test items if each line has the result of one item. Results of 0 and 1 are then
+            a share of items.
+
+    Raises:
+        ConfigError: A stated field is unknown, or the numbers contradict the unit.
+    """
+    field_names = [field.name for field in fields(MetricRecord)]
+    matches = (
+        overrides
+        for name, overrides in described.items()
+        if name == column.head or name_of(name) == column.name
+    )
+    stated_fields = next(matches, None) or {}
+    for name in stated_fields:
+        if name not in field_names:
+            raise ConfigError(
+                f"the metric {column.head!r} has no {name!r}: it has {choices(field_names)}."
+                f"{nearest(name, field_names)}"
+            )
+    head, name = PREFIX.sub("", column.head), column.name.lower()
+    is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
+    usual: dict[str, Any] = {
+        "title": head.replace("_", " ").capitalize() if head == column.name else head,
+        "better": "lower" if LOWER.fullmatch(name) else "higher",
+        "unit": column.notation.unit or ("%" if is_percent else ""),
+    }
+    if items and (column.is_boolean or {*column.numbers} <= {0.0, 1.0}):
+        usual |= {"items": items, "unit": ""}
+    return Metric(**{**usual, **stated_fields})

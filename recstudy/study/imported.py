@@ -1,0 +1,184 @@
+"""The plan of a study whose runs were imported from a table of finished runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import prod
+from typing import Any
+
+from recstudy.base.errors import ConfigError, choices
+from recstudy.base.values import canonical
+from recstudy.papers import Target
+from recstudy.programs.columns import BLOCKS, name_of
+from recstudy.programs.table import TableProgram
+from recstudy.programs.table_options import TableOptions
+from recstudy.records import Run
+from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun
+from recstudy.report.names import plural
+from recstudy.study.claims_file import ClaimsFile
+from recstudy.study.design import MOST_RUNS, Variant
+from recstudy.study.imported_report import FEW_VARIANTS, base_levels, is_number, report_of
+from recstudy.study.plan import Plan, make_plan
+from recstudy.study.study import Study
+
+PRESET = "imported"
+GRID_COLUMNS = 12  # columns among which a grid is sought
+
+
+def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:
+    """Return the imported runs with those of a file. A run that failed before may have finished in the file.
+
+    Raises:
+        ConfigError: A finished run has other values in the file.
+    """
+    files = (*earlier_imports.files, file)
+    file_index = [imported_file.sha256 for imported_file in files].index(file.sha256)
+    known_runs = dict(earlier_imports.runs)
+    conflicts = []
+    for run_id, run in runs.items():
+        earlier_run = known_runs.get(run_id)
+        if earlier_run is None or earlier_run.status == "failed" != run.status:
+            known_runs[run_id] = replace(run, file=file_index) if file_index else run
+            continue
+        measured = {name: value for name, value in earlier_run.metrics.items() if name in run.metrics}
+        if run.status != earlier_run.status or measured.items() - run.metrics.items():
+            conflicts.append(
+                f"line {run.line}: this run is {run.status} with {run.metrics}, but it was imported as "
+                f"{earlier_run.status} with {measured} from {earlier_imports.files[earlier_run.file].words}"
+            )
+        elif run.metrics.keys() - earlier_run.metrics.keys():
+            known_runs[run_id] = replace(run, metrics=earlier_run.metrics | run.metrics, file=file_index)
+    if conflicts:
+        raise ConfigError(
+            f"{file.name}, {'; '.join(conflicts[:FEW_VARIANTS])}. {plural(len(conflicts), 'imported run')} "
+            "would change, and nothing was. --replace takes this file in place of all that was imported"
+        )
+    if known_runs == earlier_imports.runs:
+        return earlier_imports
+    return Imported(
+        files=earlier_imports.files if file_index < len(earlier_imports.files) else files, runs=known_runs
+    )
+
+
+def import_changes(
+    earlier_imports: Imported, current_imports: Imported, runs: Mapping[str, ImportedRun]
+) -> list[str]:
+    """Return a line about the new, changed and missing runs of a file; empty if it has the same runs."""
+    added, missing_ids = (
+        current_imports.runs.keys() - earlier_imports.runs.keys(),
+        earlier_imports.runs.keys() - runs.keys(),
+    )
+    earlier_values, values = (
+        {run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()}
+        for imported in (earlier_imports, current_imports)
+    )
+    changed = [
+        run_id for run_id in earlier_values.keys() & values if earlier_values[run_id] != values[run_id]
+    ]
+    if not earlier_imports.runs or not (added or changed or missing_ids):
+        return []
+    line = (
+        f"{plural(len(earlier_imports.runs), 'run')} imported before: this file adds {len(added)} and changes"
+        f" {len(changed)}; it lacks {len(missing_ids)}"
+    )
+    fate = (
+        "are dropped"
+        if missing_ids.isdisjoint(current_imports.runs)
+        else "stay in the study (--replace drops them)"
+    )
+    return [f"{line}, which {fate}" if missing_ids else line]
+
+
+def finished_plan(
+    name: str,
+    program: TableProgram,
+    runs: Mapping[str, ImportedRun],
+    claims_file: ClaimsFile,
+    targets: tuple[Target, ...],
+    options: TableOptions,
+) -> tuple[Plan, str]:
+    """Return the plan of these runs, with one variant for each combination of settings.
+
+    The text is about the blocks, or about why nothing is compared.
+    """
+    if len(runs) > MOST_RUNS:
+        raise ConfigError(
+            f"{name} would have {len(runs):,} runs, but a study has {MOST_RUNS:,} at most: split the file"
+        )
+    settings = {canonical(run.settings): run.settings for run in runs.values()}
+    levels = _levels(list(settings.values()))
+    axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
+    names = list(map(name_of, options.blocks)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
+    names = [] if names == ["none"] else names
+    # an axis that follows from blocks, such as the number of classes, is one of them
+    blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
+    methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
+    words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
+    if blocks and len(methods) == 1:
+        words = f"; only {choices(blocks)} varies, so nothing is compared (to compare it: --blocks none)"
+    labelled = _grid_axes(list(axes), levels, list(settings.values()))
+    variants = {}
+    for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
+        values = {axis: settings[key].get(axis) for axis in axes}
+        changes = {axis: value for axis, value in values.items() if value is not None}
+        label = ", ".join(f"{axis}={changes.get(axis, 'none')}" for axis in labelled)
+        variants[key] = Variant(label or program.title, changes, values, axes)
+    grid = {axis: list(levels[axis]) for axis in labelled}
+    base = base_levels({axis: grid[axis] for axis in labelled if axis not in blocks}, options.base)
+    study = Study(
+        name,
+        {PRESET: {setting: next(iter(values)) for setting, values in levels.items() if setting not in axes}},
+        list(variants.values()),
+        program=program,
+        report=report_of(program, runs.values(), variants, grid, blocks, base, targets),
+        blocks=tuple(blocks) if len(methods) > 1 else (),
+        paired=options.paired,
+        claims=claims_file.claims,
+        question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
+    )
+    plan = make_plan(study)
+    positions = {key: position for position, key in enumerate(variants)}
+    planned = []
+    for run_id, run in runs.items():
+        position = positions[canonical(run.settings)]
+        planned.append(Run(position, run.seed, run_id, plan.variants[position].label, plan.configs[position]))
+    planned.sort(key=lambda run: (run.seed, run.variant))
+    return replace(plan, finished=planned), words
+
+
+def _depends(axis: str, other_axes: Sequence[str], settings: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the levels of other axes decide the level of this one."""
+    levels = {canonical([[run.get(name) for name in other_axes], run.get(axis)]) for run in settings}
+    return len(levels) == len({canonical([run.get(name) for name in other_axes]) for run in settings})
+
+
+def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
+    """Return the levels of each setting with their order: numbers sorted, other values as they occur."""
+    positions = {}
+    for name in dict.fromkeys(name for values in settings for name in values):
+        levels = list(dict.fromkeys(values.get(name) for values in settings))
+        if all(map(is_number, set(levels) - {None})):
+            levels.sort(key=lambda level: (level is not None, level or 0))
+        positions[name] = {level: position for position, level in enumerate(levels)}
+    return positions
+
+
+def _grid_axes(
+    axes: Sequence[str], levels: Mapping[str, Mapping[Any, int]], settings: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the axes that decide all others: those of a complete grid, else all that follow from no name."""
+    for size in range(2, len(axes)):
+        for names in combinations(axes[:GRID_COLUMNS], size):
+            if (
+                len(settings)
+                == prod(len(levels[name]) for name in names)
+                == len({canonical([values.get(name) for name in names]) for values in settings})
+            ):
+                return list(names)
+    return [axis for axis in axes if not _follows(axis, levels, settings)]
+
+
+def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a number follows from a name, such as a model's size. Labels then omit it."""
+    names = [name for name, values in levels.items() if any(isinstance(value, str) for value in values)]
+    return axis not in names and any(_depends(axis, [name], settings) for name in names)

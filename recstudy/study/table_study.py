@@ -1,0 +1,186 @@
+"""Judge a table of finished runs: import its runs and record them as a study.
+
+`recstudy judge FILE` and `recstudy.judge(frame)` call `import_table`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.values import canonical
+from recstudy.papers import published as published_values
+from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, name_of
+from recstudy.programs.metric import Metric, scale_problem, using_metrics
+from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
+from recstudy.programs.table_files import frame_table, read_table
+from recstudy.programs.table_metrics import described_metrics, metric_fields, table_metric
+from recstudy.programs.table_options import TableOptions
+from recstudy.records import Results, write_whole
+from recstudy.records.plans import IMPORTED, read_imported
+from recstudy.records.reading import adapter
+from recstudy.records.study_schema import Imported, ImportedRun
+from recstudy.report.names import plural
+from recstudy.study.claims_file import ClaimsFile, read_claims
+from recstudy.study.imported import PRESET, finished_plan, import_changes, merge_imports
+from recstudy.study.record import record_plan
+from recstudy.study.repository import commit_date
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recstudy.report import Claim
+    from recstudy.report.loaded import Loaded
+
+
+def import_table(
+    table: RunTable,
+    name: str,
+    results: Results,
+    options: TableOptions,
+    claims: ClaimsFile,
+    claims_path: Path | None = None,
+    published_path: Path | None = None,
+) -> list[str]:
+    """Import the runs of a table into a results folder, and record the plan of their study.
+
+    Args:
+        table: The table.
+        name: The name of the study.
+        results: The results folder.
+        options: The stated roles and rules.
+        claims: The claims and what is stated with them.
+        claims_path: Their file, whose commit in git dates them.
+        published_path: A CSV file of published values.
+
+    Returns:
+        Lines about the roles of the columns, and about runs and lines that were left out.
+
+    Raises:
+        ConfigError: A column, a line or a claim is invalid or has two readings.
+    """
+    options = changed(options, metrics=options.metrics or claims.metrics)
+    assign(table, options)
+    items = len({cell for column in table.with_role(ITEM) for cell in column.texts})
+    metrics = {
+        column.name: table_metric(column, options.metrics, items) for column in table.with_role(METRIC)
+    }
+    for column in table.with_role(METRIC):
+        if problem := scale_problem(column.head, metrics[column.name], column.numbers):
+            fix = f"--metrics {column.head}:share for values from 0 to 1, or no unit for others"
+            raise ConfigError(f"{table.file.name}: {problem}. State its scale: {fix}")
+    runs, notes = finished_runs(table, PROGRAM + name)
+    with results.holding(name, PRESET) as folder:
+        earlier_imports = read_imported(folder)
+        imported = merge_imports(Imported() if options.replace else earlier_imports, table.file, runs)
+        with using_metrics(metrics):
+            targets = published_values(published_path.absolute()) if published_path else ()
+        program = TableProgram(name, metrics, claims.title, claims.data, imported.files)
+        program.committed = commit_date(claims_path) if claims_path else ""
+        plan, words = finished_plan(name, program, imported.runs, claims, targets, options)
+        lines = [_assignment(table, metrics, len(runs), words), *notes]
+        lines += import_changes(earlier_imports, imported, runs)
+        lines += _missing_items(imported.runs.values(), plan.study.blocks)
+        with results.changing(folder / IMPORTED):
+            write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
+        record_plan(plan, results)
+    return lines
+
+
+def _missing_items(runs: Iterable[ImportedRun], blocks: Sequence[str]) -> list[str]:
+    """Return a line about test items that runs of the same block lack; empty if all have the same items."""
+    item_sets: dict[str, set[frozenset[str]]] = {}
+    for run in runs:
+        block = canonical([run.settings.get(name) for name in blocks])
+        for scores in (run.item_scores or {}).values():
+            item_sets.setdefault(block, set()).add(frozenset(scores))
+    missing_items = set[str]()
+    for block_sets in item_sets.values():
+        missing_items |= frozenset.union(*block_sets) - frozenset.intersection(*block_sets)
+    return [f"test items that some runs lack: {choices(sorted(missing_items), 6)}"] * bool(missing_items)
+
+
+def judge(
+    table: "pd.DataFrame | str | Path",
+    claims: "Sequence[Claim] | str | Path" = (),
+    *,
+    name: str = "",
+    results: str | Path = "results",
+    metrics: str | Mapping[str, Metric] = "",
+    published: str | Path | None = None,
+    replace: bool = True,
+    **options: Any,
+) -> "Loaded":
+    """Judge a table of finished runs, for a notebook. `recstudy judge` does the same and writes a page.
+
+    Args:
+        table: A pandas frame with a row per run, or the path of a table.
+        claims: The claims, or the path of a claims file.
+        name: The name of the study. By default the name of the file, or `table`.
+        results: The results folder. It keeps the runs and which of them were looked at.
+        metrics: Which columns are metrics, as on the command line, or with their descriptions.
+        published: A CSV file of published values.
+        replace: Whether the table replaces what was imported before under this name.
+        **options: The other fields of `TableOptions`: `settings`, `seed`, `items`, `blocks`, `texts`, `last`,
+            `best`, `lines_are_runs` and `paired`.
+
+    Returns:
+        The study, as `load` returns it: `.answers`, `.estimates`, `.runs`, tables and figures.
+
+    Raises:
+        ConfigError: An option is unknown, or the table or a claim is invalid or has two readings.
+
+    Example:
+        study = judge(frame, claims=[Claim("B is better", higher={"method": "B"}, lower={"method": "A"})])
+        study.answers
+    """
+    from recstudy.report.loaded import load  # pandas and plotly
+
+    known_options = [field.name for field in fields(TableOptions)]
+    for option in options:
+        if option not in known_options:
+            raise ConfigError(f"judge has no option {option!r}.{nearest(option, known_options)}")
+    if isinstance(metrics, str):
+        described = described_metrics(metrics)
+    else:
+        described = {head: metric_fields(metric) for head, metric in metrics.items()}
+    stated_options = TableOptions(metrics=described, replace=replace, **options)
+    if isinstance(table, str | Path):
+        name, run_table = name or Path(table).stem, read_table(Path(table))
+    else:
+        name = name or "table"
+        run_table = frame_table(table, name)
+    claims_path = None
+    if isinstance(claims, str | Path):
+        claims_path = Path(claims)
+        claims_file = read_claims(claims_path, map(name_of, stated_options.texts))
+    else:
+        claims_file = ClaimsFile(claims=list(claims))
+    place, published_path = Results(results), Path(published) if published else None
+    import_table(run_table, name, place, stated_options, claims_file, claims_path, published_path)
+    return load(place.study(name, PRESET))
+
+
+def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, blocks: str) -> str:
+    """Return the line about the roles of the columns, the assumed directions, and how to change both."""
+    parts = []
+    for column in table.with_role(METRIC):
+        metric = metrics[column.name]
+        items = f"{metric.items:,} test items" if metric.items else ""
+        parts.append(
+            f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})"
+        )
+    seed = "none, so runs of the same settings are numbered in their order"
+    if table.with_role(SEED):
+        seed = table.heads(SEED)
+    elif table.with_role(ITEM):
+        seed = "none"
+    others = {"test items": ITEM, "errors over test items": ERROR_OF}
+    other_roles = [f"{role}: {table.heads(key)}; " for role, key in others.items() if table.with_role(key)]
+    return (
+        f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}{blocks}; seed: {seed};"
+        f" {''.join(other_roles)}metrics: {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}."
+        " Other columns or directions: --settings A,B --metrics C,D:lower --seed S"
+    )

@@ -1,0 +1,178 @@
+"""`recstudy.judge`: results on test items, standard errors over items, and tables in a notebook."""
+
+import json
+import random
+from math import hypot
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from scipy.stats import norm, ttest_rel
+
+import recstudy
+from recstudy import Claim, Metric
+from recstudy.base.errors import ConfigError
+from recstudy.cli.judge import Judge
+from recstudy.publishing.bundle import Bundle
+from recstudy.publishing.publish import publish
+from recstudy.publishing.verify import verify
+from recstudy.report.status import studies_at
+
+BETTER = Claim("B is better", higher={"method": "B"}, lower={"method": "A"})
+
+
+def item_results(seeds: int = 1, items: int = 300, advantage: float = 0.2) -> pd.DataFrame:
+    """Results of A and B on the same items, of which some are harder than others."""
+    draw = random.Random(1)
+    difficulties = [draw.random() for _ in range(items)]
+    rows = []
+    for method, shift in (("A", 0.0), ("B", advantage)):
+        for seed in range(seeds):
+            for item, difficulty in enumerate(difficulties):
+                is_correct = draw.random() < min(1.0, 0.1 + 0.7 * difficulty + shift)
+                rows.append((f"q{item}", method, seed, int(is_correct)))
+    frame = pd.DataFrame(rows, columns=["item_id", "method", "seed", "correct"])
+    return frame.drop(columns="seed") if seeds == 1 else frame
+
+
+@pytest.fixture(autouse=True)
+def working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_single_runs_are_compared_on_the_same_items_and_the_sentence_says_so(tmp_path, capsys):
+    frame = item_results()
+    frame.to_csv("items.csv", index=False)
+    Path("claims.yaml").write_text("- {text: B is better, higher: {method: B}, lower: {method: A}}\n")
+    assert Judge(Path("items.csv"), claims=Path("claims.yaml")).run() == 0
+    output = capsys.readouterr().out
+    assert "test items: item_id; metrics: correct (higher is better, 300 test items)" in output
+    assert "over 300 test items" in output.splitlines()[1]
+    assert "other seeds may differ" in output
+
+    loaded = recstudy.load("results")
+    scores = frame.pivot(index="item_id", columns="method", values="correct")
+    expected = ttest_rel(scores.B, scores.A)
+    claim = loaded.answers.iloc[0]
+    assert claim.p == pytest.approx(expected.pvalue)
+    assert (claim.low, claim.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert list(loaded.estimates.df) == [299, 299]
+    publish(*studies_at(Path("results"))[0], tmp_path / "bundle")
+    assert not verify(Bundle(tmp_path / "bundle")).differences
+
+
+def test_several_seeds_give_verdicts_over_seeds_and_never_over_all_lines():
+    frame = item_results(seeds=3)
+    answer = recstudy.judge(frame, claims=[BETTER]).answers.iloc[0]
+    means = frame.groupby(["method", "seed"]).correct.mean()
+    seeds = recstudy.judge(means.reset_index(), metrics="correct:share:300", claims=[BETTER], name="means")
+    assert answer.difference == pytest.approx(seeds.answers.difference.iloc[0])
+    assert recstudy.load("results/studies/table/imported").estimates.n.tolist() == [3, 3]
+    difference = recstudy.load("results/studies/table/imported").table("differences").frame.iloc[0]
+    assert difference.low_items < difference.low  # the interval over other seeds and items is wider
+    assert difference.high_items > difference.high
+
+
+def test_runs_with_equal_answers_are_compared_by_their_own_errors():
+    frame = item_results()
+    equal = frame[frame.method == "A"]
+    answer = recstudy.judge(pd.concat([equal, equal.assign(method="B")]), claims=[BETTER]).answers.iloc[0]
+    assert (answer.difference, answer.verdict) == (0, "undecided")
+    assert answer.low < 0 < answer.high
+
+
+def test_items_that_some_runs_lack_are_named(capsys):
+    item_results(items=40).iloc[:-1].to_csv("items.csv", index=False)
+    Judge(Path("items.csv")).run()
+    assert "test items that some runs lack: q39\n" in capsys.readouterr().out
+
+
+def test_standard_errors_of_a_harness_decide_within_each_task():
+    rows = [
+        ("A", "arc", 0.51, 0.014),
+        ("B", "arc", 0.55, 0.013),
+        ("A", "mmlu", 0.61, 0.004),
+        ("B", "mmlu", 0.63, 0.004),
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "task", "acc", "acc_stderr"])
+    loaded = recstudy.judge(frame)
+    answers = loaded.answers[loaded.answers.label.str.contains("task")].set_index("label")
+    for task, errors, difference in (("arc", (0.014, 0.013), 0.04), ("mmlu", (0.004, 0.004), 0.02)):
+        answer = answers.loc[f"B, task {task}"]
+        assert answer.p == pytest.approx(2 * norm.sf(difference / hypot(*errors)), rel=1e-3)
+    assert answers.loc["B, task mmlu"].verdict == "higher"
+    assert "over test items" in loaded.findings[0]
+
+
+def test_one_run_on_its_items_says_nothing_about_a_published_value():
+    Path("paper.csv").write_text("method,metric,value\nA,correct,0.46\n")
+    loaded = recstudy.judge(item_results(), published="paper.csv")
+    published = loaded.answers[loaded.answers.kind == "published value"].iloc[0]
+    assert published.verdict == "undecided"
+    assert "spread over seeds" in published.reasons
+
+
+def test_a_notebook_gives_the_answers_of_the_command():
+    frame = pd.DataFrame(
+        [(method, seed, epoch, 80 + shift + epoch + seed**2 / 10) for method, shift in (("A", 0), ("B", 2)) for seed in range(4) for epoch in (1, 2)],
+        columns=["method", "seed", "epoch", "val_acc"],
+    )  # fmt: skip
+    frame.to_csv("runs.csv", index=False)
+    Path("claims.yaml").write_text("- {text: B is better, higher: {method: B}, lower: {method: A}}\n")
+    Judge(Path("runs.csv"), claims=Path("claims.yaml"), metrics="val_acc:%:1000", last="epoch").run()
+    by_command = recstudy.load("results/studies/runs/imported").answers
+    metrics = {"val_acc": Metric("%", items=1000)}
+    by_frame = recstudy.judge(
+        frame.set_index(["method", "seed"]), claims=[BETTER], metrics=metrics, last="epoch"
+    )
+    by_path = recstudy.judge(
+        "runs.csv", claims="claims.yaml", metrics="val_acc:%:1000", last="epoch", name="again"
+    )
+    for answers in (by_frame.answers, by_path.answers):
+        pd.testing.assert_frame_equal(answers, by_command)
+    paired = recstudy.judge(frame, claims=[BETTER], metrics=metrics, last="epoch", paired=True)
+    assert paired.answers.iloc[0].reasons != by_command.iloc[0].reasons  # all differences are equal
+    with pytest.raises(ConfigError, match=r"judge has no option 'lst'. Did you mean 'last'"):
+        recstudy.judge(frame, lst="epoch")
+
+
+def test_records_without_items_stay_as_they_were():
+    recstudy.judge(pd.DataFrame({"lr": [1, 2], "acc": [0.5, 0.6]}))
+    runs = json.loads(Path("results/studies/table/imported/imported.json").read_text())["runs"]
+    assert all({"item_scores", "errors"}.isdisjoint(run) for run in runs.values())
+
+
+@pytest.mark.parametrize(
+    ("values", "metrics", "problem"),
+    [
+        (
+            (0.81, 0.79),
+            "acc:%",
+            "table: acc looks like a share: its values are 0.79 to 0.81, but its unit is %. ",
+        ),
+        (
+            (130, 79),
+            "acc:%",
+            "table: acc is not between 0 and 100 %: its values are 79 to 130. State its scale",
+        ),
+        (
+            (81, 79),
+            "acc:share",
+            "table: acc is not between 0 and 1: its values are 79 to 81. State its scale",
+        ),
+    ],
+)
+def test_numbers_that_contradict_their_unit_are_refused(values, metrics, problem):
+    frame = pd.DataFrame({"model": ["A", "B"], "acc": values})
+    with pytest.raises(ConfigError, match=problem):
+        recstudy.judge(frame, metrics=metrics)
+    assert not Path("results/studies").exists()
+
+
+def test_a_share_is_judged_as_one():
+    frame = pd.DataFrame(
+        {"model": ["A", "B"] * 3, "seed": [0, 0, 1, 1, 2, 2], "acc": [0.81, 0.9, 0.82, 0.92, 0.8, 0.91]}
+    )
+    estimates = recstudy.judge(frame, metrics="acc:share").estimates
+    assert recstudy.load("results").records.plan.metrics["acc"].share
+    assert (estimates.high < 1).all()
