@@ -348,6 +348,12 @@ class TrialLine:
     variant: VariantRecord
     seed: Integer
     id: str
+    more_ids: tuple[str, ...] | None = None  # of its runs with the following seeds
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its runs."""
+        return self.id, *(self.more_ids or ())
 
 
 @record
