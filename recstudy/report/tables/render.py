@@ -266,7 +266,7 @@ def finding(table: TableData) -> str:
         return ""
     name = cells[0][1].metric
     best = [label for label, cell in cells if cell.best]
-    if not best and all(cell.n == 1 for _, cell in cells):
+    if not best and not any(cell.has_spread for _, cell in cells):
         return ""  # nothing is tested
     if not best:
         return f"no significant difference by {inline(name)}"
