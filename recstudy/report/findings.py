@@ -288,12 +288,12 @@ def _leaders(table: TableData) -> Sentence | None:
     if first_estimate.is_over_items:
         reason = first_estimate.sample
     if is_single and len(cells) > TIES:
-        others = f"{len(best) - 1} others are not significantly worse"
+        note = f"{len(best) - 1} others are not significantly worse"
         if not best:
             is_tested = any(cell.has_spread for _, cell in cells)
-            others = f"no difference is significant ({reason})" if is_tested else reason
+            note = f"no difference is significant ({reason})" if is_tested else reason
         label, first = cells[0]
-        text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {others}"
+        text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {note}"
         return Sentence("Best", f"by {name}, {text}")
     if best:
         tie = " tie without a significant difference" * (is_single and len(best) > 1)

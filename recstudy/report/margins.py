@@ -106,7 +106,7 @@ def _ask_axis(
     group, scope = level_words(axis, base), block_words(blocks[0])
     if total > 1:
         of_total = f"{len(blocks)} of " * (len(blocks) < total)
-        names = choices(axis_title(other) for other, _ in blocks[0])
+        names = choices(axis_title(axis_name) for axis_name, _ in blocks[0])
         scope = f"on average over {of_total}{total} settings of {names}"
     for level in (level for level in places if level != base):
         pairs = [(places[level][block], places[base][block]) for block in blocks]

@@ -534,6 +534,15 @@ def test_the_base_is_a_level_of_one_setting(judge_table, base, expected):
         assert study.records.plan.report[-1]["base"] == expected
 
 
+def test_a_base_that_no_variant_has_is_refused(judge_table):
+    lines = [
+        "opt,aug,seed,accuracy",
+        *(f"{pair},{seed},8{seed}" for pair in ("a,x", "b,y") for seed in (0, 1)),
+    ]
+    with pytest.raises(ConfigError, match="--base must be levels of one variant, but none has opt=a, aug=y"):
+        judge_table(lines, base="a,y")
+
+
 def test_a_baseline_is_the_base_and_else_the_best(judge_table):
     methods = (("baseline", "ours", "theirs"), (0, 1, 2))
     score = {"baseline": 70, "ours": 80, "theirs": 75}
