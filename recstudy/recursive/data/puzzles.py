@@ -199,7 +199,7 @@ def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> Array:
     # splitmix64 (Steele, Lea and Flood 2014) of the three.
     keys = _mixed(_mixed(np.uint64(seed) + rows.astype(np.uint64)) + turns.astype(np.uint64))
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray((_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53)
+    return (_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53
 
 
 def _mixed(x: Any) -> Any:
@@ -265,4 +265,4 @@ class Groups:
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]
         example_offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.asarray(self.order[np.repeat(self.first[chosen], lengths) + example_offsets])
+        return self.order[np.repeat(self.first[chosen], lengths) + example_offsets]

@@ -234,15 +234,13 @@ def in_order(squares: Pixels, tall: int, wide: int) -> Pixels:
     names = squares[:, :tall, :wide].reshape(count, side).argsort(1).astype(np.uint8)
     renamed = np.take_along_axis(names, squares.reshape(count, -1), 1).reshape(squares.shape)
     rows, columns = _sorted(renamed[:, :, 0], tall), _sorted(renamed[:, 0], wide)
-    return np.asarray(
-        renamed[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]].reshape(count, -1)
-    )
+    return renamed[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]].reshape(count, -1)
 
 
 def _sorted(line: Pixels, size: int) -> Labels:
     """Return the sorting order of lines (N, side): blocks by smallest digit, lines within them by digit."""
     block_minimum = line.reshape(len(line), -1, size).min(2).repeat(size, 1).astype(np.int64)
-    return np.asarray((line.shape[1] * block_minimum + line).argsort(1))
+    return (line.shape[1] * block_minimum + line).argsort(1)
 
 
 def thinned(grid: Sequence[int], config: Sudoku, random: np.random.Generator) -> list[bool]:
