@@ -142,7 +142,7 @@ def check_rows(weights: Weights, config: RunConfig, count: int) -> None:
         )
 
 
-def check_initial(configs: Iterable[RunConfig], results: Results, weights: Weights | None = None) -> None:
+def check_initial(configs: Iterable[RunConfig], results: Results, weights: Weights | None) -> None:
     """Check, before any run starts, that its initial weights exist and fit its network.
 
     Args:
