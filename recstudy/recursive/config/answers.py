@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
+Scores = dict[str, float]  # metric, class or depth -> value
 UNKNOWN = -1  # missing label, in data with several labels per image
 
 

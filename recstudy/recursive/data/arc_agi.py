@@ -28,7 +28,7 @@ from pydantic import Field, NonNegativeInt
 from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
 from recstudy.records.schema import REPEATED
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.parts import DATASETS, Shape
 from recstudy.recursive.config.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
 from recstudy.recursive.data.cache import IMAGES
@@ -120,7 +120,7 @@ class ArcAgi(Puzzles):
 
     def verdict(
         self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
-    ) -> tuple[dict[str, float], dict[str, Any]]:
+    ) -> tuple[Scores, dict[str, Any]]:
         """Return pass@1 and pass@2, and the attempts in Kaggle's format. See `Puzzles.verdict`."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
         votes = ballots(answers, halt, ids, names)

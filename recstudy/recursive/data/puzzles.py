@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.parts import Count, DataConfig, Shape
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Tensor, np, torch
 
@@ -142,7 +142,7 @@ class Puzzles(DataConfig):
 
     def verdict(
         self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
-    ) -> tuple[dict[str, float], dict[str, Any]]:
+    ) -> tuple[Scores, dict[str, Any]]:
         """Compute metrics of the test puzzles that only this set has.
 
         Args:

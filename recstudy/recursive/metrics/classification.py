@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.base.lazy import np
 from recstudy.programs.metric import METRICS, NotAvailable
-from recstudy.recursive.config.answers import UNKNOWN, Answers
+from recstudy.recursive.config.answers import UNKNOWN, Answers, Scores
 from recstudy.recursive.metrics.registry import metric, percent_metric
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def top1_accuracy(answers: Answers) -> float:
 
 @METRICS.add("level_accuracy")
 @percent_metric("Top-1 accuracy by level", of_levels=True, share=True)
-def level_accuracy(answers: Answers) -> dict[str, float]:
+def level_accuracy(answers: Answers) -> Scores:
     """Return the accuracy by level of difficulty."""
     if answers.levels is None:
         raise NotAvailable("the images have no levels of difficulty")
@@ -71,7 +71,7 @@ of_findings = partial(percent_metric, tasks=("multilabel",), by_finding=True)
 
 @METRICS.add("auroc")
 @of_findings("AUROC", ranks=True)
-def auroc(answers: Answers) -> dict[str, float]:
+def auroc(answers: Answers) -> Scores:
     from sklearn.metrics import roc_auc_score
 
     return _by_class(roc_auc_score, answers)
@@ -79,7 +79,7 @@ def auroc(answers: Answers) -> dict[str, float]:
 
 @METRICS.add("average_precision")
 @of_findings("Average precision")
-def average_precision(answers: Answers) -> dict[str, float]:
+def average_precision(answers: Answers) -> Scores:
     from sklearn.metrics import average_precision_score
 
     return _by_class(average_precision_score, answers)
@@ -107,7 +107,7 @@ def nll(answers: Answers) -> float:
     return float(np.logaddexp(0, signed).mean()) if is_known.any() else np.nan
 
 
-def _by_class(measure: Callable[..., Any], answers: Answers) -> dict[str, float]:
+def _by_class(measure: Callable[..., Any], answers: Answers) -> Scores:
     """Measure each class that has positive and negative images among its known labels."""
     values = {}
     for column, name in enumerate(answers.class_names):

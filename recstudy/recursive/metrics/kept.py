@@ -23,7 +23,7 @@ from recstudy.base import opened
 from recstudy.base.errors import StorageError
 from recstudy.base.lazy import np
 from recstudy.programs.metric import METRICS
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.metrics.classification import BINS
 from recstudy.recursive.metrics.registry import measured
 
@@ -212,7 +212,7 @@ def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
     return half
 
 
-def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, float]:
+def rounding_errors(answers: Answers, values: Mapping[str, float]) -> Scores:
     """Return the largest errors of metrics that come from half precision.
 
     Shares depend only on the most likely class, which half precision keeps, and captions and cells are not

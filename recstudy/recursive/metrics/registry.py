@@ -18,7 +18,7 @@ from recstudy.base.errors import ConfigError, choices, missing_package
 from recstudy.plugins.files import INSTALLED, check_call
 from recstudy.plugins.registry import PACKAGE
 from recstudy.programs.metric import METRICS, PERCENT, Better, Metric, NotAvailable, NotInstalled
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.tasks import TASKS
 
 Value = float | Mapping[str, float]  # one value, or class or level -> its value
@@ -71,7 +71,7 @@ class MeasuredMetrics(NamedTuple):
         raised: The metrics whose code raised an error.
     """
 
-    values: dict[str, float]
+    values: Scores
     undefined: tuple[str, ...]
     unavailable: dict[str, str]
     raised: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
         answers: The answers of a run.
         names: The metrics; by default all that are registered for the task.
     """
-    values: dict[str, float] = {}
+    values: Scores = {}
     undefined: dict[str, None] = {}
     unavailable: dict[str, str] = {}
     raised: list[str] = []
@@ -224,7 +224,7 @@ def check_computed(name: str) -> Metric:
     return metric
 
 
-def _check_values(name: str, value: Mapping[str, float]) -> dict[str, float]:
+def _check_values(name: str, value: Mapping[str, float]) -> Scores:
     """Return the mean over the classes or levels, and the value of each."""
     values = {f"{name}.{label}": _check_bounds(METRICS[name], number) for label, number in value.items()}
     return {name: sum(values.values()) / len(values), **values} if values else {}
