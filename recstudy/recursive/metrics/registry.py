@@ -96,7 +96,11 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
             if isinstance(value, Mapping):
                 class_names = () if METRICS[name].of_levels else answers.class_names
                 undefined |= dict.fromkeys(label for label in class_names if label not in value)
-                values |= _check_values(name, value)
+                numbers = {
+                    f"{name}.{label}": _check_bounds(METRICS[name], number) for label, number in value.items()
+                }
+                if numbers:  # the mean over the classes or levels, and the value of each
+                    values |= {name: sum(numbers.values()) / len(numbers), **numbers}
             else:
                 values[name] = _check_bounds(METRICS[name], value)
         except NotAvailable as reason:
@@ -222,12 +226,6 @@ def check_computed(name: str) -> Metric:
             f" Choose from {choices(answer_metrics())}."
         )
     return metric
-
-
-def _check_values(name: str, value: Mapping[str, float]) -> Scores:
-    """Return the mean over the classes or levels, and the value of each."""
-    values = {f"{name}.{label}": _check_bounds(METRICS[name], number) for label, number in value.items()}
-    return {name: sum(values.values()) / len(values), **values} if values else {}
 
 
 def _check_bounds(metric: Metric, value: float) -> float:
