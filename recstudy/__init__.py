@@ -21,10 +21,12 @@ from recstudy.base.terminal import tell_uncaught
 if TYPE_CHECKING:
     from recstudy.cli.study import main, run
     from recstudy.papers import deviations, published
-    from recstudy.programs.command import Command, JsonFile, LastLine
+    from recstudy.programs.command import Command
     from recstudy.programs.function import Function, RunContext
+    from recstudy.programs.inputs import Yaml
     from recstudy.programs.metric import Metric
     from recstudy.programs.settings import Range, Resources
+    from recstudy.programs.sources import CsvFile, JsonFile, LastLine, Wandb
     from recstudy.records.study_schema import Deviation
     from recstudy.report import Claim, Interaction
     from recstudy.report.loaded import Loaded
@@ -38,6 +40,7 @@ __all__ = [
     "Claim",
     "Command",
     "Commits",
+    "CsvFile",
     "Deviation",
     "Function",
     "Interaction",
@@ -50,6 +53,8 @@ __all__ = [
     "Search",
     "Study",
     "Variant",
+    "Wandb",
+    "Yaml",
     "deviations",
     "factorial",
     "grid",
@@ -65,10 +70,12 @@ __all__ = [
 _MODULES = {
     "recstudy.cli.study": "main run",
     "recstudy.papers": "deviations published",
-    "recstudy.programs.command": "Command JsonFile LastLine",
+    "recstudy.programs.command": "Command",
     "recstudy.programs.function": "Function RunContext",
+    "recstudy.programs.inputs": "Yaml",
     "recstudy.programs.metric": "Metric",
     "recstudy.programs.settings": "Resources Range",
+    "recstudy.programs.sources": "CsvFile JsonFile LastLine Wandb",
     "recstudy.records.study_schema": "Deviation",
     "recstudy.report": "Claim Interaction",
     "recstudy.study.commits": "Commits",

@@ -159,5 +159,6 @@ def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray
         (["tiny.py", "--no-ray", "--seeds", "3"], "scikit-learn"),
     ):
         process = subprocess.run([base / "bin/python", *words], cwd=tmp_path, capture_output=True, text=True)
-        line = f'{package} is not installed. In the clone of recstudy: pip install ".[train]"\n'
+        line = f'{package} is not installed. In the clone of recstudy: pip install ".[train]"'
+        line += ". Without Ray: --no-ray (in Python: ray=False)\n" if package == "ray" else "\n"
         assert (process.returncode, process.stderr) == (2, line)

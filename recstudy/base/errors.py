@@ -91,7 +91,8 @@ def missing_package(error: BaseException | None) -> str:
     """Return how to install a missing package of the extra `train`; empty for any other error."""
     if not isinstance(error, ModuleNotFoundError) or error.name not in TRAIN:
         return ""
-    return f'{error.name} is not installed. In the clone of recstudy: pip install ".[train]"'
+    without = ". Without Ray: --no-ray (in Python: ray=False)" * (error.name == "ray")
+    return f'{error.name} is not installed. In the clone of recstudy: pip install ".[train]"{without}'
 
 
 # Words, with spaces between, by which other libraries and papers call a field. A hint names it without its

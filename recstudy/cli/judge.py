@@ -55,6 +55,9 @@ class Judge:
     blocks: Listed = ""
     """The settings within which variants are compared. Default: a varied data set, task, environment or fold.
     none: compare across them."""
+    base: Annotated[str, arg(metavar="LEVEL|A=LEVEL")] = ""
+    """The level with which the other levels of a setting are compared. Default: a level with a name such as
+    baseline, else the best one."""
     texts: Listed = ""
     """The settings whose cells are texts although they may look like numbers, such as versions 1.1 and
     1.10."""
@@ -66,6 +69,9 @@ class Judge:
     paired: bool = False
     """Take differences within a seed. State this if variants with the same seed share data order and
     initialization."""
+    test_share: float = 0.0
+    """The share of the data that a seed or fold tests, such as 0.2 for five folds, if their training data
+    overlap. Differences are then taken within a seed, and their variance is corrected (Nadeau and Bengio)."""
     lines_are_runs: bool = False
     """Count each line as a run and number the runs. Ids and seeds are then left out."""
     name: Name = ""
@@ -93,11 +99,13 @@ class Judge:
             seed=self.seed,
             items=self.items,
             blocks=listed(self.blocks),
+            base=listed(self.base),
             texts=texts,
             last=self.last,
             best=self.best,
             lines_are_runs=self.lines_are_runs,
             paired=self.paired,
+            test_share=self.test_share,
             replace=self.replace,
         )
         results = Results(self.results).pull()

@@ -16,6 +16,7 @@ from recstudy.base.terminal import say
 from recstudy.cli.options import Name
 from recstudy.programs.command import script_of
 
+WITHOUT_RAY = "" if find_spec("ray") else " --no-ray"  # a base install has no Ray
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -47,7 +48,7 @@ class New:
         study, *scripts = write_starter(self.name, Path(), kind, self.command)
         say(
             *(f"{script}: the script that the study runs" for script in scripts),
-            f"{study}: run it with python {study}",
+            f"{study}: run it with python {study}{WITHOUT_RAY}",
         )
         return 0
 
@@ -80,7 +81,13 @@ def write_starter(name: str, folder: Path, kind: str = "function", command: str 
             "give the command without its options, such as 'python train.py': the study has them. Got"
             f" {command!r}"
         )
-    text = _starter(kind).replace("my_study", name).replace("COMMAND", command).replace("SCRIPT", script)
+    text = (
+        _starter(kind)
+        .replace("my_study.py", f"my_study.py{WITHOUT_RAY}")
+        .replace("my_study", name)
+        .replace("COMMAND", command)
+        .replace("SCRIPT", script)
+    )
     files = [file]
     _refuse_module(file)
     if script.endswith(".py") and not (folder / script).exists():

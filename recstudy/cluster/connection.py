@@ -144,7 +144,7 @@ def _connect(address: str | None, study: str) -> Any:
         if address
         else (
             f"Ray does not start on this machine ({reason}). Free cores, memory or disk space in /tmp, and"
-            " rerun the same command."
+            " rerun the same command, or use --no-ray."
         )
     )
 

@@ -104,7 +104,9 @@ def code_of(content: bytes) -> str:
     except (SyntaxError, ValueError):
         return content.decode(errors="replace")
     # A study's settings are in the ids of its runs already. Its claims, seeds and report change no number.
-    tree.body = [statement for statement in tree.body if not _is_study(statement)]
+    # The main block of another file may be the script of a command.
+    has_study = re.search(rb"\b(Study|Search)\(", content) is not None
+    tree.body = [statement for statement in tree.body if not (has_study and _is_study(statement))]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [

@@ -1,6 +1,5 @@
 """Run an existing script: each run is a process, whose command line contains the settings of the run."""
 
-import dataclasses
 import logging
 import os
 import re
@@ -10,7 +9,7 @@ import signal
 import string
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,15 +19,17 @@ from pydantic.dataclasses import dataclass
 
 from recstudy.base.errors import ConfigError, RunError, choices, nearest
 from recstudy.base.explained import explained
-from recstudy.base.files import read_json
-from recstudy.base.values import flatten
-from recstudy.plugins import caller, user_files_of
+from recstudy.base.strict_yaml import write_yaml
+from recstudy.base.values import digest, flatten
+from recstudy.plugins import caller
 from recstudy.programs.base import InitialWeights, Program, RunSettings, Trial
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
+from recstudy.programs.inputs import CODE, CONFIGS, Yaml, input_files
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import read_metrics
 from recstudy.programs.process import Process, kept_lines
 from recstudy.programs.settings import Resources
+from recstudy.programs.sources import CsvFile, JsonFile, LastLine, Output, Wandb, compile_pattern, numbers
 from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Json, Results, read_record, write_json
 
@@ -37,75 +38,10 @@ KEPT = "kept.json"  # of an attempt that exited with code 0 and without metrics:
 log = logging.getLogger(__name__)
 STEPS = ("epoch", "step")  # groups of a progress pattern that number the steps
 TAIL = 20  # last lines of the output in the record of a failure
+LOOK_S = 2.0  # time between two looks at the files that a command writes
+SIGN = re.compile(r"\$[\w({]|`|(?:^|\s)\d?[<>|&;]\S*|;(?=\s|$)")  # of a line that was typed for a shell
 # A shell reports the second code if its child was killed.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-
-
-@dataclasses.dataclass(frozen=True)
-class JsonFile:
-    """Metrics in a JSON file that the command writes: an object with a number for each metric.
-
-    Args:
-        path: The file, relative to `{folder}`. It is read when the command has ended.
-    """
-
-    path: str
-
-    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
-        """Raise a ConfigError if the command cannot write the file."""
-        if "folder" not in placeholders:
-            raise ConfigError(
-                f"{self.path} is read from {{folder}}: add it to the command, such as --out {{folder}}"
-            )
-
-    def match(self, metrics: Collection[str], line: str) -> dict[str, str]:
-        """Return the metrics in a line of the output."""
-        return {}
-
-    def read(self, folder: Path, values: Mapping[str, str]) -> Any:
-        """Return the metrics of a finished command from its folder (ConfigError)."""
-        try:
-            return _numbers(read_json((folder / self.path).read_bytes(), self.path))
-        except OSError as error:
-            raise ConfigError(f"Cannot read {self.path} in {{folder}}: {error.strerror}") from None
-        except ValueError as error:
-            raise ConfigError(f"{self.path} is not JSON: {error}") from None
-
-
-@dataclasses.dataclass(frozen=True)
-class LastLine:
-    r"""Metrics that the command prints. If several lines match, the last one counts.
-
-    Args:
-        pattern: A regular expression with a group for each metric, in the order of the metrics, such as
-            `r"accuracy: (\S+)"`; or with a named group for each metric, such as
-            `r"accuracy: (?P<accuracy>\S+)|F1: (?P<f1>\S+)"`.
-    """
-
-    pattern: str
-
-    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
-        """Raise a ConfigError if the pattern has no group for a metric."""
-        pattern = compile_pattern("LastLine", self.pattern)
-        groups = pattern.groupindex or [*metrics][: pattern.groups]
-        if missing_metrics := [name for name in metrics if name not in groups]:
-            raise ConfigError(
-                f"The pattern of LastLine has no group for {choices(missing_metrics)}: {self.pattern}"
-            )
-
-    def match(self, metrics: Collection[str], line: str) -> dict[str, str]:
-        """Return the metrics in a line of the output."""
-        values: dict[str, str] = {}
-        for match in re.finditer(self.pattern, line):
-            groups = match.groupdict() or dict(zip(metrics, match.groups(), strict=False))
-            values |= {name: groups[name] for name in metrics if groups.get(name) is not None}
-        return values
-
-    def read(self, folder: Path, values: Mapping[str, str]) -> Any:
-        """Return the metrics of a finished command from the values in its output (ConfigError)."""
-        if not values:
-            raise ConfigError(f"no line of the output matches {self.pattern}")
-        return _numbers(values)
 
 
 @explained
@@ -118,17 +54,25 @@ class Command(Program):
     own folder for checkpoints, not the argument `folder`. A resumed run gets the same folder, which is
     removed when the run has ended.
 
-    The command and the name are part of the run ids, so a changed command gives new runs. `folder`,
-    `environment` and the other arguments are not. Put everything that changes the numbers into the settings.
+    The command and the name are part of the run ids, so a changed command gives new runs. The other arguments
+    are not. If the environment, the source of the metrics or an input file has changed since a finished run,
+    the study stops and offers `--rerun changed` and `--keep`. Input files are the files on the line, the
+    modules that its scripts import, and the files that git tracks below `folder` and the scripts' folders
+    without Markdown and LaTeX. Without git they are `.py`, `.sh`, `.yaml`, `.json` and `.toml` files there.
 
     Args:
         command: The command line, such as `"python train.py --lr {lr} --seed {seed} --out {folder}"`.
         folder: The working directory, relative to the study file.
-        metrics: Source of the metrics: `JsonFile("metrics.json")` or `LastLine(r"accuracy: (\S+)")`.
+        metrics: Source of the metrics: `JsonFile("metrics.json")`, `CsvFile("metrics.csv")`,
+            `Wandb("val/accuracy")` or `LastLine(r"accuracy: (\S+)")`.
         progress: A regular expression for output lines that report a step, such as
             `r"step (?P<step>\d+) loss (?P<loss>\S+)"`. The group `step` or `epoch` numbers the step; the
             other groups are values. A search can stop a run early if a group is named like its first metric.
-        environment: Additional environment variables of the process.
+        environment: Additional environment variables of the process, such as `{"SEED": "{seed}"}`.
+        config: A config that is written for each run, such as `Yaml("config.yaml")`: the file with the
+            settings at their keys, and the seed. `{config}` on the line is its path.
+        inputs: Globs of further input files, relative to `folder`, such as `"data/*.csv"`. `"!tests/**"`
+            excludes files.
         minutes: Time limit of an attempt in minutes; 0: no limit. Without a limit, a command that prints
             nothing for `resources.hang_timeout_minutes` is stopped.
         grace_seconds: Seconds between SIGTERM and SIGKILL to save a checkpoint when a run is stopped.
@@ -143,9 +87,11 @@ class Command(Program):
 
     command: str
     folder: str | Path = "."
-    metrics: JsonFile | LastLine = JsonFile("metrics.json")
+    metrics: JsonFile | CsvFile | Wandb | LastLine = JsonFile("metrics.json")
     progress: str = ""
     environment: dict[str, str] = Field(default_factory=dict)
+    config: Yaml | None = None
+    inputs: tuple[str, ...] = ()
     minutes: Annotated[float, Field(ge=0)] = 0
     grace_seconds: Annotated[float, Field(ge=0)] = 10
     name: str = ""
@@ -188,13 +134,8 @@ class CommandProgram(TrainingProgram):
 
     def __init__(self, command: Command, settings: Any, metrics: Mapping[str, Metric]) -> None:
         self.spec = self.command = command
-        try:
-            self.words = shlex.split(command.command)
-        except ValueError as error:
-            raise ConfigError(f"Cannot split the command into words: {error}: {command.command}") from None
-        if not self.words:
-            raise ConfigError("The command is empty. Give one, such as python train.py --lr {lr}")
-        name = command.name or Path(script_of(self.words)).name
+        self.words = split_words(command.command)
+        self.script = name = command.name or Path(script_of(self.words)).name
         title = command.title or name
         super().__init__(
             f"{name}: {command.command}", settings, metrics, title, command.data, command.is_synthetic
@@ -211,27 +152,33 @@ class CommandProgram(TrainingProgram):
 
     def _check_placeholders(self) -> None:
         command, values = self.command.command, flatten(self.defaults)
-        if "folder" in values:
+        for name in {"folder", *(["config"] if self.command.config else [])} & {*values}:
             raise ConfigError(
-                f"A setting of {self.title} must not be named 'folder', which is the run's folder. Rename it"
+                f"A setting of {self.title} must not be named {name!r}, which is the run's {name}. Rename it"
             )
         if "CUDA_VISIBLE_DEVICES" in self.command.environment:
             raise ConfigError(
                 "environment must not contain CUDA_VISIBLE_DEVICES, because Ray assigns the GPUs. Use --gpus"
             )
         try:
-            *_, used_names = self._fill({"seed": 0, "folder": "folder", **values})
+            *_, used_names = self._fill(0, Path("folder"), values)
         except (ValueError, TypeError) as error:
             raise ConfigError(f"Cannot fill in a placeholder: {error}: {command}") from None
-        for name in values:
+        for name in ["config"] if self.command.config else values:
             if name not in (*used_names, *self.unfilled):
-                raise ConfigError(f"No placeholder uses the setting {name!r}. Add {{{name}}} to {command}")
-        self.has_seed = "seed" in used_names
-        self.command.metrics.check(self.metrics, used_names)
+                kind = "" if self.command.config else "setting "
+                raise ConfigError(f"No placeholder uses the {kind}{name!r}. Add {{{name}}} to {command}")
+        self.has_seed = bool("seed" in used_names or self.command.config)
+        self.names_seed = "seed" in used_names
+        # the config may name the folder
+        self.command.metrics.check(self.metrics, used_names | ({"folder"} if self.command.config else set()))
 
-    def _fill(self, values: Mapping[str, Any]) -> tuple[list[str], dict[str, str], set[str]]:
+    def _fill(
+        self, seed: int, folder: Path, values: Mapping[str, Any]
+    ) -> tuple[list[str], dict[str, str], set[str]]:
         """Return the command's words, its environment variables and the names of the used values."""
-        placeholders = Placeholders(values)
+        config = {"config": folder / Path(self.command.config.path).name} if self.command.config else {}
+        placeholders = Placeholders({"seed": seed, "folder": folder, **config, **values})
         words = [placeholders.format(word) for word in self.words]
         variables = {name: placeholders.format(text) for name, text in self.command.environment.items()}
         return words, variables, placeholders.used_names
@@ -250,6 +197,7 @@ class CommandProgram(TrainingProgram):
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():
             raise ConfigError(f"The folder of {self.title} does not exist: {folder}")
+        self._config(0, self.defaults)
         if "{" in program:
             return
         executable = folder / program if os.sep in program else program
@@ -265,26 +213,48 @@ class CommandProgram(TrainingProgram):
         ]
 
     def user_files(self) -> dict[str, str]:
-        digests: dict[str, str] = {}
-        for word in self.words:
-            script = Path(self.command.folder, word)
-            if script.suffix == ".py" and script.is_file():
-                digests |= user_files_of(script.parent, [script.stem]).digests
-        return digests
+        return self._inputs() | self._source
+
+    @property
+    def _source(self) -> dict[str, str]:
+        """The digest of the source of the metrics."""
+        kind, options = type(self.command.metrics), vars(self.command.metrics)
+        # without defaults, so that a new option is no change
+        options = {name: value for name, value in options.items() if value != getattr(kind, name, None)}
+        return {f"metrics of {self.script}": digest([kind.__name__, options], 64)}
+
+    def _inputs(self) -> dict[str, str]:
+        """Return the digests of everything except the line that decides the output."""
+        command, config = self.command, self.command.config
+        words = [*self.words, *([config.path] if config else [])]
+        files = input_files(words, Path(command.folder), command.inputs)
+        seed = [config.seed] if config else []
+        return files | {f"environment of {self.script}": digest([command.environment, *seed], 64)}
+
+    def _config(self, seed: int, settings: Mapping[str, Any]) -> str:
+        """Return the config of a run (ConfigError if the file lacks a key); empty without a config."""
+        config = self.command.config
+        if config is None:
+            return ""
+        seeds = {} if self.names_seed else {config.seed: seed}
+        return write_yaml(config.fill(Path(self.command.folder), {**flatten(settings), **seeds}))
 
     def execute(self, context: RunContext, trial: Trial) -> Any:
         command, settings = self.command, trial.settings
         folder = context.folder.resolve()
-        words, variables, _ = self._fill(
-            {"seed": settings.seed, "folder": folder, **flatten(settings.settings)}
-        )
-        files, kept_file = self.user_files(), trial.records.path / KEPT
-        if (metrics := self._read_kept(context, kept_file, files)) is not None:
+        words, variables, _ = self._fill(settings.seed, folder, flatten(settings.settings))
+        if command.config:
+            config = self._config(settings.seed, settings.settings).replace("{folder}", str(folder))
+            (folder / Path(command.config.path).name).write_text(config, encoding="utf-8")
+        files = self._inputs()
+        output, reported_steps = Output(self.metrics, {}, folder, trial.records.path), set[int]()
+        if (metrics := self._read_kept(context, trial, output, files)) is not None:
             return metrics
         # os.environ overrides these two, so users can change them
         threads = {"OMP_NUM_THREADS": str(settings.resources.cpus), "PYTHONUNBUFFERED": "1"}
         environment = {**threads, **os.environ, "PATH": _search_path(), **variables}
-        limit, has_left, values = "", False, dict[str, str]()
+        environment |= command.metrics.environment(output, environment)
+        limit, has_left, next_time = "", False, 0.0
         process = Process(
             words, Path(command.folder), environment, trial.records.path / LOG, command.grace_seconds
         )
@@ -292,13 +262,18 @@ class CommandProgram(TrainingProgram):
             with process:
                 # a silent command yields an empty line from time to time, so that limits are checked
                 for line in process.lines():
-                    values |= command.metrics.match(self.metrics, line)
+                    output.values.update(command.metrics.match(self.metrics, line))
                     if step := read_step(command.progress, line, context.next_step):
                         context.report(**step)
+                    if (now := time.monotonic()) > next_time:
+                        # the last step may lack a metric yet
+                        self._report(context, [*command.metrics.steps(output).items()][:-1], reported_steps)
+                        next_time = now + LOOK_S + 20 * (time.monotonic() - now)
                     limit = limit or self._limit(settings.resources, process)
                     has_left = has_left or context.should_stop()
                     if limit or has_left:
                         process.stop()
+                self._report(context, command.metrics.steps(output).items(), reported_steps)
         finally:
             context.memory_mb = process.status.get("peak_memory_mb")
             context.cpu_seconds = process.status.get("cpu_seconds", 0.0)
@@ -313,35 +288,55 @@ class CommandProgram(TrainingProgram):
             is_out_of_memory = process.status.get("code") in KILLED or NO_MEMORY.search(tail)
             raise RunError(f"{self.title} {ending}", "out of memory" if is_out_of_memory else "code", tail)
         try:
-            return self._read_metrics(context, values)
+            return self._read_metrics(trial, output, files)
         except ConfigError as error:
             cost = {"seconds": context.seconds, "memory_mb": context.memory_mb}
-            write_json(kept_file, {"files": files, "start": process.output_start, **cost})
+            write_json(output.records / KEPT, {"files": files, "start": process.output_start, **cost})
             raise RunError(
                 f"{self.title} exited with code 0, but its metrics are missing: {error}", "code", tail
             ) from None
 
-    def _read_metrics(self, context: RunContext, values: Mapping[str, str]) -> Any:
-        returned = self.command.metrics.read(context.folder, values)
+    def _report(
+        self, context: RunContext, steps: Iterable[tuple[int, Mapping[str, Any]]], reported_steps: set[int]
+    ) -> None:
+        for step, values in steps:
+            if step not in reported_steps:
+                context.report(step, **{name: value for name, value in values.items() if name not in LINE})
+                reported_steps.add(step)
+
+    def _read_metrics(self, trial: Trial, output: Output, files: Mapping[str, str]) -> Any:
+        """Return the metrics, and record the source and the inputs that they depend on.
+
+        `files` are the digests of the inputs before the command started.
+        """
+        returned = self.command.metrics.read(output)
         read_metrics(self.title, returned, self.metrics)
+        files_after = self._inputs()
+        inputs = {
+            name: sha
+            for name, sha in trial.records.user_files.items()
+            # other files that changed meanwhile are outputs
+            if files.get(name) == files_after.get(name) or name.endswith((*CODE, *CONFIGS))
+        }
+        write_json(trial.records.files, inputs | self._source)
         return returned
 
-    def _read_kept(self, context: RunContext, kept_file: Path, files: Mapping[str, str]) -> Any:
+    def _read_kept(self, context: RunContext, trial: Trial, output: Output, files: Mapping[str, str]) -> Any:
         """Return the metrics of an earlier attempt that exited with code 0, if only they were missing.
 
         The source of the metrics may be corrected since, which changes no run id. Return None if the command
         must run again, also if its files have changed.
         """
+        kept_file = output.records / KEPT
         kept = read_record(kept_file, Json) or {}
         kept_file.unlink(missing_ok=True)
         if kept.get("files") != files:
             return None
-        values: dict[str, str] = {}
-        with open(kept_file.with_name(LOG), "rb") as output:
-            for line in kept_lines(output, kept["start"]):
-                values |= self.command.metrics.match(self.metrics, line)
+        with open(output.records / LOG, "rb") as lines:
+            for line in kept_lines(lines, kept["start"]):
+                output.values.update(self.command.metrics.match(self.metrics, line))
         with suppress(ConfigError):
-            metrics = self._read_metrics(context, values)
+            metrics = self._read_metrics(trial, output, files)
             context.earlier_seconds, context.memory_mb = kept["seconds"], kept["memory_mb"]
             log.warning("%s did not run again: the output that was kept has its metrics", self.title)
             return metrics
@@ -365,6 +360,30 @@ class CommandProgram(TrainingProgram):
         return ""
 
 
+def split_words(line: str) -> list[str]:
+    """Return the words of a command line (ConfigError if it needs a shell)."""
+    line = re.sub(r"\\\r?\n", " ", line)  # continued in the next line
+    try:
+        words = [re.sub("^~(?=/)", str(Path.home()), word) for word in shlex.split(line)]
+    except ValueError as error:
+        raise ConfigError(f"Cannot split the command into words: {error}: {line}") from None
+    if not words:
+        raise ConfigError("The command is empty. Give one, such as python train.py --lr {lr}")
+    if variable := re.match(r"(\w+)=(.*)", words[0]):
+        raise ConfigError(
+            f"No shell is used, so {words[0]} sets no variable. Use environment={{{variable[1]!r}:"
+            f" {variable[2]!r}}}"
+        )
+    # single quotes protect every sign, double quotes all but $ and `
+    plain = re.sub("'[^']*'", "", line)
+    if sign := SIGN.search(re.sub('"[^"$`]*"', "", plain)):
+        raise ConfigError(
+            f"No shell is used, so {sign[0].strip()!r} would be an argument of {script_of(words)}. Remove it,"
+            " quote it, or use: bash -c '...'"
+        )
+    return words
+
+
 def script_of(words: Sequence[str]) -> str:
     """Return the first word that is a file name, such as `train.py`; else the first word."""
     return next((word for word in words if re.fullmatch(r"[^-{=][^{=]*\.[A-Za-z_]\w*", word)), words[0])
@@ -386,27 +405,7 @@ def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
     match = re.search(pattern, line) if pattern else None
     if match is None:
         return {}
-    values = {name: value for name, value in _numbers(match.groupdict()).items() if isinstance(value, float)}
+    values = {name: value for name, value in numbers(match.groupdict()).items() if isinstance(value, float)}
     for name in STEPS:
         step = int(values.pop(name, step))
     return {**values, "step": step}
-
-
-def _numbers(values: Any) -> Any:
-    """Return `values` with strings converted to numbers where possible."""
-    values = dict(values) if isinstance(values, Mapping) else values
-    for name, value in values.items() if isinstance(values, dict) else ():
-        if isinstance(value, str):
-            with suppress(ValueError):
-                values[name] = float(value)
-    return values
-
-
-def compile_pattern(name: str, pattern: str) -> re.Pattern[str]:
-    """Compile a pattern (ConfigError if it is not a regular expression)."""
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ConfigError(
-            f"The pattern of {name} is not a valid regular expression: {error}: {pattern}"
-        ) from None

@@ -1,6 +1,6 @@
 """Write the report, README.md and CITATION.cff of a bundle, for `publish.py` and the checks of a bundle."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from recstudy.base.strict_yaml import write_yaml
@@ -40,8 +40,14 @@ def write_report(records: StudyRecords, folder: Path) -> Path:
     return study / REPORT
 
 
-def readme(records: StudyRecords, about: About) -> str:
-    """Return the text of README.md: question, findings, commands and contents."""
+def readme(records: StudyRecords, about: About, modules: Collection[str]) -> str:
+    """Return the text of README.md: question, findings, commands and contents.
+
+    Args:
+        records: The records of the study.
+        about: The content of bundle.json.
+        modules: The study's own modules, which `recstudy reproduce` imports with `--trust` alone.
+    """
     with records.study_modules():
         sentences = findings(records)
     checksums = {}
@@ -57,6 +63,8 @@ def readme(records: StudyRecords, about: About) -> str:
         question=by_name(records.plan.question),
         findings=sentences,
         digest=about.records,
+        needs_trust=bool(modules),
+        is_imported=bool(records.plan.imported),
         lists={"Data:": checksums.values(), "Code:": code, "Left out:": about.left_out},
     )
 

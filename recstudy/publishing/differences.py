@@ -45,7 +45,8 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
         report = write_report(bundle.records, folder)
         rewritten = {f"{REPORT}/{file.relative_to(report).as_posix()}": file for file in report.rglob("*.*")}
         rewritten[README] = folder / README
-        rewritten[README].write_text(readme(bundle.records, bundle.about), encoding="utf-8")
+        text = readme(bundle.records, bundle.about, bundle.modules)
+        rewritten[README].write_text(text, encoding="utf-8")
         for name in sorted(published.keys() | rewritten.keys()):
             is_table = name.endswith(".csv")
             if name in published and name in rewritten and (is_table or not reasons):

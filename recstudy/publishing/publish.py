@@ -123,7 +123,7 @@ def publish(
             date=last_day(rows, plan),
         )
         _write_json(root / ABOUT, dumped(about))
-        (root / README).write_text(readme(copies, about), encoding="utf-8")
+        (root / README).write_text(readme(copies, about, Bundle(root).modules), encoding="utf-8")
         (root / CITATION).write_text(citation(copies, about, authors, licence), encoding="utf-8")
         digests |= {file: sha256_of(root / file) for file in (ABOUT, README, CITATION)}
         (root / MANIFEST).write_text(bundle.checksum_lines(digests), encoding="utf-8")

@@ -287,7 +287,14 @@ class PlanRecord:
     dropped: dict[str, tuple[str, Integer]] = EMPTY
     paired: bool = False  # whether differences are taken per seed
     blocks: tuple[str, ...] = ()  # settings such as a data set, within whose levels variants are compared
-    alpha: Number = ALPHA  # the error of all questions together
+    alpha: float = Field(default=ALPHA, gt=0, lt=1)  # the error of all questions together
+    # share of the data that each seed draws as its test set; 0 for a fixed test set
+    test_share: float = Field(default=0.0, ge=0, lt=1)
+
+    @property
+    def overlap(self) -> float:
+        """The `overlap` of `recstudy.evidence.Fit`."""
+        return self.test_share / (1 - self.test_share)
 
     @property
     def folder(self) -> str:
@@ -341,6 +348,12 @@ class TrialLine:
     variant: VariantRecord
     seed: Integer
     id: str
+    more_ids: tuple[str, ...] | None = None  # of its runs with the following seeds
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its runs."""
+        return self.id, *(self.more_ids or ())
 
 
 @record

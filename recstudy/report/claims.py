@@ -254,10 +254,27 @@ class Differences(QuestionPart, OfMetric, OfVariants, BesidePublished):
 
 @PARTS.add("effects")
 class Effects(QuestionPart, OfMetric, OfVariants):
-    """A table of the main effects and interactions of a two-level `factorial`, with intervals."""
+    """A table of the effects of the settings of a grid, with intervals.
+
+    For a complete two-level `factorial`, these are main effects and interactions. For any other grid, or with
+    `base`, each level of an axis is compared with a base level. The difference is the mean over the settings
+    of the other axes that all levels share.
+
+    Args:
+        axes: The axes of the grid. By default all axes that vary.
+        base: Axis -> the level with which the others are compared. By default the level with the best mean.
+    """
 
     name: str = "effects"
+    axes: tuple[str, ...] = ()
+    base: dict[str, Any] | None = None
+    axes_in = ("axes", "base")
     subject = "main effects and interactions"
+
+    @property
+    def heading(self) -> str:
+        subject = self.subject if self.base is None else "differences between levels"
+        return self.title or f"{metric(self.metric).title}: {subject}"
 
 
 def variants_of(

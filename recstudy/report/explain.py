@@ -142,6 +142,8 @@ def find_number(records: StudyRecords, name: str) -> NamedNumber:
             continue
         line = frame[(rows == row) & (columns == column)].iloc[0]
         return NamedNumber(part.name, row, column, {str(field): value for field, value in line.items()})
+    if "column" not in frame and ":" in place:
+        raise ConfigError(f"{part.name} has no columns, so name a row as {part.name}:ROW: {errors[0]}")
     raise errors[0]
 
 

@@ -82,8 +82,9 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
         return all_answers.parts[repr(part)]
     # a part that is not in the report, such as in a notebook, joins the family
     part_family = ask(records, part)
-    rows = tuple(_judged(records, part_family.rows, all_answers.tests))
-    tests = all_answers.tests + sum(row.verdict not in NO_TESTS for row in rows)
+    others = all_answers.tests + part_family.more_tests
+    rows = tuple(_judged(records, part_family.rows, others))
+    tests = others + sum(row.verdict not in NO_TESTS for row in rows)
     return replace(part_family, rows=rows, adjusted_for=tests)
 
 
@@ -135,6 +136,7 @@ def _study_family(records: StudyRecords) -> StudyFamily:
     pairs = zip(contrasts, questions, strict=True)
     tested = {contrast for contrast, question in pairs if question.answer.verdict not in NO_TESTS}
     dropped = sum(count for _, count in records.plan.dropped.values())
+    dropped += sum(part.more_tests for part in parts.values())
     tests = len(tested) + dropped
     judged = iter(_judged(records, questions, dropped, contrasts))
     for name, part_family in parts.items():

@@ -21,6 +21,7 @@ from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claims
 from recstudy.report.family import PublishedValue, family, published_values, study_family
 from recstudy.report.kinds import make_table
+from recstudy.report.margins import DIFFERS
 from recstudy.report.names import (
     DASH,
     at_alpha,
@@ -58,6 +59,7 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
     Verdict.AGREES, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM, Verdict.NOT_COMPARABLE,
     Verdict.NOT_RUN,
 )  # fmt: skip
+TIES = 3  # best variants that a sentence names, else it names the first
 UNLIKELY = "unlikely to be decided"
 # reasons that more seeds remove
 NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
@@ -117,8 +119,10 @@ def _findings(records: StudyRecords) -> list[Sentence]:
         else:
             for is_tied, sentence in _grouped(rows):
                 (undecided if is_tied else decided).append(sentence)
-    if not decided and not undecided:
-        decided += _best_variant(records)
+    # a table of finished runs without claims also asks which variant is the best
+    is_ranked = records.plan.imported and not isinstance(parts_of(records)[0], Claims)
+    if (is_ranked and not any(records.blocks)) or not (decided or undecided):
+        decided[1:1] = _best_variant(records)
     last = [*undecided[:1], *_published(records), *_missing_runs(records, waiting)]
     sentences = [*_select(decided, MAX_SENTENCES - len(last)), *last]
     return sentences or [Sentence(NO_DIFFERENCE, "no table of this report compares variants")]
@@ -233,7 +237,8 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
         size, interval = _size(row, difference_form(row.metric))
-        details = [interval, row.estimate.sample * is_difference]
+        varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
+        details = [interval, row.estimate.sample * is_difference, *varied]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
     return {
         "base": rows[0].group,
@@ -276,13 +281,22 @@ def _leaders(table: TableData) -> Sentence | None:
         return None
     name = inline(cells[0][1].metric)
     best = [f"{label} {cell_text(cell)}" for label, cell in cells if cell.best]
-    if best:
-        tie = " tie without a significant difference" * (is_single and len(best) > 1)
-        over = "test items" if cells[0][1].estimate.is_over_items else "seeds"
-        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
     counts = sorted({cell.n for _, cell in cells})
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     reason = f"n={seeds}" if counts[-1] > 1 else "one run of each, so the variance is unknown"
+    first_estimate = cells[0][1].estimate
+    if first_estimate.is_over_items:
+        reason = first_estimate.sample
+    if is_single and len(cells) > TIES:
+        others = f"{len(best) - 1} others are not significantly worse"
+        others = others if best else f"no difference is significant ({reason})"
+        label, first = cells[0]
+        text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {others}"
+        return Sentence("Best", f"by {name}, {text}")
+    if best:
+        tie = " tie without a significant difference" * (is_single and len(best) > 1)
+        over = "test items" if first_estimate.is_over_items else "seeds"
+        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
     return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 
 

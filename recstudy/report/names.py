@@ -171,6 +171,12 @@ def value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def capitalized(text: str) -> str:
+    """Return text with a capital letter, unless it starts with a name or symbol, such as `train.py`."""
+    first = text.partition(" ")[0]
+    return text[0].upper() + text[1:] if re.fullmatch("[a-z]{2,}[,:]?", first) else text
+
+
 def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 

@@ -193,9 +193,11 @@ class Family:
         unmatched: Notes on published values that belong to no variant.
         levels: Axis of a factorial -> its two levels.
         adjusted_for: The number of questions for which p values are adjusted.
+        more_tests: Further tests that count, because a base was chosen by its mean.
     """
 
     rows: tuple[QuestionRow, ...]
     unmatched: Sequence[str] = ()
-    levels: Mapping[str, tuple[Any, Any]] | None = None
+    levels: Mapping[str, Sequence[Any]] | None = None
     adjusted_for: int = 0
+    more_tests: int = 0

@@ -48,6 +48,7 @@ from recstudy.report.claims import (
     weights_each,
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
+from recstudy.report.margins import ask_margins
 from recstudy.report.names import (
     at_alpha,
     axis_title,
@@ -185,11 +186,9 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
             relation = "on average over" if len(row.terms) > 2 else "in each of"
             group = f"{theirs}, {relation} {scope([block for block, _ in contrasts])}"
             averages.append(replace(row, group=group, label=ours, contrast=f"{ours} minus {theirs}"))
-    rows = [*averages, *rows]
-    # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
-    if len({run_id for row in rows for run_id in row.run_ids}) <= MAX_RUNS:
-        rows = [_with_items(records, row) for row in rows]
-    return Family(tuple(rows), unmatched_notes(placement))
+    base_labels = [row.group for row in rows]
+    rows = [*averages, *sorted(rows, key=lambda row: base_labels.index(row.group))]
+    return Family(_with_items(records, rows), unmatched_notes(placement))
 
 
 def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
@@ -229,18 +228,24 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     return "the base itself: it changes nothing" if shared_runs else ""
 
 
-def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
-    """Add the tests over test items, if all runs have the same items."""
-    if row.in_blocks:
-        return row
-    runs = [run for term in row.terms for run in term.runs]
-    items, _ = item_scores(records, runs, row.metric) if row.estimate.error is not None else (None, ())
-    if items is None:
-        return row
-    n = len(row.terms[0].runs)
-    ours, theirs = items.scores[:n], items.scores[n:]
-    wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], items.clusters)
-    return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
+def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:
+    """Add the tests over test items to differences of two variants that have results on the same items."""
+    # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
+    if len({run_id for row in rows for run_id in row.run_ids}) > MAX_RUNS:
+        return tuple(rows)
+    tested_rows = []
+    for row in rows:
+        runs = [run for term in row.terms for run in term.runs]
+        has_seeds = row.estimate.error is not None and not row.estimate.is_over_items
+        is_difference = len(row.terms) == 2 and not row.in_blocks and has_seeds
+        items, _ = item_scores(records, runs, row.metric) if is_difference else (None, ())
+        if items is not None:
+            n = len(row.terms[0].runs)
+            ours, theirs = items.scores[:n], items.scores[n:]
+            wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], items.clusters)
+            row = replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
+        tested_rows.append(row)
+    return tuple(tested_rows)
 
 
 # --- effects
@@ -252,19 +257,21 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         raise ConfigError(
             f"effects {part.name!r}: {', '.join(leaky)} leaks the answer, so that effects are meaningless"
         )
-    levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary between these cells
     block_axes = {name for index in cells for name, _ in records.blocks[index]}
-    for axis in (axis for axis in records.plan.axes if axis not in block_axes):
+    levels: dict[str, list[Any]] = {}  # of the axes that vary between these cells
+    for axis in (axis for axis in part.axes or records.plan.axes if axis not in block_axes):
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
-        if len(axis_levels) > 2:
-            have = f"{axis!r} has {', '.join(map(value_text, axis_levels))}"
-            raise ConfigError(
-                f"effects {part.name!r} needs two levels per axis, but {have}. Select two levels with where."
-            )
-        if len(axis_levels) == 2:
-            levels[axis] = (axis_levels[0], axis_levels[1])
+        levels |= {axis: axis_levels} if len(axis_levels) > 1 else {}
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
+    if part.base is not None or any(len(axis_levels) > 2 for axis_levels in levels.values()):
+        ask_difference = partial(_ask_contrast, records, part.metric, DIFFERENCE)
+        blocks_and_levels = {
+            index: {**dict(records.blocks[index]), **{axis: records.level(index, axis) for axis in levels}}
+            for index in cells
+        }
+        margins = ask_margins(records, part, blocks_and_levels, list(levels), ask_difference)
+        return replace(margins, rows=_with_items(records, margins.rows))
     contrasts: dict[tuple[str, ...], Contrasts] = {}
     for block in dict.fromkeys(records.blocks[index] for index in cells):
         block_cells = [index for index in cells if records.blocks[index] == block]
@@ -392,15 +399,16 @@ def _ask_contrast(
     estimate, edge = contrast([term.weighted() for term in terms]), None
     is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
     if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
-        estimate = _paired_contrast(terms)
+        estimate = _paired_contrast(terms, records.plan.overlap)
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
         edge = contrast([term.weighted(margin) for term in terms])
+    estimate = replace(estimate, overlap=records.plan.overlap)
     tested = answer(question, estimate, left, len(lost_rows), run_ids, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     names = {metric_name for metric_weights in weights.values() for metric_name in metric_weights}
-    over_items = ["over test items of single runs: other seeds may differ"] * estimate.is_over_items
+    over_items = ["over test items"] * estimate.is_over_items
     marks = [*over_items, *marks_of(records, names, waiting)]
     if tested.p is not None and question.alpha != ALPHA:
         marks.append(at_alpha(question.alpha))
@@ -409,13 +417,13 @@ def _ask_contrast(
     return QuestionRow(name, tested, terms, left, lost_rows, tuple(marks))
 
 
-def _paired_contrast(terms: Sequence[Term]) -> Estimate:
+def _paired_contrast(terms: Sequence[Term], overlap: float) -> Estimate:
     """Return the mean over common seeds of the contrast within a seed, with its t interval."""
     common_seeds = set(terms[0].by_seed).intersection(*(term.by_seed for term in terms))
     differences = []
     for seed in sorted(common_seeds):
         differences.append(sum(term.weight * term.by_seed[seed] for term in terms))
-    return Fit({0: differences}).estimate(0)
+    return Fit({0: differences}, overlap=overlap).estimate(0)
 
 
 def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]) -> Term:
@@ -443,7 +451,9 @@ def _sum_fits(records: StudyRecords, direction: Direction) -> Fits:
     for index in range(len(records.variants)):
         if runs := _valued_runs(records, index, direction):
             groups.setdefault(protocol(records, index), {})[index] = [_value(run, direction) for run in runs]
-    fits = [(scores, Fit(scores, Scale(low, high))) for scores in groups.values()]
+    fits = [
+        (scores, Fit(scores, Scale(low, high), overlap=records.plan.overlap)) for scores in groups.values()
+    ]
     return {index: (fit, index) for scores, fit in fits for index in scores}
 
 

@@ -117,6 +117,7 @@ class TableData:
         notes: Notes below the table.
         settings: For each settings column, the config fields that it shows.
         kinds: Title of a column of words -> its kind: `setting`, or `prose` for sentences.
+        has_labels: Whether the labels are shown. Otherwise the first column of settings takes their place.
     """
 
     name: str
@@ -131,6 +132,7 @@ class TableData:
     notes: tuple[str, ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
+    has_labels: bool = True
 
     @property
     def cells(self) -> list[Any]:
@@ -245,11 +247,16 @@ class TableData:
             room: The width of a block.
         """
         blocks: list[list[int]] = []
-        labels, used_width = self.widths(limit)[0] + gap, room
-        for position in range(len(self.columns)):
+        # settings that take the place of labels are repeated like labels
+        settings = []
+        if not self.has_labels:
+            settings = [position for position, title in enumerate(self.columns) if title in self.kinds]
+        heads = [self.widths(limit)[0], *self.select(settings).widths(limit)[1:]]
+        labels, used_width = sum(heads) + gap * len(heads), room
+        for position in (position for position in range(len(self.columns)) if position not in settings):
             width = sum(width + gap for width in self.select([position]).widths(limit)[1:])
             if used_width + width > room:
-                blocks.append([])
+                blocks.append([*settings])
                 used_width = labels
             blocks[-1].append(position)
             used_width += width

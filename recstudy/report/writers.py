@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from recstudy.report.names import DASH
+from recstudy.report.names import DASH, capitalized
 from recstudy.report.page import render
 from recstudy.report.table import BLANK, Number, Piece, TableData
 from recstudy.report.venues import ARTICLE, POINTS_PER_INCH, Paper
@@ -203,8 +203,7 @@ def label(name: str) -> str:
 
 
 def _finished_sentence(note: str) -> str:
-    first = note.partition(" ")[0]
-    note = first.capitalize() + note[len(first) :] if re.fullmatch("[a-z]{2,}[,:]?", first) else note
+    note = capitalized(note)
     return note if note.endswith((".", "?", "!")) else f"{note}."
 
 

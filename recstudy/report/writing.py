@@ -24,7 +24,7 @@ from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
-from recstudy.report.names import page_title
+from recstudy.report.names import capitalized, page_title
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part, missing_modules, parts_of
 from recstudy.report.shown import RenderedPart, ReportFiles, check_export
@@ -94,12 +94,12 @@ def show_report(
             console.print(Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}."), soft_wrap=True)
         facts = caption_facts(records, records.indices)["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
-            say(f"{line[0].upper()}{line[1:]}.")
+            say(f"{capitalized(line)}.")
         stated_notes = (*warnings(records), *facts)
         for table in (rendered.table for rendered in tables if rendered.table):
             console.print(TerminalTable(table.without_notes(stated_notes)))
         for line in (*failed_metrics(records), *missing_modules(records), *missing_metrics(records)):
-            say(line[0].upper() + line[1:])
+            say(capitalized(line))
     page = folder / "report" / "report.html"
     say(f"Report: {shortest(page)}")
     if errors := records.drawing_errors.items():
@@ -221,10 +221,11 @@ def page_content(
     figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
     # the first figure, else the first table with a figure above it
     picture = next(iter([*figures, *figure_sections]), None)
+    paid = costs(records, price)
     last = {
         "Published values": published_html(records),
         "Failed runs": failures(records),
-        "Costs": markup("facts", costs(records, price)),
+        "Costs": markup("facts", paid) if any(words for _, words in paid) else "",
         "Reproducibility": reproducibility(records),
         TITLE: audit_html(records),
         "How to read this page": reading_notes(records),

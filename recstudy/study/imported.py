@@ -2,26 +2,27 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+from math import prod
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.values import canonical
 from recstudy.papers import Target
-from recstudy.programs.columns import BLOCKS, name_of
+from recstudy.programs.columns import BLOCKS, FOLDS, name_of
 from recstudy.programs.table import TableProgram
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Run
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun
-from recstudy.report import Ranks
-from recstudy.report.figures.ranks import MIN_RANKED_BLOCKS
 from recstudy.report.names import plural
 from recstudy.study.claims_file import ClaimsFile
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.imported_report import FEW_VARIANTS, is_number, report_of
+from recstudy.study.imported_report import FEW_VARIANTS, base_levels, is_number, report_of
 from recstudy.study.plan import Plan, make_plan
 from recstudy.study.study import Study
 
 PRESET = "imported"
+GRID_COLUMNS = 12  # columns among which a grid is sought
 
 
 def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:
@@ -112,37 +113,31 @@ def finished_plan(
     # an axis that follows from blocks, such as the number of classes, is one of them
     blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
     methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
-    block_levels = {canonical([run.get(axis) for axis in blocks]) for run in settings.values()}
     words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
     if blocks and len(methods) == 1:
         words = f"; only {choices(blocks)} varies, so nothing is compared (to compare it: --blocks none)"
-    labelled = [axis for axis in axes if not _follows(axis, levels, settings.values())]
+    folds = [name for name in blocks if FOLDS.fullmatch(name.lower())]
+    if folds and len(settings) == len(runs):
+        folds_as_seeds = f"--seed {folds[0]} --test-share {1 / len(levels[folds[0]]):.2g}"
+        words += f" with single runs; to judge over the folds of a cross-validation: {folds_as_seeds}"
+    labelled = _grid_axes(list(axes), levels, list(settings.values()))
     variants = {}
     for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
         values = {axis: settings[key].get(axis) for axis in axes}
         changes = {axis: value for axis, value in values.items() if value is not None}
         label = ", ".join(f"{axis}={changes.get(axis, 'none')}" for axis in labelled)
         variants[key] = Variant(label or program.title, changes, values, axes)
-    has_differences = 1 < len(methods) <= FEW_VARIANTS
-    ranks = [Ranks(metric=next(iter(program.metrics)))] if len(block_levels) >= MIN_RANKED_BLOCKS else []
+    grid = {axis: list(levels[axis]) for axis in labelled}
+    base = base_levels({axis: grid[axis] for axis in labelled if axis not in blocks}, options.base)
     study = Study(
         name,
         {PRESET: {setting: next(iter(values)) for setting, values in levels.items() if setting not in axes}},
         list(variants.values()),
         program=program,
-        report=[
-            *report_of(
-                program,
-                runs.values(),
-                variants,
-                {axis: list(levels[axis]) for axis in labelled},
-                targets,
-                has_differences,
-            ),
-            *(ranks if has_differences else []),
-        ],
+        report=report_of(program, runs.values(), variants, grid, blocks, base, targets),
         blocks=tuple(blocks) if len(methods) > 1 else (),
-        paired=options.paired,
+        paired=options.paired or options.test_share > 0,
+        test_share=options.test_share,
         claims=claims_file.claims,
         question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
     )
@@ -171,6 +166,21 @@ def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
             levels.sort(key=lambda level: (level is not None, level or 0))
         positions[name] = {level: position for position, level in enumerate(levels)}
     return positions
+
+
+def _grid_axes(
+    axes: Sequence[str], levels: Mapping[str, Mapping[Any, int]], settings: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the axes that decide all others: those of a complete grid, else all that follow from no name."""
+    for size in range(2, len(axes)):
+        for names in combinations(axes[:GRID_COLUMNS], size):
+            if (
+                len(settings)
+                == prod(len(levels[name]) for name in names)
+                == len({canonical([values.get(name) for name in names]) for values in settings})
+            ):
+                return list(names)
+    return [axis for axis in axes if not _follows(axis, levels, settings)]
 
 
 def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:

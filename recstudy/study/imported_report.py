@@ -1,34 +1,63 @@
 """The report of a study of imported runs: the parts of its page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from statistics import fmean
 from typing import Any
 
+from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.papers import Target
 from recstudy.programs.table import TableProgram
 from recstudy.records.study_schema import ImportedRun
-from recstudy.report import Curve, Differences, Part, Table
+from recstudy.report import Curve, Differences, Effects, Part, Ranks, Table
+from recstudy.report.figures.ranks import MIN_RANKED_BLOCKS
+from recstudy.report.margins import find_margins
+from recstudy.report.names import is_selected, value_text
 from recstudy.study.design import Variant
 
 TABLE_METRICS = 6  # metrics in the table
 MANY_VARIANTS, BEST_VARIANTS = 500, 50  # variants of which the table shows the best 50 alone
 FIGURE_POINTS = 1000  # levels along a figure
-FEW_VARIANTS = 12  # variants that are compared with the first one, and lines of a figure
+FEW_VARIANTS = 12  # variants that are compared with one of them, and lines of a figure
+Levels = Mapping[str, Sequence[Any]]  # axis -> its levels
 
 
 def report_of(
     program: TableProgram,
     runs: Iterable[ImportedRun],
     variants: Mapping[str, Variant],
-    levels: Mapping[str, Sequence[Any]],
+    levels: Levels,
+    blocks: Collection[str],
+    base: Mapping[str, Any],
     targets: tuple[Target, ...],
-    has_differences: bool,
 ) -> list[Part]:
-    """Return a table of the metrics, figures over one or two settings, and differences."""
+    """Return a table of the metrics, a figure over one or two settings, and the comparison of the settings.
+
+    Args:
+        program: The program of the runs.
+        runs: The imported runs.
+        variants: Canonical settings -> the variant.
+        levels: The axes that do not follow from other axes.
+        blocks: The axes that are blocks.
+        base: Axis -> the level with which its other levels are compared; by default the best.
+        targets: Published values.
+    """
     score, metric = next(iter(program.metrics.items()))
-    table = Table("results", metrics=tuple(program.metrics)[:TABLE_METRICS], targets=targets)
+    groups = [axis for axis in levels if axis in blocks]
+    group = groups[0] if len(groups) == 1 < len(levels) else None
+    axes = [axis for axis in next(iter(variants.values())).levels if axis != group]
+    metrics = tuple(program.metrics)[:TABLE_METRICS]
+    table = Table(
+        "results",
+        metrics=metrics,
+        group=group,
+        settings=tuple(axes),
+        split=True,
+        ranked=True,
+        targets=targets,
+    )
     if len(variants) > MANY_VARIANTS:
         values: dict[str, list[float]] = {}
         for run in runs:
@@ -37,18 +66,66 @@ def report_of(
         best = sorted(values, key=lambda key: fmean(values[key]), reverse=True)[:BEST_VARIANTS]
         title = f"{metric.title}: the best {BEST_VARIANTS} of {len(variants):,} variants, by their means"
         table = replace(table, title=title, where={"variant": [variants[key].label for key in best]})
-    parts: list[Part] = [table]
-    for axis, axis_levels in levels.items() if len(levels) <= 2 else ():
-        other_axes = [other_axis for other_axis in levels if other_axis != axis]
-        if (
-            2 < len(axis_levels) <= FIGURE_POINTS
-            and all(map(is_number, axis_levels))
-            and all(len(levels[other_axis]) <= FEW_VARIANTS for other_axis in other_axes)
-        ):
-            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(other_axes), None)))
-    if has_differences:
-        parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
-    return parts
+    comparison = _comparison(score, list(variants.values()), levels, blocks, base)
+    return [table, *_curve(score, levels, blocks, len(variants)), *comparison]
+
+
+def _curve(score: str, levels: Levels, blocks: Collection[str], variants: int) -> list[Part]:
+    """Return the score against the number with the most levels, with a line per level of another axis.
+
+    A point averages the variants that differ on further axes, which needs a complete grid.
+    """
+    numbers = [axis for axis in levels if axis not in blocks and all(map(is_number, levels[axis]))]
+    x = max(numbers, key=lambda axis: len(levels[axis]), default="")
+    others = sorted((axis for axis in levels if axis != x), key=lambda axis: axis in blocks)
+    lines = [axis for axis in others if len(levels[axis]) <= FEW_VARIANTS]
+    is_complete = len(others) < 2 or variants == prod(map(len, levels.values()))
+    if not x or not 2 < len(levels[x]) <= FIGURE_POINTS or bool(lines) < bool(others) or not is_complete:
+        return []
+    return [Curve(f"by_{x}", x=x, y=score, by=next(iter(lines), None))]
+
+
+def _comparison(
+    score: str,
+    variants: Sequence[Variant],
+    levels: Levels,
+    blocks: Collection[str],
+    base: Mapping[str, Any],
+) -> list[Part]:
+    """Return the differences between the levels of a grid, or of a few variants from one of them."""
+    axes = [axis for axis in levels if axis not in blocks]
+    places = {i: {axis: variant.levels[axis] for axis in levels} for i, variant in enumerate(variants)}
+    is_grid = len(variants) <= MANY_VARIANTS and any(find_margins(places, axis)[1] for axis in axes)
+    if is_grid and (len(axes) > 1 or not blocks):
+        return [Effects("differences", metric=score, axes=tuple(axes), base=dict(base))]
+    methods = {canonical([variant.levels[axis] for axis in axes]) for variant in variants}
+    if not 1 < len(methods) <= FEW_VARIANTS:
+        return []
+    first = next(variant for variant in variants if is_selected(base, variant.levels.get))
+    block_levels = {canonical([variant.levels[axis] for axis in blocks]) for variant in variants}
+    ranks = [Ranks(metric=score)] * (len(block_levels) >= MIN_RANKED_BLOCKS)
+    return [Differences(metric=score, base=first.label), *ranks]
+
+
+def base_levels(levels: Levels, stated: Sequence[str]) -> dict[str, Any]:
+    """Return axis -> the level with which its other levels are compared: as stated, or such as `baseline`.
+
+    Raises:
+        ConfigError: A stated level, such as `sgd` or `lr=0.001`, is no level of one axis.
+    """
+    words: dict[str, list[tuple[str, Any]]] = {}  # a level in words -> the axes that have it
+    base: dict[str, Any] = {}
+    for axis, axis_levels in levels.items():
+        for level in axis_levels:
+            base |= {axis: level} if str(level).lower().startswith("baseline") else {}
+            for text in (value_text(level), f"{axis}={value_text(level)}"):
+                words.setdefault(text, []).append((axis, level))
+    for text in stated:
+        if len(words.get(text, ())) != 1:
+            have = [name for name in words if "=" in name]
+            raise ConfigError(f"--base {text!r} must be one of {choices(have)}.{nearest(text, have)}")
+        base |= dict(words[text])
+    return base
 
 
 def is_number(level: Any) -> bool:

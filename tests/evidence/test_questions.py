@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp, ttest_ind
+from scipy.stats import ttest_1samp, ttest_ind, ttest_rel
 from statsmodels.stats.contingency_tables import mcnemar as referee
 from statsmodels.stats.multitest import multipletests
 
 from recstudy.evidence import (
     Estimate,
     Fit,
+    ItemResult,
     Kind,
     Looks,
     Question,
@@ -24,6 +25,7 @@ from recstudy.evidence import (
     contrast,
     estimable,
     holm,
+    items_error,
     judge,
     mcnemar,
     over_items,
@@ -295,6 +297,44 @@ def test_over_items_is_wider_and_clusters_wider_still():
     clustered = over_items(estimate, [doubled], [1.0], np.repeat(np.arange(300), 4))
 
     assert clustered.error > items.error >= estimate.error
+
+
+def single_runs(results: np.ndarray) -> Fit:
+    """The fit of one run for each row of results, on the same items."""
+    scores = [{str(item): float(score) for item, score in enumerate(row)} for row in results]
+    items = {key: ItemResult(items_error([row], [1.0]), len(row), row) for key, row in enumerate(scores)}
+    means = {key: [float(row.mean())] for key, row in enumerate(results)}
+    return Fit(means, Scale(0.0, 1.0, "share", results.shape[1]), items=items)
+
+
+def test_single_runs_are_paired_by_item_and_items_of_one_run_alone_are_independent():
+    results = np.random.default_rng(1).random((2, 40))
+    fit = single_runs(results)
+    paired = ttest_rel(results[1], results[0])
+    difference = contrast([(1.0, fit.weighted(1)), (-1.0, fit.weighted(0))])
+    assert difference.interval == pytest.approx(tuple(paired.confidence_interval()))
+    assert difference.items == 40
+    first, second = results[0][:20], results[1][20:]
+    scores = (
+        {f"a{item}": score for item, score in enumerate(first)},
+        {f"b{item}": score for item, score in enumerate(second)},
+    )
+    variance = first.var(ddof=1) / 20 + second.var(ddof=1) / 20
+    assert items_error(scores, [1.0, -1.0]) == pytest.approx(variance**0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(("items", "effect"), [(30, 0.0), (30, 0.1), (200, 0.1)])
+def test_intervals_over_items_cover_as_often_as_they_say(items, effect):
+    draw, covered = np.random.default_rng(2), np.zeros(2)
+    for _ in range(400):
+        shares = 0.1 + 0.75 * draw.random(items)  # some items are harder than others
+        results = draw.random((2, items)) < [shares, shares + effect]
+        fit = single_runs(results.astype(float))
+        difference = contrast([(1.0, fit.weighted(1)), (-1.0, fit.weighted(0))])
+        for index, (estimate, truth) in enumerate(((difference, effect), (fit.estimate(0), 0.475))):
+            covered[index] += estimate.low <= truth <= estimate.high
+    assert (covered / 400 > 0.92).all()
+    assert (covered / 400 < 0.985).all()
 
 
 def test_mcnemar_is_statsmodels_without_correction():

@@ -80,7 +80,7 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
     Path("train.py").write_text(
         START + "json.dump({'accuracy': 1, 'words': [*sys.argv[2:], os.environ['RUN']]}, sys.stderr)\n" + GOOD
     )
-    words = "python train.py {folder} '{text} {{x}}' {model.depth:.1f} --seed={seed} $HOME"
+    words = "python train.py {folder} '{text} {{x}}' {model.depth:.1f} --seed={seed} '$HOME'"
     program = Command(words, folder=tmp_path, environment={"RUN": "run {seed}"})
     values = {"text": "a b", "model": {"depth": 2}}
 
@@ -172,7 +172,7 @@ def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_w
         ("os.kill(os.getpid(), 11)", {}, "train.py was ended by signal 11 (Segmentation fault)"),
         ("pass", {}, "its metrics are missing: Cannot read metrics.json in {folder}: No such file or directory"),
         ("write('{\"acc')", {}, "its metrics are missing: metrics.json is not JSON: Unterminated string"),
-        ("write('{\"loss\": 1}')", {}, "its metrics are missing: train.py must return 'accuracy', but it returned loss"),
+        ("write('{\"loss\": 1}')", {}, "its metrics are missing: metrics.json has no 'accuracy', but loss"),
         ("write('{\"accuracy\": \"good\"}')", {}, "its metrics are missing: train.py: accuracy must be a number, but it is 'good'"),
         ("print('f1: 3')", {"metrics": LastLine(r"accuracy: (\S+)")}, r"no line of the output matches accuracy: (\S+)"),
     ],
@@ -495,7 +495,7 @@ def test_the_files_of_the_command_are_those_of_the_user(study):
     old_files = program_study.program.user_files()
     Path("helper.py").write_text("x = 2")
 
-    assert [*old_files] == ["helper.py", "train.py"]
+    assert [*old_files] == ["helper.py", "train.py", "environment of train.py", "metrics of train.py"]
     assert {path for path, sha in program_study.program.user_files().items() if old_files[path] != sha} == {
         "helper.py"
     }

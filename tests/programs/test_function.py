@@ -201,7 +201,8 @@ def test_a_changed_function_is_reported_and_repeated_on_request(tmp_path):
 
     with pytest.raises(subprocess.CalledProcessError, match="exit status 2"):
         run()
-    run("--keep")
+    kept = run("--keep")
+    assert "\nchanging.py changed since 1 finished run was made: their numbers" in kept
     assert recstudy.load(tmp_path / "r").runs["accuracy"].tolist() == [1.0]
     run("--rerun", "changed")
     assert recstudy.load(tmp_path / "r").runs["accuracy"].tolist() == [2.0]

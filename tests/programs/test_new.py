@@ -24,6 +24,26 @@ def new(tmp_path, monkeypatch, capsys):
     return write
 
 
+def test_without_ray_every_message_names_the_command_that_works(tmp_path):
+    """As on a base install: `import ray` fails."""
+
+    def run(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        code = f"import sys; sys.modules['ray'] = None; sys.argv[1:] = {list(arguments)}; {words}"
+        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+
+    new = run("from recstudy.cli import main; main(sys.argv[1:])", "new", "mine")
+    assert new.stdout == "mine.py: run it with python mine.py --no-ray\n"
+    assert "    python mine.py --no-ray --seeds 10   #" in (tmp_path / "mine.py").read_text()
+    study = "import runpy; sys.argv[0] = 'mine.py'; runpy.run_path('mine.py', run_name='__main__')"
+    with_ray = run(study)
+    assert (with_ray.returncode, with_ray.stderr) == (
+        2,
+        'ray is not installed. In the clone of recstudy: pip install ".[train]". Without Ray: --no-ray (in'
+        " Python: ray=False)\n",
+    )
+    assert run(study, "--no-ray").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "scripts"),
     [([], []), (["--command", "python src/train.py"], ["src/train.py: the script that the study runs\n"])],

@@ -112,6 +112,7 @@ def test_imported_runs_have_the_settings_and_seeds_of_their_file(tmp_path, monke
     Path("runs.csv").write_text("".join(["lr,seed,accuracy\n", *rows]))
     Judge(Path("runs.csv")).run()
     publish(Results(Path("results")), "runs", "imported", tmp_path / "bundle")
+    assert "recstudy reproduce" not in (tmp_path / "bundle/README.md").read_text()  # it refuses them
     assert verify(Bundle(tmp_path / "bundle")).differences == []
 
     plan, imported = (f"results/studies/runs/imported/{name}.json" for name in ("plan", "imported"))
@@ -144,9 +145,13 @@ def test_the_runs_of_a_bundle_are_made_again_by_the_program_in_it(tmp_path):
             (tmp_path, [sys.executable, "study/mine.py", "--no-ray"]),
             (tmp_path, [*recstudy, "publish", "results/studies/mine/default", "out"]),
             (tmp_path / "study", [*recstudy, "reproduce", "../out.zip", "--no-ray"]),
-            (tmp_path / "study", [*recstudy, "reproduce", "../out.zip", "--no-ray", "--trust"]),
         )
     ]
+    lines = (tmp_path / "out/README.md").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("recstudy reproduce DIR "))
+    _, *words = line.partition("#")[0].replace("DIR", "../out.zip --no-ray").split()
+    command = [*recstudy, *words]
+    done.append(subprocess.run(command, cwd=tmp_path / "study", capture_output=True, text=True))
 
     assert [process.returncode for process in done] == [0, 0, 2, 0], done
     assert "its runs need modules of the bundle: mine" in done[2].stderr

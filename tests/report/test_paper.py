@@ -122,6 +122,21 @@ def test_table_is_as_wide_as_its_content_needs(tmp_path):
     assert re.findall(r"\\label\{(.*)\}", widest) == ["tab:t", "tab:t-2"]
 
 
+def test_a_paper_names_the_debian_and_tex_live_package_of_each_package_that_it_needs(tmp_path):
+    results = write_study(tmp_path / "r", report=dump_report(specs()))
+    text = (write_report(results, "made_up", "paper").parent / "paper.tex").read_text()
+    comment, _, document = text.partition(r"\documentclass")
+    packages = re.findall(
+        r"\\usepackage(?:\[[^]]*\])?\{([^}]*)\}", document.partition(r"\begin{document}")[0]
+    )
+
+    names = {name for names in packages for name in names.split(",")}
+    assert names == {"geometry", "fontenc", "lmodern", "array", "booktabs", "graphicx", "siunitx"}
+    origins = dict(re.findall(r"^%   (.*?)  +Debian: (\S+) +TeX Live: ", comment, re.M))
+    assert {name for words in origins for name in words.split(", ")} == names
+    assert origins["siunitx"] == "texlive-science"
+
+
 def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
     results = write_study(tmp_path / "r", report=dump_report(specs()[:2]))
 

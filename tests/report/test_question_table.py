@@ -3,6 +3,7 @@
 import pytest
 from asking import CLOSE, HURTS, LINEAR_METRIC, ablation, by, read, study
 
+from recstudy.base.errors import ConfigError
 from recstudy.evidence import Verdict
 from recstudy.report import Differences
 from recstudy.report.explain import find_number
@@ -65,6 +66,11 @@ def test_a_claim_whose_runs_all_diverged_is_undecided_with_their_number(tmp_path
         "Missing: 4 of 8 runs diverged.",
     ]
     assert find_number(records, "claims:1").fields["verdict"] == "undecided: 4 of 4 runs diverged"
+    message = (
+        "claims has no columns, so name a row as claims:ROW: no row '1:1': there are 1 'more supervision"
+    )
+    with pytest.raises(ConfigError, match=message):
+        find_number(records, "claims:1:1")
 
 
 def test_lost_runs_are_counted_beside_the_verdict(tmp_path):

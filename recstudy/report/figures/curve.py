@@ -60,6 +60,7 @@ COLUMNS = [
     "run_ids",
 ]
 COLUMNS += ["synthetic", "seeds"]
+WIDE_RANGE = 50  # ratio of the largest level to the smallest from which an axis is logarithmic
 MAX_TICKS = 24  # if an axis has more levels, Plotly chooses which to label
 BAND_SEEDS = 3  # an interval from two seeds says more about its own spread than about the mean
 DOTS = "Small dots: seeds. Shading: 95 % intervals, for three or more seeds"
@@ -227,11 +228,12 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             return {"type": "category"}
         if find_metric(self.x):
             return {"rangemode": "nonnegative"}
+        # On a logarithmic axis, powers of two are equally far apart, and small learning rates do not overlap.
+        is_doubled = all(level > 0 and log2(level).is_integer() for level in levels)
+        is_wide = min(levels) > 0 and max(levels) >= WIDE_RANGE * min(levels)
+        scale = {"type": "log"} if len(levels) > 2 and (is_doubled or is_wide) else {}
         if len(levels) > MAX_TICKS:
-            return {}
-        # powers of two, such as numbers of steps, are equally far apart on a logarithmic axis
-        is_doubled = len(levels) > 2 and all(level > 0 and log2(level).is_integer() for level in levels)
-        scale = {"type": "log"} if is_doubled else {}
+            return scale
         return {"tickvals": levels, "ticktext": [f"{level:g}" for level in levels], **scale}
 
     def _positions(self, records: StudyRecords, index: int) -> Mapping[Any, str]:

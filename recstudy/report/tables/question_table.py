@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from recstudy.base.lazy import pd
-from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict
+from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict, contrast
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.report.blocks import other_blocks
 from recstudy.report.caveats import caption_facts, text_notes, warnings
@@ -20,7 +20,7 @@ from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
-from recstudy.report.fits import spread_notes
+from recstudy.report.fits import spread_notes, weighted_mean
 from recstudy.report.names import (
     DASH,
     axis_title,
@@ -43,7 +43,7 @@ COLUMNS = [
     "score", "metric", "contrast", "size", "95 % interval", "p (Holm)", "seeds needed", "detectable",
     "published difference", "verdict",
 ]  # fmt: skip
-LABELS = {Claims: "claim", Differences: "variant", Effects: "effect"}  # head of the label column
+LABELS = {Claims: "claim", Differences: "variant", Effects: "level"}  # head of the label column
 TESTS = (
     "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 %"
     " interval is for one look"
@@ -77,22 +77,26 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
             entries = (_score(records, group[0], -1), *blank, TableEntry("base"))
             table_rows.append(TableRow(base, entries))
         table_rows += [_row(records, row, len(metrics) > 1) for row in group]
-    size = "size" if isinstance(part, Effects) else "difference"
+    is_factorial = isinstance(part, Effects) and questions.levels is not None
+    size = "size" if is_factorial else "difference"
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(records.indices)
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
+    sample = f"n={' or '.join(map(str, counts))}" * bool(counts)
+    if over_items := {row.estimate.sample for row in questions.rows if row.estimate.is_over_items}:
+        sample = f"single runs, {' and '.join(sorted(over_items))}; other seeds may differ by more"
     facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
     tests = TESTS.format(plural(questions.adjusted_for, "question"))
     # a single metric is named in the caption or in the head of the scores
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
-    caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
+    caption += [facts["caption"], sample]
     table = TableData(
         part.name,
         part.heading,
         (next(iter(metrics.values()), ""), *COLUMNS[1:3], size, *COLUMNS[4:]),
         tuple(table_rows),
-        corner=LABELS[type(part)],
+        corner="effect" if is_factorial else LABELS[type(part)],
         caption="; ".join(filter(None, caption)),
         study_notes=(*facts["study_notes"], *([tests] if has_tests else [])),
         warnings=warnings(records),
@@ -125,7 +129,8 @@ def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRo
         numeric(DASH if value is None else Number(value, form)),
         numeric(Interval(*row.interval, form) if row.interval else DASH),
         numeric(p_words(answer.adjusted), hint="" if answer.p is None else f"unadjusted {p_words(answer.p)}"),
-        TableEntry(needed_words(row)),
+        # nobody stated a maximum of seeds for imported runs
+        TableEntry(needed_words(row).partition(":" if records.plan.imported else "\0")[0]),
         numeric(Number(row.detectable, form[1:]) if row.detectable and row.group else DASH),
         TableEntry(", ".join(dict.fromkeys(published))),
         TableEntry(
@@ -136,9 +141,14 @@ def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRo
 
 
 def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
-    """Return the score of the variants on one side of a difference."""
+    """Return the score of the variants on one side of a difference, each with its weight."""
     weights = row.answer.question.weights.items()
-    return cell_entry(cell(records, [index for index, weight in weights if sign * weight > 0], row.metric))
+    terms = {index: sign * weight for index, weight in weights if sign * weight > 0}
+    side = cell(records, [*terms], row.metric)
+    if len(terms) > 1 and side.value is not None:
+        means = [(weight, weighted_mean(records, index, row.metric)) for index, weight in terms.items()]
+        side = replace(side, estimate=replace(contrast(means), n=side.n))
+    return cell_entry(side)
 
 
 def block_notes(row: QuestionRow) -> list[str]:
@@ -335,6 +345,8 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
     rows, several = [], len({row.metric for row in questions.rows}) > 1
     for row in (row for row in questions.rows if row.estimate.value is not None):
         definition = metric(row.metric)
+        if isinstance(part, Effects) and row.group:  # all levels share an axis, so that effects compare
+            row = replace(row, label=row.contrast, group="", marks=())
         # a question of one variant alone is about the metric itself and not about a difference
         is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
         unit = "points" if definition.unit == "%" else definition.unit or "no unit"

@@ -66,11 +66,13 @@ def lay_out(table: TableData) -> TableData:
             entries.append(replace(cell_entry(cell, content), published=_published_entry(cell, reasons)))
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
-        rows.append(TableRow(row.label, tuple(entries)))
-    settings = list(map(settings_title, table.settings))
+        label = row.label if table.has_labels or not entries else entries.pop(0).text
+        rows.append(TableRow(label, tuple(entries)))
+    corner, *settings = [*[table.corner] * table.has_labels, *map(settings_title, table.settings)]
     notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
     page = replace(
         table,
+        corner=corner,
         columns=(*settings, *table.columns, *["n"] * by_row),
         rows=tuple(rows),
         notes=(*table.notes, *margin_notes(table.cells), *notes),

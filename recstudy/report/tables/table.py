@@ -60,6 +60,8 @@ class Table(TablePart, OfVariants, BesidePublished):
             which groups variants within a tenth of each other. The best is then marked in each group.
         settings: Config fields that become columns before the metrics. The fields of a tuple share a column,
             such as `2/0/2` for the cycles of an HRM's levels.
+        split: Whether the columns of `settings` take the place of the variants' labels.
+        ranked: Whether the rows are sorted by the first metric, the best first, in each group.
         improvement: The levels of the variant that a metric such as `avg_bleu_delta` is about, for example
             `{"model": "MicarVLMoE"}`. The metric is its improvement over the row, in percent of the row's
             `avg_bleu`. Both are means over all runs.
@@ -72,6 +74,8 @@ class Table(TablePart, OfVariants, BesidePublished):
     group: str | None = None
     settings: tuple[str | tuple[str, ...], ...] = ()
     improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
+    split: bool = False
+    ranked: bool = False
     axes_in = ("rows", "columns", "group", "settings", "improvement")
     metrics_in = ("metrics",)
 
@@ -89,7 +93,7 @@ class Table(TablePart, OfVariants, BesidePublished):
 
     def __post_init__(self) -> None:
         crossed = self.rows is not None or self.columns is not None
-        for field in ("group", "settings", "improvement"):
+        for field in ("group", "settings", "improvement", "ranked"):
             if getattr(self, field) and (self.across or crossed):
                 raise ConfigError(
                     f"table {self.name!r}: {field} needs one row per variant, so it cannot be combined with"
@@ -171,6 +175,7 @@ class Table(TablePart, OfVariants, BesidePublished):
             warnings=tuple(warned),
             notes=tuple(notes),
             settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+            has_labels=not (spec.split and spec.settings),
             **facts,
         )
 
@@ -232,6 +237,9 @@ def _list_rows(
 ) -> list[TableRow]:
     """Return one row per variant with a cell per metric."""
     rows = []
+    if spec.ranked:
+        scores = {index: cell(records, [index], spec.metrics[0]) for index in variants}
+        variants = sorted(scores, key=lambda index: (scores[index].value is None, -scores[index].score))
     for index in variants:
         cells = [
             (

@@ -1,0 +1,279 @@
+"""Sources of a command's metrics: lines of its output, and what it writes to files and to W&B."""
+
+import csv
+import json
+import math
+import os
+import re
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.files import read_json
+from recstudy.base.values import flatten
+from recstudy.programs.metric import Metric
+from recstudy.records.files import whole_lines
+
+OFFLINE = Path(__file__).parent / "offline"  # a folder with the stand-in for wandb
+WANDB_LOG = "wandb.jsonl"  # what a script logs to it, in the run's folder
+
+Row = dict[str, Any]  # numbers by name with dots, and their `step`
+
+
+class Output(NamedTuple):
+    """What a command has written: the metrics in its lines, its folder `{folder}` and the run's folder."""
+
+    metrics: Mapping[str, Metric]
+    values: dict[str, str]
+    folder: Path
+    records: Path
+
+
+class MetricSource:
+    """A source of metrics."""
+
+    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
+        """Raise a ConfigError if it cannot have these metrics, or the command cannot write it."""
+
+    def match(self, metrics: Collection[str], line: str) -> dict[str, str]:
+        """Return the metrics in a line of the output."""
+        return {}
+
+    def environment(self, output: Output, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return additional environment variables of the command."""
+        return {}
+
+    def steps(self, output: Output) -> dict[int, Row]:
+        """Return the metrics that were logged so far, by step."""
+        return {}
+
+    def read(self, output: Output) -> Any:
+        """Return the metrics of a finished command (ConfigError if one is missing)."""
+        return numbers(output.values)
+
+
+@dataclass(frozen=True)
+class LastLine(MetricSource):
+    r"""Metrics that the command prints. If several lines match, the last one counts.
+
+    Args:
+        pattern: A regular expression with a group for each metric, in the order of the metrics, such as
+            `r"accuracy: (\S+)"`; or with a named group for each metric, such as
+            `r"accuracy: (?P<accuracy>\S+)|F1: (?P<f1>\S+)"`.
+    """
+
+    pattern: str
+
+    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
+        pattern = compile_pattern("LastLine", self.pattern)
+        groups = pattern.groupindex or [*metrics][: pattern.groups]
+        if missing_metrics := [name for name in metrics if name not in groups]:
+            raise ConfigError(
+                f"The pattern of LastLine has no group for {choices(missing_metrics)}: {self.pattern}"
+            )
+
+    def match(self, metrics: Collection[str], line: str) -> dict[str, str]:
+        values: dict[str, str] = {}
+        for match in re.finditer(self.pattern, line):
+            groups = match.groupdict() or dict(zip(metrics, match.groups(), strict=False))
+            values |= {name: groups[name] for name in metrics if groups.get(name) is not None}
+        return values
+
+    def read(self, output: Output) -> Any:
+        if not output.values:
+            raise ConfigError(f"no line of the output matches {self.pattern}")
+        return super().read(output)
+
+
+class NamedSource(MetricSource):
+    """A source with names of its own for the metrics."""
+
+    sources: str | Mapping[str, str]
+    path = ""
+
+    def names(self, metrics: Iterable[str]) -> dict[str, str]:
+        """Return the name of each metric in the source. `all/acc` and `all.acc` are the same name."""
+        sources = self.sources or {metric: metric for metric in metrics}
+        names = dict.fromkeys(metrics, sources) if isinstance(sources, str) else sources
+        return {metric: dotted(name) for metric, name in names.items()}
+
+    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
+        names = self.names(metrics)
+        if names.keys() != {*metrics} or len({*names.values()}) < len(names):
+            raise ConfigError(
+                f"{type(self).__name__} needs a source for each metric ({choices(metrics)}), such as"
+                f' {{"{next(iter(metrics))}": "test.acc"}}, but got {self.sources!r}'
+            )
+        if self.path and ("folder" not in placeholders or Path(self.path).is_absolute()):
+            raise ConfigError(
+                f"{self.path} is read from {{folder}}: add it to the command, such as --out {{folder}}"
+            )
+
+    def pick(self, values: Any, metrics: Iterable[str], place: str) -> dict[str, Any]:
+        """Return the metrics among nested values."""
+        values = {dotted(name): value for name, value in flatten(values).items()}
+        names = self.names(metrics)
+        for name in names.values():
+            if name not in values:
+                raise ConfigError(
+                    f"{place} has no {name!r}, but {choices(values) or 'nothing'}.{nearest(name, values)}"
+                )
+        return numbers({metric: values[name] for metric, name in names.items()})
+
+    def newest_files(self, folder: Path) -> list[Path]:
+        """Return the files of `path` in a folder, else in the folders below it, the newest last."""
+        files = [*folder.glob(self.path)] or [*folder.glob(f"**/{self.path}")]
+        return sorted(filter(Path.is_file, files), key=lambda file: file.stat().st_mtime)
+
+
+@dataclass(frozen=True)
+class JsonFile(NamedSource):
+    """Metrics in a JSON file that the command writes: an object with a number for each metric.
+
+    Args:
+        path: The file, relative to `{folder}` or in any folder below it; or a glob. If several files match,
+            the newest counts.
+        sources: The metric's name in the file, such as `"test.acc"` for nested objects; or a dictionary with
+            the name of each metric. By default the names of the metrics.
+    """
+
+    path: str
+    sources: str | Mapping[str, str] = ""
+
+    def read(self, output: Output) -> Any:
+        *_, file = output.folder / self.path, *self.newest_files(output.folder)
+        try:
+            values = read_json(file.read_bytes(), self.path)
+        except OSError as error:
+            raise ConfigError(f"Cannot read {self.path} in {{folder}}: {error.strerror}") from None
+        except ValueError as error:
+            raise ConfigError(f"{self.path} is not JSON: {error}") from None
+        return self.pick(values if isinstance(values, dict) else {}, output.metrics, self.path)
+
+
+class LogSource(NamedSource):
+    """A source with rows, each with the numbers that the script logged at a step."""
+
+    step: Literal["last", "best"] | int
+
+    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
+        super().check(metrics, placeholders)
+        if self.step not in ("last", "best") and type(self.step) is not int:
+            raise ConfigError(
+                f"step of {type(self).__name__} must be 'last', 'best' or a number, but got {self.step!r}"
+            )
+
+    @abstractmethod
+    def rows(self, output: Output) -> list[Row]:
+        """Return the rows that were written so far."""
+
+    def steps(self, output: Output) -> dict[int, Row]:
+        steps = defaultdict[int, Row](dict)
+        for row in self.rows(output):
+            for metric, name in self.names(output.metrics).items():
+                if math.isfinite(row.get(name, math.nan)):
+                    steps[row["step"]][metric] = row[name]
+        return steps
+
+    def read(self, output: Output) -> Any:
+        place, values = self.path or "wandb", Row()
+        chosen_step: int | str = self.step
+        if not self.rows(output):
+            raise ConfigError(f"the command wrote nothing to {place}")
+        score, metric = next(iter(output.metrics.items()))
+        scores = {step: row[score] for step, row in self.steps(output).items() if score in row}
+        if chosen_step == "best" and scores:
+            chosen_step = max(scores, key=lambda step: metric.sign * scores[step])
+        elif isinstance(chosen_step, int) and chosen_step not in scores:
+            steps = choices(map(str, scores)) or "no step"
+            raise ConfigError(f"{place} has {score} at {steps}, but not at step {chosen_step}")
+        for row in self.rows(output):
+            values |= row if chosen_step in ("last", "best", row["step"]) else {}
+        return self.pick(values, output.metrics, place)
+
+
+@dataclass(frozen=True)
+class CsvFile(LogSource):
+    """Metrics in a CSV file with a row for each step, such as `metrics.csv` of Lightning's logger.
+
+    Rows are numbered by the column `step`, else by `epoch`. Cells may be empty.
+
+    Args:
+        path: The file, relative to `{folder}` or in any folder below it; or a glob.
+        sources: The metric's column, or a dictionary with the column of each metric. By default the names
+            of the metrics.
+        step: The step that counts: `"last"`, `"best"` (by the first metric) or a number. With `"last"`, the
+            last value of each column counts.
+    """
+
+    path: str
+    sources: str | Mapping[str, str] = ""
+    step: Literal["last", "best"] | int = "last"
+
+    def rows(self, output: Output) -> list[Row]:
+        rows: list[Row] = []
+        for file in self.newest_files(output.folder):
+            for cells in csv.DictReader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines()):
+                row = numbers({dotted(name): cell for name, cell in cells.items() if name})
+                row = {name: value for name, value in row.items() if isinstance(value, float)}
+                rows.append(row | {"step": int(row.get("step", row.get("epoch", len(rows))))})
+        return rows
+
+
+@dataclass(frozen=True)
+class Wandb(LogSource):
+    """Metrics that the script logs to Weights & Biases, which need not be installed.
+
+    The script imports a stand-in of `wandb`, which records what it logs and sends nothing.
+
+    Args:
+        sources: The metric's name in W&B, such as `"val/accuracy"`; or a dictionary with the name of each
+            metric. By default the names of the metrics.
+        step: The step that counts: `"last"`, `"best"` (by the first metric) or a number.
+    """
+
+    sources: str | Mapping[str, str] = ""
+    step: Literal["last", "best"] | int = "last"
+
+    def environment(self, output: Output, variables: Mapping[str, str]) -> dict[str, str]:
+        path = [str(OFFLINE), *filter(None, [variables.get("PYTHONPATH")])]
+        return {
+            "PYTHONPATH": os.pathsep.join(path),
+            "RECSTUDY_WANDB": str(output.records.resolve() / WANDB_LOG),
+            "RECSTUDY_FOLDER": str(output.folder),
+        }
+
+    def rows(self, output: Output) -> list[Row]:
+        # an earlier attempt of the run has written to the file, too
+        lines = map(json.loads, whole_lines(output.records / WANDB_LOG))
+        rows = [line["values"] | {"step": line["step"]} for line in lines if "values" in line]
+        return [{dotted(name): value for name, value in row.items()} for row in rows]
+
+
+def dotted(name: str) -> str:
+    return name.replace("/", ".")
+
+
+def numbers(values: Any) -> Any:
+    """Return `values` with strings converted to numbers where possible."""
+    values = dict(values) if isinstance(values, Mapping) else values
+    for name, value in values.items() if isinstance(values, dict) else ():
+        if isinstance(value, str):
+            with suppress(ValueError):
+                values[name] = float(value)
+    return values
+
+
+def compile_pattern(name: str, pattern: str) -> re.Pattern[str]:
+    """Compile a pattern (ConfigError if it is not a regular expression)."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"The pattern of {name} is not a valid regular expression: {error}: {pattern}"
+        ) from None

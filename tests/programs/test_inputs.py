@@ -1,0 +1,180 @@
+"""Whatever decides the numbers of a command, besides its line, is noticed when it changes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recstudy.plugins.files import code_of
+from recstudy.records import Result
+from recstudy.records.reading import read_record, write_record
+
+STUDY = """
+from recstudy import Command, JsonFile, LastLine, Metric, Study, Variant, main
+
+study = Study(
+    "inputs",
+    program=Command({line!r}, metrics=JsonFile("metrics.json"){more}),
+    metrics={{"accuracy": Metric("%")}},
+    variants=[Variant("one", {{}})],
+)
+if __name__ == "__main__":
+    main(study)
+"""
+TRAIN = """
+import json, sys
+import helper
+def main(accuracy):
+    json.dump({"accuracy": accuracy, "loss": 1.0}, open(sys.argv[1] + "/metrics.json", "w"))
+    print("accuracy: 9")
+    open("train.log", "a").write("a line")
+    open("last.json", "a").write("{}")
+if __name__ == "__main__":
+    main(0.5)
+"""
+CALLED = TRAIN.replace("import helper", "")
+FILES = {
+    "train.py": TRAIN,
+    "helper.py": "x = 1",
+    "run.sh": 'cd . && python "deep/call.py" "$1"',
+    "deep/call.py": CALLED,
+    "config.yaml": "lr: 0.1",
+    "data.csv": "1,2",
+    "notes.md": "# notes",
+}
+PYTHON, SHELL = "python train.py {folder} --config=config.yaml", "bash run.sh {folder}"
+
+
+def write(line=PYTHON, more="", **files) -> None:
+    for name, text in {**FILES, "study.py": STUDY.format(line=line, more=more), **files}.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+
+
+def start(*words: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, "study.py", "--no-ray", *words], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def git(*words: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True
+    )
+
+
+@pytest.fixture(params=["without git", "tracked", "not added"])
+def repository(request, tmp_path, monkeypatch) -> str:
+    """A folder of files, in which the study was run once."""
+    monkeypatch.chdir(tmp_path)
+    if request.param != "without git":
+        git("init")
+    return request.param
+
+
+def commit(repository: str) -> None:
+    if repository == "tracked":
+        git("add", ".")
+        git("commit", "-m", "all")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "text"),
+    [
+        (PYTHON, "config.yaml", "lr: 0.2"),
+        (PYTHON, "helper.py", "x = 2"),
+        (PYTHON, "train.py", TRAIN.replace("main(0.5)", "main(0.7)")),
+        (SHELL, "run.sh", FILES["run.sh"] + " # 2"),
+        (SHELL, "deep/call.py", CALLED.replace("0.5", "0.7")),
+    ],
+)
+def test_a_changed_file_stops_the_study_and_is_named(line, name, text, repository):
+    write(line)
+    commit(repository)
+    assert start()[0] == 0
+
+    Path(name).write_text(text)
+
+    code, output = start()
+    assert (code, output.splitlines()[-1]) == (
+        2,
+        f"ConfigError: {name} changed since 1 finished run was made. Repeat them with --rerun changed, or use"
+        " them with --keep",
+    )
+    assert start("--keep")[0] == 0
+    assert start("--rerun", "changed")[0] == 0
+    assert start()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        ("", ', environment={"LR": "1"}', "environment of train.py"),
+        (', environment={"LR": "1"}', "", "environment of train.py"),
+        ("", 'METRICS=LastLine(r"accuracy: (.+)")', "metrics of train.py"),
+        ("", 'METRICS=JsonFile("metrics.json", "loss")', "metrics of train.py"),
+    ],
+)
+def test_a_changed_environment_or_source_of_metrics_is_named(first, second, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(more=first)
+    assert start()[0] == 0
+
+    write(more=second)
+    if second.startswith("METRICS"):
+        text = Path("study.py").read_text().replace('metrics=JsonFile("metrics.json")METRICS', "metrics")
+        Path("study.py").write_text(text)
+
+    assert f"{name} changed since 1 finished run was made" in start()[1]
+    assert start()[0] == 2
+
+
+def test_outputs_prose_and_a_study_of_the_same_runs_are_no_changed_inputs(repository):
+    write(PYTHON + " --log last.json train.log")
+    commit(repository)
+    for seeds in "123":
+        code, output = start("--seeds", seeds)
+        assert code == 0, output
+    Path("notes.md").write_text("# more")
+    text = Path("study.py").read_text()
+    Path("study.py").write_text(text.replace("variants=", "seeds=2, variants="))
+
+    assert start()[0] == 0
+
+
+def test_inputs_adds_and_excludes_files_and_an_unknown_one_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(more=', inputs=["data.csv", "!deep/*"]')
+    assert start()[0] == 0
+    Path("deep/call.py").write_text("changed = 1")
+    assert start()[0] == 0
+    Path("data.csv").write_text("2,3")
+    assert "data.csv changed since" in start()[1]
+
+    write(more=', inputs=["dat.csv"]')
+    assert start()[1].startswith("ConfigError: inputs: no file matches 'dat.csv' in ")
+
+
+def test_runs_that_were_recorded_without_these_digests_stay_usable(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write()
+    assert start()[0] == 0
+    (file,) = tmp_path.glob("results/runs/*/result.json")
+    result = read_record(file, Result)
+    earlier_names = {"train.py", "helper.py", "study.py"}
+    for name in result.provenance.files.keys() - earlier_names:
+        del result.provenance.files[name]
+    write_record(file, result)
+    Path("config.yaml").write_text("lr: 0.2")
+
+    assert start()[0] == 0
+    Path("helper.py").write_text("x = 2")
+    assert "helper.py changed since" in start()[1]
+
+
+def test_the_main_block_of_a_script_counts_and_that_of_a_study_does_not():
+    block = "if __name__ == '__main__':\n    main({})\n"
+    study = "study = Study('name')\n" + block
+
+    assert code_of(block.format(1).encode()) != code_of(block.format(2).encode())
+    assert code_of(study.format(1).encode()) == code_of(study.format(2).encode())

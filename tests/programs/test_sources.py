@@ -1,0 +1,307 @@
+"""Metrics and settings as scripts write and take them: real processes, without Ray."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recstudy import Command, CsvFile, JsonFile, LastLine, Metric, Study, Variant, Wandb, Yaml, run
+from recstudy.base.errors import ConfigError
+from recstudy.plugins import gathering
+from recstudy.programs.command import split_words
+from recstudy.records import EpochLine, read_log
+
+ACCURACY, LOSS = {"accuracy": Metric("%")}, {"loss": Metric(better="lower")}
+TWO = LOSS | ACCURACY
+
+
+@pytest.fixture
+def row(tmp_path, monkeypatch):
+    """The text of a script and the source of its metrics -> the row of its run."""
+    monkeypatch.chdir(tmp_path)
+
+    def start(
+        script: str, source, metrics=ACCURACY, line="python train.py {folder}", settings=None, **options
+    ):
+        Path("train.py").write_text(f"import json, os, sys\nfolder = sys.argv[1]\n{script}")
+        with gathering():
+            program = Command(line, folder=tmp_path, metrics=source, **options)
+            values = settings or {}
+            study = Study(
+                "s", program=program, settings=values, metrics=metrics, variants=[Variant("one", {})]
+            )
+            (values,) = run(study, ray=False).runs.to_dict("records")
+        return values
+
+    return start
+
+
+def curve() -> list[dict]:
+    (log,) = Path("results/runs").glob("*/epochs.jsonl")
+    return [{**line.values, "seconds": 0} for line in read_log(log, EpochLine)]
+
+
+NESTED = """json.dump({"test": {"acc": 91.5}, "all/loss": "0.25"}, open(folder + "/out.json", "w"))"""
+
+
+@pytest.mark.parametrize(
+    ("script", "source", "metrics", "values"),
+    [
+        (NESTED, JsonFile("out.json", "test.acc"), ACCURACY, {"accuracy": 91.5}),
+        (NESTED, JsonFile("out.json", "test/acc"), ACCURACY, {"accuracy": 91.5}),
+        (NESTED, JsonFile("o*.json", {"accuracy": "test.acc", "loss": "all/loss"}), TWO, {"accuracy": 91.5, "loss": 0.25}),
+        (f"folder += '/a'; os.mkdir(folder)\n{NESTED}", JsonFile("out.json", "test.acc"), ACCURACY, {"accuracy": 91.5}),
+    ],
+)  # fmt: skip
+def test_nested_json_has_the_metrics(script, source, metrics, values, row):
+    finished = row(script, source, metrics)
+
+    assert {name: finished[name] for name in values} == values
+
+
+# as Lightning's CSVLogger writes it
+LIGHTNING = """
+os.makedirs(folder + "/lightning_logs/version_0")
+open(folder + "/lightning_logs/version_0/metrics.csv", "w").write(
+'''epoch,step,train/loss,val/acc
+0,9,0.9,
+0,9,,80
+1,19,0.5,
+1,19,,90
+2,29,0.4,
+2,29,,85
+''')
+"""
+SOURCES = {"loss": "train/loss", "accuracy": "val/acc"}
+LOGGED = """
+import wandb
+wandb.init(project="p", config={"lr": 1}, settings=wandb.Settings(start_method="fork"))
+for step, (loss, accuracy) in enumerate([(0.9, 80), (0.5, 90), (0.4, 85)]):
+    wandb.log({"train": {"loss": loss}}, step=10 * step + 9)
+    wandb.log({"val": {"acc": accuracy}, "image": wandb.Image([1])}, step=10 * step + 9)
+wandb.finish()
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "values"), [("last", (0.4, 85)), ("best", (0.5, 90)), (9, (0.9, 80))], ids=["last", "best", "9"]
+)
+@pytest.mark.parametrize(
+    ("script", "source"),
+    [
+        (LIGHTNING, lambda sources, step: CsvFile("metrics.csv", sources, step)),
+        (LIGHTNING, lambda sources, step: CsvFile("lightning_logs/*/metrics.csv", sources, step)),
+        (LOGGED, Wandb),
+    ],
+    ids=["csv", "glob", "wandb"],
+)
+def test_logs_have_the_metrics_of_a_step_and_a_curve(script, source, step, values, row):
+    metrics = {"accuracy": ACCURACY["accuracy"], "loss": LOSS["loss"]}
+    finished = row(script, source(SOURCES, step), metrics)
+
+    assert (finished["loss"], finished["accuracy"]) == values
+    assert curve() == [
+        {"epoch": 9, "loss": 0.9, "accuracy": 80, "seconds": 0},
+        {"epoch": 19, "loss": 0.5, "accuracy": 90, "seconds": 0},
+        {"epoch": 29, "loss": 0.4, "accuracy": 85, "seconds": 0},
+    ]
+
+
+def test_steps_are_reported_while_the_command_runs(row):
+    script = LOGGED.replace("wandb.finish()", "import time; time.sleep(3); sys.exit(1)")
+
+    assert row(script, Wandb("val/acc"))["status"] == "failed"
+    seconds = [
+        line.values["seconds"]
+        for line in read_log(next(Path("results/runs").glob("*/epochs.jsonl")), EpochLine)
+    ]
+    assert seconds[0] < 3 < seconds[-1]
+
+
+CALLS = """
+import argparse, copy, wandb
+from wandb.sdk.lib import RunDisabled
+import wandb.sdk.wandb_run
+from wandb.errors import CommError
+wandb.login(key="no")
+with wandb.init(project=None, name="mine", config=argparse.Namespace(lr=0.5), mode="online") as run:
+    assert run is wandb.run and run.name == "mine" and run.project and wandb.config.lr == run.config["lr"] == 0.5
+    wandb.config.update({"x": 1}, allow_val_change=True)
+    wandb.watch([1], log="all"); wandb.define_metric("x", step_metric="y"); run.log_code("."); wandb.save("*.pt")
+    wandb.alert(title="x", level=wandb.AlertLevel.WARN)
+    artifact = wandb.Artifact("model", type="model"); artifact.add_file("x"); run.log_artifact(artifact).wait()
+    assert isinstance(artifact, wandb.Artifact) and not isinstance(1, wandb.Table) and copy.deepcopy(artifact)
+    try:
+        raise CommError("x")
+    except wandb.errors.CommError:
+        pass
+    assert os.path.isdir(run.dir)
+    run.log({"a": 1, "text": "x", "table": wandb.Table(columns=["a"], data=[[1]]), "nan": float("nan")}, commit=False)
+    run.log({"b": 2})
+    run.log({"a": 3})
+    assert run.step == 2 and wandb.summary["a"] == 3
+    wandb.run.summary["best"] = 7
+    run.summary.update({"accuracy": 92.5})
+wandb.finish(exit_code=0)
+assert wandb.run is None
+"""
+
+
+def test_the_stand_in_for_wandb_accepts_what_scripts_call(row):
+    finished = row(CALLS, Wandb({"accuracy": "accuracy", "loss": "best"}), TWO, line="python train.py .")
+
+    assert (finished["accuracy"], finished["loss"]) == (92.5, 7)
+    (log,) = Path("results/runs").glob("*/wandb.jsonl")
+    assert '{"config": {"lr": 0.5}}' in log.read_text()
+
+
+def test_the_stand_in_runs_on_an_older_python_and_its_version_is_found():
+    from recstudy.programs.sources import OFFLINE
+
+    compile((OFFLINE / "wandb.py").read_text(), "wandb.py", "exec", dont_inherit=True)
+    words = [sys.executable, "-c", "from importlib.metadata import version; print(version('wandb'))"]
+    output = subprocess.run(
+        words, env={"PYTHONPATH": str(OFFLINE)}, check=True, capture_output=True, text=True
+    )
+
+    assert output.stdout == "0.99.0\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "source", "message"),
+    [
+        (NESTED, JsonFile("out.json", "test.ac"), "out.json has no 'test.ac', but test.acc, all.loss. Did you mean 'test.acc'?"),
+        ("json.dump([1], open(folder + '/out.json', 'w'))", JsonFile("out.json"), "out.json has no 'accuracy', but nothing."),
+        (LIGHTNING, CsvFile("metrics.csv"), "metrics.csv has no 'accuracy', but epoch, step, train.loss, val.acc."),
+        (LIGHTNING, CsvFile("metrics.csv", "val/acc", 20), "metrics.csv has accuracy at 9, 19, 29, but not at step 20"),
+        ("", CsvFile("metrics.csv"), "the command wrote nothing to metrics.csv"),
+        (LOGGED, Wandb("val/ac"), "wandb has no 'val.ac', but train.loss, step, val.acc. Did you mean 'val.acc'?"),
+        ("", Wandb(), "the command wrote nothing to wandb"),
+    ],
+)  # fmt: skip
+def test_a_missing_metric_is_named_with_those_that_the_script_wrote(script, source, message, row):
+    finished = row(script, source)
+
+    assert finished["status"] == "failed"
+    assert finished["error"].endswith(f"its metrics are missing: {message}")
+
+
+def test_a_corrected_name_reads_the_kept_log_and_does_not_run_the_command_again(row):
+    script = LOGGED + "\nopen('calls', 'a').write('x')"
+    assert row(script, Wandb("val/ac"))["status"] == "failed"
+
+    assert row(script, Wandb("val/acc"))["accuracy"] == 85
+    assert Path("calls").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metrics": JsonFile("a.json", "test.acc")}, "JsonFile needs a source for each metric (loss, accuracy), such as"),
+        ({"metrics": Wandb({"loss": "x"})}, "Wandb needs a source for each metric (loss, accuracy), such as"),
+        ({"metrics": Wandb({"loss": "x", "accuracy": "x"})}, "Wandb needs a source for each metric"),
+        ({"metrics": CsvFile("a.csv", step="first")}, "step of CsvFile must be 'last', 'best' or a number, but got 'first'"),
+        ({"metrics": CsvFile("/tmp/a.csv")}, "/tmp/a.csv is read from {folder}"),
+        ({"command": "python train.py", "metrics": CsvFile("a.csv")}, "a.csv is read from {folder}: add it to the command"),
+        ({"config": Yaml("a.yaml")}, "No placeholder uses the 'config'. Add {config} to python train.py {folder}"),
+        ({"config": Yaml("a.yaml"), "settings": {"config": 1}}, "must not be named 'config'"),
+    ],
+)  # fmt: skip
+def test_sources_that_do_not_fit_are_refused_when_the_study_is_made(options, message):
+    settings = options.pop("settings", {})
+    program = Command(**{"command": "python train.py {folder}"} | options)
+    with gathering(), pytest.raises(ConfigError, match=re.escape(message)):
+        Study("s", program=program, settings=settings, metrics=TWO, variants=[Variant("one", {})])
+
+
+# ------------------------------------------------------------------------------------- settings and seeds
+
+PRINT = "print('accuracy:', {'0': 1, '7': 9}[os.environ.get('SEED', '0')], *sys.argv[1:])"
+LINE = LastLine(r"accuracy: (\S+) ")
+
+
+def test_seeds_and_settings_reach_variables_flags_and_overrides(row):
+    line = "python train.py {folder} --lr={lr} arch.depth={arch.depth} +seed={seed}"
+    row(PRINT, LINE, line=line, settings={"lr": 0.1, "arch": {"depth": 2}}, environment={"SEED": "{seed}"})
+
+    (log,) = Path("results/runs").glob("*/output.log")
+    assert log.read_text().endswith(" --lr=0.1 arch.depth=2 +seed=0\n")
+
+
+BASE = "# mine\nseed: 1\ntrain:\n  lr: 1e-4\n  betas: [0.9, 0.95]\n  name: '08'\nout: '{folder}/logs'\n"
+READ = """
+import yaml
+config = yaml.safe_load(open(sys.argv[1]))
+os.mkdir(config["out"])
+open("seen", "w").write(json.dumps(config))
+print("accuracy: 1 ")
+"""
+
+
+def test_a_config_is_written_for_each_run(row, tmp_path):
+    (tmp_path / "base.yaml").write_text(BASE)
+    settings = {"train": {"lr": 0.01}}
+    row(READ, LINE, line="python train.py {config}", settings=settings, config=Yaml("base.yaml"))
+
+    config = Path("seen").read_text()
+    (folder,) = Path("results/runs").resolve().iterdir()
+    out = f'"out": "{folder}/files/logs"'
+    assert config == f'{{"seed": 0, "train": {{"lr": 0.01, "betas": [0.9, 0.95], "name": "08"}}, {out}}}'
+    assert (tmp_path / "base.yaml").read_text() == BASE
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "message"),
+    [
+        (BASE, {"train": {"lrr": 1}}, "base.yaml has no key 'train.lrr'. Add it to the file. Did you mean 'train.lr'?"),
+        ("train: {lr: 1}", {"train": {"lr": 1}}, "base.yaml has no key 'seed'. Add it to the file. Name it: Yaml('base.yaml', seed=...)"),
+        ("[1]", {}, "base.yaml cannot be read as a config: "),
+        ("a: [", {}, "base.yaml cannot be read as a config: "),
+        (None, {}, "base.yaml cannot be read as a config: [Errno 2] No such file"),
+    ],
+)  # fmt: skip
+def test_a_config_without_a_key_is_refused_before_the_first_run(text, settings, message, row, tmp_path):
+    if text:
+        (tmp_path / "base.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        row(READ, LINE, line="python train.py {config}", settings=settings, config=Yaml("base.yaml"))
+    assert not Path("results/runs").exists()
+
+
+# ------------------------------------------------------------------------------------------------- no shell
+
+
+@pytest.mark.parametrize(
+    ("line", "sign"),
+    [
+        ("python a.py --out $HOME/o", "$H"),
+        ('python a.py "$HOME/o"', "$H"),
+        ("python a.py `date`", "`"),
+        ("python a.py {x} > log.txt", ">"),
+        ("python a.py {x} >log.txt", ">log.txt"),
+        ("python a.py {x} 2>&1", "2>&1"),
+        ("python a.py | tee log.txt", "|"),
+        ("cd a && python a.py", "&&"),
+        ("python a.py; python b.py", ";"),
+        ("python a.py &", "&"),
+    ],
+)
+def test_a_sign_of_a_shell_is_named(line, sign):
+    message = f"No shell is used, so {sign!r} would be an argument of "
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        split_words(line)
+
+
+def test_a_variable_on_the_line_is_refused_and_names_environment():
+    message = "No shell is used, so SEED={seed} sets no variable. Use environment={'SEED': '{seed}'}"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        split_words("SEED={seed} python a.py")
+
+
+def test_quoted_signs_continued_lines_and_the_home_folder_are_accepted():
+    words = split_words("~/bin/python \\\n a.py '$HOME | x' \"a > b; c\" x=~/y {x}>=1 a;b")
+
+    home = str(Path.home())
+    assert words == [f"{home}/bin/python", "a.py", "$HOME | x", "a > b; c", "x=~/y", "{x}>=1", "a;b"]
