@@ -407,7 +407,7 @@ def _ask_contrast(
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     names = {metric_name for metric_weights in weights.values() for metric_name in metric_weights}
-    over_items = ["over test items of single runs: other seeds may differ"] * estimate.is_over_items
+    over_items = ["over test items"] * estimate.is_over_items
     marks = [*over_items, *marks_of(records, names, waiting)]
     if tested.p is not None and question.alpha != ALPHA:
         marks.append(at_alpha(question.alpha))

@@ -119,9 +119,7 @@ def search_record(plan: Plan) -> SearchRecord:
         stopping=plan.stopping,
         budget=str(plan.budget),
         space=ranges,
-        confirm=Confirm(
-            best=plan.confirm, seeds=tuple(range(1, plan.reserved_runs // max(1, plan.confirm) + 1))
-        ),
+        confirm=Confirm(best=plan.confirm, seeds=tuple(plan.fresh_seeds)),
     )
 
 

@@ -15,12 +15,13 @@ from recstudy.base.values import flatten
 from recstudy.evidence.seeds import ALPHA, MAX_ALPHA, MIN_ALPHA
 from recstudy.plugins import caller
 from recstudy.programs.base import Program, RunSettings
+from recstudy.programs.commits import CommitsProgram
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.settings import python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
-from recstudy.study.commits import at_commits
+from recstudy.study.commits import has_commits
 from recstudy.study.design import Axes, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
@@ -48,6 +49,8 @@ class StudyBase:
     deviations: Any = ()
     objectives: Any = MappingProxyType({})
     confirm: int = 0
+    trial_seeds: int = 1
+    keep: str = ""
     fewest_seeds = 1
     has_families = False  # a preset is a list of settings, one for each model family
 
@@ -75,9 +78,11 @@ class StudyBase:
                         f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs"
                     )
             return
-        program: Any = at_commits(self.program, self.variants)
-        program = program if isinstance(program, Program) else Function(program)
-        program = program.bind({} if self.settings is None else self.settings, self.metrics)
+        program: Any = self.program if isinstance(self.program, Program) else Function(self.program)
+        settings = {} if self.settings is None else self.settings
+        if has_commits(self.variants) and not isinstance(program, CommitsProgram):
+            program = CommitsProgram(program, settings, self.metrics)
+        program = program.bind(settings, self.metrics)
         program.register(caller().get("__name__", "__main__"))
         presets = {}
         for name, changes in (self.presets or {DEFAULT: {}}).items():
