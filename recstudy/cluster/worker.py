@@ -80,7 +80,7 @@ def throttled(report: Report, group: Group) -> Report:
     """
     report_time = float("-inf")
 
-    def report_some(line: dict[str, Any]) -> None:
+    def report_some(line: Json) -> None:
         nonlocal report_time
         last = line["epochs_done"] == line["epochs"]
         if group.broadcast_flag(last or time.monotonic() - report_time >= REPORT_S):
@@ -164,7 +164,7 @@ class TrialStopped(BaseException):
     """Raised in a worker if Tune stops its trial."""
 
 
-def work_in_group(settings: dict[str, Any]) -> None:
+def work_in_group(settings: Json) -> None:
     """Execute a run as a worker of its group. The run ends early if the node of any worker is drained."""
     trial = settings["trial"]
     work, messages = cloudpickle.loads(settings["load"])

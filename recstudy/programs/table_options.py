@@ -23,6 +23,8 @@ class TableOptions:
         best: The metric by which the best line of each run counts.
         lines_are_runs: Whether each line is a run. Ids and seeds are then left out.
         paired: Whether variants with the same seed share data order and initialization.
+        test_share: The share of the data that a seed or a fold tests, if these test sets overlap in training
+            data (Nadeau and Bengio). It implies `paired`.
         replace: Whether the table replaces what was imported before under the same name.
     """
 
@@ -37,4 +39,5 @@ class TableOptions:
     best: str = ""
     lines_are_runs: bool = False
     paired: bool = False
+    test_share: float = 0.0
     replace: bool = False

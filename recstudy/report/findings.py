@@ -284,6 +284,9 @@ def _leaders(table: TableData) -> Sentence | None:
     counts = sorted({cell.n for _, cell in cells})
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     reason = f"n={seeds}" if counts[-1] > 1 else "one run of each, so the variance is unknown"
+    first_estimate = cells[0][1].estimate
+    if first_estimate.is_over_items:
+        reason = first_estimate.sample
     if is_single and len(cells) > TIES:
         others = f"{len(best) - 1} others are not significantly worse"
         others = others if best else f"no difference is significant ({reason})"
@@ -292,7 +295,7 @@ def _leaders(table: TableData) -> Sentence | None:
         return Sentence("Best", f"by {name}, {text}")
     if best:
         tie = " tie without a significant difference" * (is_single and len(best) > 1)
-        over = "test items" if cells[0][1].estimate.is_over_items else "seeds"
+        over = "test items" if first_estimate.is_over_items else "seeds"
         return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
     return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 

@@ -91,6 +91,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             success_threshold=dict(study.success_threshold),
             paired=study.paired,
             alpha=study.alpha,
+            test_share=study.test_share,
             blocks=tuple(study.blocks),
             runs=tuple(plan.runs),
             report=tuple(dump_report(plan.report)),

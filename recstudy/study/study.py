@@ -43,6 +43,7 @@ class StudyBase:
     paired: bool = False
     blocks: Sequence[str] = ()
     alpha: float = ALPHA
+    test_share: float = 0.0
     claims: Any = ()
     success_threshold: Any = MappingProxyType({})
     deviations: Any = ()
@@ -220,6 +221,9 @@ class Study(StudyBase):
             the recursive models are blocks without this.
         alpha: The level of all tests: the chance of any wrong verdict. Intervals stay at 95 %. A claim may
             state a stricter one.
+        test_share: The share of the data that a seed draws as its test set, or 1 / K for K folds as seeds.
+            These sets overlap, so intervals and tests use Nadeau and Bengio's correction. It needs `paired`.
+            By default all seeds have the same test set.
         report: The tables and figures in their order. By default a table of results and the learning curves.
         claims: The statements that the study tests. They come before the report.
         question: The question of the study and the cost of an answer. By default the docstring of the study
@@ -242,6 +246,7 @@ class Study(StudyBase):
     paired: bool = False
     blocks: Sequence[str] = ()
     alpha: float = ALPHA
+    test_share: float = 0.0
     report: ByPreset[Sequence[Part]] = ()
     claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
@@ -263,6 +268,16 @@ class Study(StudyBase):
         if not isinstance(self.paired, bool):
             raise ConfigError(
                 f"the `paired` of {self.name} must be True or False, but got {brief(self.paired)}"
+            )
+        if not isinstance(self.test_share, int | float) or not 0 <= self.test_share < 1:
+            raise ConfigError(
+                f"the test_share of {self.name} must be the share of the data that is tested, such as 0.2,"
+                f" but got {self.test_share!r}"
+            )
+        if self.test_share and not self.paired:
+            raise ConfigError(
+                f"the test_share of {self.name} needs paired=True: variants with the same seed must share the"
+                " split"
             )
         if not isinstance(self.success_threshold, Mapping):
             raise ConfigError(

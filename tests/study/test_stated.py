@@ -62,6 +62,11 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
             {"claims": [Claim("c", of={}, at_most=1, alpha=0.1)]},
             "the claim 'c' has alpha=0.1, which must not exceed the 0.05 of s: state Study.alpha=0.1",
         ),
+        (
+            {"test_share": 0.2},
+            "the test_share of s needs paired=True: variants with the same seed must share",
+        ),
+        ({"paired": True, "test_share": 20}, "test_share of s must be the share of the data .*, but got 20"),
         ({"claims": [5]}, "the claims of s must be of Claim, but got 5"),
     ],
 )

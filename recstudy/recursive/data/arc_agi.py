@@ -23,7 +23,7 @@ from tempfile import TemporaryFile
 from typing import Any, ClassVar, Literal, NamedTuple
 from zlib import crc32
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
@@ -78,29 +78,19 @@ class ArcAgi(Puzzles):
 
     name: Literal["arc_agi"] = "arc_agi"
     version: Literal[1, 2] = 1
-    side: int = Field(
-        LARGEST,
-        ge=2,
-        le=LARGEST,
-        description="side of the canvas in cells; below 30, tasks with a larger grid are left out",
-    )
-    augmentations: int = Field(
-        1000, ge=0, le=10_000, description="augmentations per task; fewer if a task has fewer different ones"
-    )
-    concept: bool = Field(
-        False, description="also train on the 160 tasks of ConceptARC, as the code of HRM and TRM does"
-    )
-    whole_tasks: bool = Field(
-        False,
-        description=(
-            "true: in training, a task's test pairs share the augmentation of its demonstration pairs, as in"
-            " the authors' code; false: they have an augmentation of their own"
-        ),
-    )
-    drawing_seed: int = Field(0, ge=0, description="random seed of the augmentations")
-    path: str = Field(
-        "arc_agi", description="folder of Kaggle's arc-agi_*.json files, relative to the data folder"
-    )
+    side: int = Field(LARGEST, ge=2, le=LARGEST)
+    """side of the canvas in cells; below 30, tasks with a larger grid are left out"""
+    augmentations: int = Field(1000, ge=0, le=10_000)
+    """augmentations per task; fewer if a task has fewer different ones"""
+    concept: bool = False
+    """also train on the 160 tasks of ConceptARC, as the code of HRM and TRM does"""
+    whole_tasks: bool = False
+    """true: in training, a task's test pairs share the augmentation of its demonstration pairs, as in the
+    authors' code; false: they have an augmentation of their own"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the augmentations"""
+    path: str = "arc_agi"
+    """folder of Kaggle's arc-agi_*.json files, relative to the data folder"""
 
     @property
     def title(self) -> str:

@@ -94,11 +94,12 @@ class Maze(GeneratedPuzzles, Mazes):
     """
 
     name: Literal["maze"] = "maze"
-    side: int = Field(9, ge=5, le=61, description="cells, odd: rooms and the walls between them")
-    openings: float = Field(
-        0.2, ge=0, le=0.5, description="share of open walls among those that do not connect the tree of rooms"
-    )
-    least_steps: int = Field(12, ge=2, description="minimum length of the path from start to goal, in cells")
+    side: int = Field(9, ge=5, le=61)
+    """cells, odd: rooms and the walls between them"""
+    openings: float = Field(0.2, ge=0, le=0.5)
+    """share of open walls among those that do not connect the tree of rooms"""
+    least_steps: int = Field(12, ge=2)
+    """minimum length of the path from start to goal, in cells"""
 
     @model_validator(mode="after")
     def _paths_fit(self) -> Self:

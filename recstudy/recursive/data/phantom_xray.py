@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.recursive.config.parts import DATASETS, Shape
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
@@ -57,8 +57,10 @@ class PhantomXray(ChestFindings):
     title: ClassVar = "Phantom chest X-rays (synthetic)"
 
     name: Literal["phantom_xray"] = "phantom_xray"
-    size: int = Field(32, ge=16, le=256, description="pixels per side")
-    drawing_seed: int = Field(0, ge=0, description="random seed of the patients and their images")
+    size: int = Field(32, ge=16, le=256)
+    """pixels per side"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the patients and their images"""
 
     @property
     def shape(self) -> Shape:

@@ -9,11 +9,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
 from recstudy.recursive.config.answers import Answers
-from recstudy.recursive.config.parts import DataConfig, Shape
+from recstudy.recursive.config.parts import Count, DataConfig, Shape
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Tensor, np, torch
 
 
@@ -28,15 +28,11 @@ class Puzzles(DataConfig):
     # With these moments, standardization leaves the tokens unchanged.
     moments: ClassVar = ((0.0,), (1 / 255,))
 
-    augmentations: int | None = Field(
-        None,
-        ge=0,
-        description=(
-            "symmetries of a training puzzle: null draws a new one each time the puzzle is shown; a number"
-            " draws that many once per puzzle, in addition to the original; 0 uses none"
-        ),
-    )
-    rounds: int = Field(1, ge=1, description="number of passes over the training puzzles per epoch")
+    augmentations: int | None = Field(None, ge=0)
+    """symmetries of a training puzzle: null draws a new one each time the puzzle is shown; a number draws
+    that many once per puzzle, in addition to the original; 0 uses none"""
+    rounds: Count = 1
+    """number of passes over the training puzzles per epoch"""
 
     @property
     def draws(self) -> int:
@@ -167,11 +163,12 @@ class GeneratedPuzzles(Puzzles):
     synthetic: ClassVar = True
 
     side: int
-    puzzles: int = Field(1000, ge=16, description="number of training puzzles, including validation puzzles")
-    test_puzzles: int = Field(500, ge=16, description="number of test puzzles")
-    drawing_seed: int = Field(
-        0, ge=0, description="random seed of the puzzles and, for Sudokus, of the classes in the test split"
-    )
+    puzzles: int = Field(1000, ge=16)
+    """number of training puzzles, including validation puzzles"""
+    test_puzzles: int = Field(500, ge=16)
+    """number of test puzzles"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the puzzles and, for Sudokus, of the classes in the test split"""
 
     @property
     def title(self) -> str:

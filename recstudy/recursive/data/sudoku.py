@@ -116,15 +116,11 @@ class Sudoku(GeneratedPuzzles, Sudokus):
     """
 
     name: Literal["sudoku"] = "sudoku"
-    side: Literal[4, 6, 9] = Field(6, description="cells; boxes are 2x2, 2 rows x 3 columns, 3x3")
-    givens: int | None = Field(
-        None,
-        ge=1,
-        description=(
-            "minimum number of given cells; null empties cells in random order until no cell can be emptied"
-            " without a second solution"
-        ),
-    )
+    side: Literal[4, 6, 9] = 6
+    """cells; boxes are 2x2, 2 rows x 3 columns, 3x3"""
+    givens: int | None = Field(None, ge=1)
+    """minimum number of given cells; null empties cells in random order until no cell can be emptied without
+    a second solution"""
 
     @model_validator(mode="after")
     def _something_is_asked(self) -> Self:

@@ -37,10 +37,8 @@ def level_accuracy(answers: Answers) -> dict[str, float]:
     if answers.levels is None:
         raise NotAvailable("the images have no levels of difficulty")
     is_right = answers.predicted == answers.labels
-    accuracies = {}
-    for level in np.unique(answers.levels):
-        accuracies[str(level)] = 100 * float(is_right[answers.levels == level].mean())
-    return accuracies
+    levels = np.unique(answers.levels)
+    return {str(level): 100 * float(is_right[answers.levels == level].mean()) for level in levels}
 
 
 @METRICS.add("macro_f1")

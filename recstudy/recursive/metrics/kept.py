@@ -255,10 +255,11 @@ def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, 
     for step in (rounding, -uneven_rounding):
         extreme_answers = replace(answers, logits=answers.logits + np.where(right, step, -step))
         extreme_values.append(measured(extreme_answers, names).values)
-    errors = {}
-    for name, value in values.items():
-        if name in extreme_values[0]:
-            errors[name] = max(abs(extreme[name] - value) for extreme in extreme_values)
+    errors = {
+        name: max(abs(extreme[name] - value) for extreme in extreme_values)
+        for name, value in values.items()
+        if name in extreme_values[0]
+    }
     if "ece" in errors:
         # These extremes do not bound the calibration error, because gaps within a bin cancel out. A rounded
         # confidence moves the gap of its bin by its own rounding error. Near the border of two bins it may

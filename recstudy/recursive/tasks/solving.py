@@ -255,11 +255,8 @@ def by_depth(solution: Solution, config: RunConfig) -> dict[str, dict[str, float
     """
     depths = range(1, config.train.evaluation_depths + 1) if config.model.recursive else ()
     names = {"exact_accuracy": "exact", "cell_accuracy": "cells", "lost_puzzles": "lost"}
-    scores = {}
-    for name, part in names.items():
-        shares = (100 * (solution.sums[part] / len(solution.right))).tolist()
-        scores[name] = {str(depth): shares[depth - 1] for depth in depths}
-    return scores
+    shares = {name: 100 * (solution.sums[part] / len(solution.right)) for name, part in names.items()}
+    return {name: {str(depth): share[depth - 1].item() for depth in depths} for name, share in shares.items()}
 
 
 def halting(solution: Solution, config: RunConfig) -> dict[str, float]:

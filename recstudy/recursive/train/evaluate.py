@@ -232,14 +232,14 @@ def score_by_depth(task: Task, network: Network, test: Batches) -> dict[str, flo
             depth_arrays, _ = predict(task, network, test, some_depths)
             for depth, arrays in zip(some_depths, depth_arrays, strict=True):
                 scores[depth] = score(config.score, collect_answers(task, arrays, test))
-        return drop_undefined({str(depth): value for depth, value in scores.items()})
-    # A mean over items is summed batch by batch, so more depths need no more memory.
-    rows, start = test.rows.numpy(), 0
-    for depth, batch, output, count in iterate_outputs(network, test, config, depths):
-        arrays = _item_arrays(task, output, batch, count)
-        answers = collect_answers(task, arrays, test, rows[start : start + count])
-        scores[depth] += float(item_score(answers).sum()) / len(rows)
-        start += count if depth == depths[-1] else 0
+    else:
+        # A mean over items is summed batch by batch, so more depths need no more memory.
+        rows, start = test.rows.numpy(), 0
+        for depth, batch, output, count in iterate_outputs(network, test, config, depths):
+            arrays = _item_arrays(task, output, batch, count)
+            answers = collect_answers(task, arrays, test, rows[start : start + count])
+            scores[depth] += float(item_score(answers).sum()) / len(rows)
+            start += count if depth == depths[-1] else 0
     return drop_undefined({str(depth): value for depth, value in scores.items()})
 
 

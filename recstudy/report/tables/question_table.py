@@ -82,12 +82,15 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(records.indices)
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
+    sample = f"n={' or '.join(map(str, counts))}" * bool(counts)
+    if over_items := {row.estimate.sample for row in questions.rows if row.estimate.is_over_items}:
+        sample = f"single runs, {' and '.join(sorted(over_items))}; other seeds may differ by more"
     facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
     tests = TESTS.format(plural(questions.adjusted_for, "question"))
     # a single metric is named in the caption or in the head of the scores
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
-    caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
+    caption += [facts["caption"], sample]
     table = TableData(
         part.name,
         part.heading,

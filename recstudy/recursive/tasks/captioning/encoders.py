@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from recstudy.base.files import cache_folder
 from recstudy.base.values import digest
 from recstudy.programs.watchdog import heartbeat
+from recstudy.records.files import Json
 from recstudy.recursive.config.parts import ModelConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
@@ -44,7 +45,7 @@ Features = npt.NDArray[np.float32]
 Read = Callable[[Split], Split]
 
 
-def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
+def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, Json]:
     """Return a function that reads a split, and the facts about the image tokenizer for the result."""
     model = config.model
     fused = isinstance(model, CaptionModel) and model.fuselip
@@ -67,7 +68,7 @@ def equip(
     network: Network,
     config: RunConfig,
     data: DataSet,
-    facts: dict[str, Any],
+    facts: Json,
     align: Callable[[RunConfig], dict[str, Tensor]],
 ) -> None:
     """Load the weights that a captioner or an aligner starts from.
@@ -156,7 +157,7 @@ def checksum(network: nn.Module) -> str:
 
 def _codes_reader(
     aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
-) -> tuple[Read, dict[str, Any]]:
+) -> tuple[Read, Json]:
     """Return a reader of codes, by the public tokenizer or a substitute trained on the same images."""
     if aligner.files:
         _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))

@@ -176,7 +176,7 @@ def image_tokenizer(
     data: DataSet,
     title: str,
     device: torch.device,
-) -> tuple[VQNetwork, dict[str, Any]]:
+) -> tuple[VQNetwork, Json]:
     """Return a tokenizer of all training images of a data set, and its header: title, facts and hash."""
 
     def train(file: Path) -> None:
@@ -190,7 +190,7 @@ def image_tokenizer(
     return network.to(device).eval(), header
 
 
-def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, dict[str, Any]]:
+def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, Json]:
     """Return the tokenizer in a file, which is trained first if it is missing or damaged."""
     # The file may come from another machine, because its header has the hash of its weights.
     with suppress(*DAMAGED):
