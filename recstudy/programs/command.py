@@ -224,20 +224,21 @@ class CommandProgram(TrainingProgram):
         return {f"metrics of {self.script}": digest([kind.__name__, options], 64)}
 
     def _inputs(self) -> dict[str, str]:
-        """Return the digests of everything except the line that decides the output."""
-        command, config = self.command, self.command.config
-        words = [*self.words, *([config.path] if config else [])]
-        files = input_files(words, Path(command.folder), command.inputs)
-        seed = [config.seed] if config else []
-        return files | {f"environment of {self.script}": digest([command.environment, *seed], 64)}
+        """Return the digests of the files and the environment that decide the output."""
+        command, config = self.command, [self.command.config] if self.command.config else []
+        words = [*self.words, *(file.path for file in config)]
+        variables = [command.environment, *(file.seed for file in config)]
+        files = {} if self.unfilled else input_files(words, Path(command.folder), command.inputs)
+        return files | {f"environment of {self.script}": digest(variables, 64)}
 
     def _config(self, seed: int, settings: Mapping[str, Any]) -> str:
         """Return the config of a run (ConfigError if the file lacks a key); empty without a config."""
         config = self.command.config
         if config is None:
             return ""
-        seeds = {} if self.names_seed else {config.seed: seed}
-        return write_yaml(config.fill(Path(self.command.folder), {**flatten(settings), **seeds}))
+        values = {name: value for name, value in flatten(settings).items() if name in flatten(self.defaults)}
+        values |= {} if self.names_seed else {config.seed: seed}
+        return write_yaml(config.fill(Path(self.command.folder), values))
 
     def execute(self, context: RunContext, trial: Trial) -> Any:
         command, settings = self.command, trial.settings

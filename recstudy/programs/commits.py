@@ -113,9 +113,6 @@ class CommitsProgram(CommandProgram):
             lines.append(f"{top} has uncommitted changes, which no run uses: {words}.")
         return [*lines, *super().hints(settings)]
 
-    def user_files(self) -> dict[str, str]:
-        return {}  # the tree is part of the run id
-
     def check(
         self,
         settings: Iterable[RunSettings],
