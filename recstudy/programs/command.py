@@ -29,7 +29,15 @@ from recstudy.programs.metric import Metric
 from recstudy.programs.own import read_metrics
 from recstudy.programs.process import Process, kept_lines
 from recstudy.programs.settings import Resources
-from recstudy.programs.sources import CsvFile, JsonFile, LastLine, Output, Wandb, compile_pattern, numbers
+from recstudy.programs.sources import (
+    CommandOutput,
+    CsvFile,
+    JsonFile,
+    LastLine,
+    Wandb,
+    compile_pattern,
+    numbers,
+)
 from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Json, Results, read_record, write_json
 
@@ -248,7 +256,7 @@ class CommandProgram(TrainingProgram):
             config = self._config(settings.seed, settings.settings).replace("{folder}", str(folder))
             (folder / Path(command.config.path).name).write_text(config, encoding="utf-8")
         files = self._inputs()
-        output, reported_steps = Output(self.metrics, {}, folder, trial.records.path), set[int]()
+        output, reported_steps = CommandOutput(self.metrics, {}, folder, trial.records.path), set[int]()
         if (metrics := self._read_kept(context, trial, output, files)) is not None:
             return metrics
         # os.environ overrides these two, so users can change them
@@ -305,7 +313,7 @@ class CommandProgram(TrainingProgram):
                 context.report(step, **{name: value for name, value in values.items() if name not in LINE})
                 reported_steps.add(step)
 
-    def _read_metrics(self, trial: Trial, output: Output, files: Mapping[str, str]) -> Any:
+    def _read_metrics(self, trial: Trial, output: CommandOutput, files: Mapping[str, str]) -> Any:
         """Return the metrics, and record the source and the inputs that they depend on.
 
         `files` are the digests of the inputs before the command started.
@@ -322,7 +330,9 @@ class CommandProgram(TrainingProgram):
         write_json(trial.records.files, inputs | self._source)
         return returned
 
-    def _read_kept(self, context: RunContext, trial: Trial, output: Output, files: Mapping[str, str]) -> Any:
+    def _read_kept(
+        self, context: RunContext, trial: Trial, output: CommandOutput, files: Mapping[str, str]
+    ) -> Any:
         """Return the metrics of an earlier attempt that exited with code 0, if only they were missing.
 
         The source of the metrics may be corrected since, which changes no run id. Return None if the command
