@@ -1,4 +1,4 @@
-"""A stand-in for the training script of TinyRecursiveModels: the same command line and log, trained in a second.
+"""A stand-in for the training script of TinyRecursiveModels: the same command line and log, in seconds.
 
     python pretrain.py arch=trm epochs=30 eval_interval=10 arch.H_cycles=1 arch.L_cycles=4 seed=1
     +checkpoint_path=out
