@@ -114,10 +114,10 @@ class CommitsProgram(CommandProgram):
             lines.append(f"{top} has uncommitted changes, which no run uses: {words}.")
         return [*lines, *super().hints(settings)]
 
-    def user_files(self) -> dict[str, str]:
+    def _inputs(self) -> dict[str, str]:
         """Return the digests of inputs outside of the repository, whose tree is part of the run id."""
         folder, top = Path(self.command.folder), self.repository
-        digests = super().user_files()
+        digests = super()._inputs()
         paths = {name: Path(os.path.normpath(folder / name)) for name in digests}
         return {
             name: digest
