@@ -34,7 +34,6 @@ from recstudy.report.names import (
     plural,
     points,
     quantity,
-    resolving_form,
 )
 from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
@@ -168,7 +167,7 @@ def claim_text(row: QuestionRow) -> str:
     if row.estimate.value is None:
         return row.label
     is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
-    size, interval = _size(row, difference_form(row.metric).removeprefix("+"), is_mean)
+    size, interval = _size(row, difference_form(row.metric, row.interval).removeprefix("+"), is_mean)
     size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
     result = f"{inline(row.metric)} {size}" if is_mean else f"difference {size}"
     if row.sides:
@@ -184,7 +183,7 @@ def _side_values(row: QuestionRow) -> list[str]:
     for name, settings, value in row.sides:
         title = "" if name == previous else f"{inline(name)} "
         start = "" if not settings or settings.startswith(("with ", "without ")) else "with "
-        mean = formatted(value, resolving_form(metric(row.metric).form, row.interval))
+        mean = number(row.metric, value, row.interval)
         values.append(f"{title}{mean}{unit} {start}{settings}".rstrip())
         previous = name
     return values
@@ -193,7 +192,6 @@ def _side_values(row: QuestionRow) -> list[str]:
 def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
     unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
-    form = resolving_form(form, row.interval)
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
     if row.interval:
@@ -236,7 +234,7 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
     if is_difference and not is_tied:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
-        size, interval = _size(row, difference_form(row.metric))
+        size, interval = _size(row, difference_form(row.metric, row.interval))
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
         details = [interval, row.estimate.sample * is_difference, *varied]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")

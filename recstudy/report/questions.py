@@ -56,7 +56,6 @@ from recstudy.report.names import (
     level_of,
     level_words,
     metric,
-    resolving_form,
     value_text,
 )
 from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Side, Term
@@ -332,7 +331,7 @@ def _ask(
         row, values = weakest(rows), []
         for estimate, block in zip(estimates, blocks, strict=True):
             if estimate.value is not None:
-                form = resolving_form(difference_form(name), estimate.interval)
+                form = difference_form(name, estimate.interval)
                 values.append((estimate.value, f"{estimate.value:{form}} ({block_words(block)})"))
         extremes = [words for _, words in (min(values), max(values))]
         mark = f"differs between {mark}, from {' to '.join(extremes)}"

@@ -139,6 +139,7 @@ def finished_plan(
         paired=options.paired or options.test_share > 0,
         test_share=options.test_share,
         claims=claims_file.claims,
+        alpha=claims_file.alpha,
         question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
     )
     plan = make_plan(study)

@@ -269,11 +269,13 @@ class Study(StudyBase):
             raise ConfigError(
                 f"the `paired` of {self.name} must be True or False, but got {brief(self.paired)}"
             )
-        if not isinstance(self.test_share, int | float) or not 0 <= self.test_share < 1:
-            raise ConfigError(
-                f"the test_share of {self.name} must be the share of the data that is tested, such as 0.2,"
-                f" but got {self.test_share!r}"
-            )
+        for field_name, low, high in (("alpha", MIN_ALPHA, MAX_ALPHA), ("test_share", 0, 1)):
+            value = getattr(self, field_name)
+            if not isinstance(value, int | float) or not low <= value < high:
+                raise ConfigError(
+                    f"the {field_name} of {self.name} must be a number from {low:g} to {high:g}, such as"
+                    f" 0.01, but got {value!r}"
+                )
         if self.test_share and not self.paired:
             raise ConfigError(
                 f"the test_share of {self.name} needs paired=True: variants with the same seed must share the"
@@ -293,11 +295,6 @@ class Study(StudyBase):
                         f" {high:g}, but got {value!r}"
                     )
         check_list(f"the blocks of {self.name}", self.blocks, str, "setting names")
-        if not isinstance(self.alpha, float) or not MIN_ALPHA <= self.alpha < MAX_ALPHA:
-            raise ConfigError(
-                f"the alpha of {self.name} must be a level from {MIN_ALPHA:g} to {MAX_ALPHA:g}, such as 0.01,"
-                f" but got {self.alpha!r}"
-            )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, required=False)
         for claim in (claim for claims in self.values_of("claims", required=False) for claim in claims):

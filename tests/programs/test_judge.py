@@ -403,13 +403,18 @@ def test_a_misspelt_direction_of_a_metric_is_refused_and_is_no_unit(judge):
 
 
 def test_a_rule_of_speed_records_is_one_claim_in_a_file(judge, capsys):
-    Path("claims.yaml").write_text(
-        "- text: low loss\n  of: {lr: 0.1, depth: 2}\n  at_most: 1.65\n  alpha: 0.01"
-    )
-    loaded = recstudy.load(judge(ROWS, metrics="val/loss:lower"))
+    claim = "- text: low loss\n  of: {lr: 0.1, depth: 2}\n  at_most: 1.65\n"
+    for text in (f"{claim}  alpha: 0.01", f"alpha: 0.01\nclaims:\n{claim}"):
+        Path("claims.yaml").write_text(text)
+        loaded = recstudy.load(judge(ROWS, metrics="val/loss:lower"))
 
-    assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc, at the level 0.01)"]
-    assert "low loss: val/loss 1.51" in capsys.readouterr().out
+        assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc, at the level 0.01)"]
+        assert "low loss: val/loss 1.51" in capsys.readouterr().out
+    Path("claims.yaml").write_text(f"{claim}  alpha: 0.1")
+    with pytest.raises(
+        ConfigError, match=r"'low loss' has alpha=0.1, which must not exceed the 0.05 of runs"
+    ):
+        judge(ROWS, metrics="val/loss:lower")
 
 
 def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):

@@ -29,7 +29,6 @@ from recstudy.report.names import (
     join_labels,
     metric,
     plural,
-    resolving_form,
     value_text,
 )
 from recstudy.report.question_rows import Family, QuestionRow
@@ -112,8 +111,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
 
 def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRow:
     """Return the row of a question, with an entry for each of `COLUMNS`."""
-    answer, value = row.answer, row.estimate.value
-    form = resolving_form(difference_form(row.metric), row.interval)
+    answer, value, form = row.answer, row.estimate.value, difference_form(row.metric, row.interval)
     terms = [term for term in row.terms if term.runs]
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
     sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
@@ -155,15 +153,15 @@ def block_notes(row: QuestionRow) -> list[str]:
     """Return the difference in each block, and the statement on other blocks of this kind."""
     if not row.in_blocks:
         return []
-    form, estimates = difference_form(row.metric), [answer.estimate for _, answer in row.in_blocks]
+    estimates = [answer.estimate for _, answer in row.in_blocks]
     sizes = [
-        f"{words} {size_words(answer.estimate, form)}, p {p_words(answer.adjusted)}"
+        f"{words} {size_words(answer.estimate, row.metric)}, p {p_words(answer.adjusted)}"
         for words, answer in row.in_blocks
     ]
     notes = [f"{row.label}: {'; '.join(sizes)} (p by Holm over these blocks)"]
     other = other_blocks(estimates)
     if other.interval:
-        text = f"other blocks of this kind (t over {len(sizes)} differences): {size_words(other, form)}"
+        text = f"other blocks of this kind (t over {len(sizes)} differences): {size_words(other, row.metric)}"
         notes.append(f"{row.label}, {text}")
     return notes
 
@@ -298,14 +296,14 @@ def adjusted_words(row: QuestionRow) -> str:
     low, high = row.interval
     if any(low <= edge <= high for edge in row.answer.question.region):
         return ""
-    form = resolving_form(difference_form(row.metric)[1:], adjusted)
+    form = difference_form(row.metric, adjusted)[1:]
     words = " to ".join(formatted(bound, form) for bound in adjusted)
     return f"adjusted for all questions and looks, the interval is {words}"
 
 
-def size_words(estimate: Estimate, form: str) -> str:
+def size_words(estimate: Estimate, name: str) -> str:
     """Return `+2.10 [+1.00, +3.20]`."""
-    form = resolving_form(form, estimate.interval)
+    form = difference_form(name, estimate.interval)
     value = DASH if estimate.value is None else format(estimate.value, form)
     return f"{value} {Interval(*estimate.interval, form)}" if estimate.interval else value
 
@@ -359,7 +357,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
-        form = resolving_form(difference_form(row.metric), row.interval)
+        form = difference_form(row.metric, row.interval)
         interval = f"95 % CI {Interval(*row.interval, form)}" if row.interval else ""
         about = f"{row.words or row.contrast or row.label}; {interval}"
         for theirs in row.published:
