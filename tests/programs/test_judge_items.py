@@ -132,6 +132,10 @@ def test_a_notebook_gives_the_answers_of_the_command():
         pd.testing.assert_frame_equal(answers, by_command)
     paired = recstudy.judge(frame, claims=[BETTER], metrics=metrics, last="epoch", paired=True)
     assert paired.answers.iloc[0].reasons != by_command.iloc[0].reasons  # all differences are equal
+    based = recstudy.judge(
+        frame, metrics=metrics, last="epoch", settings="method", base="method=A", name="based"
+    )
+    assert based.answers.label.tolist() == ["method B"]
     with pytest.raises(ConfigError, match=r"judge has no option 'lst'. Did you mean 'last'"):
         recstudy.judge(frame, lst="epoch")
 
