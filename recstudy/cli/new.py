@@ -1,31 +1,40 @@
 """The command `recstudy new`."""
 
+import json
 import keyword
 import re
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from recstudy.base.errors import TRAIN, ConfigError
 from recstudy.base.files import refuse_existing
 from recstudy.base.terminal import say
+from recstudy.base.values import flatten, set_at
 from recstudy.cli.options import Name
-from recstudy.programs.command import script_of
+from recstudy.programs.command import script_of, split_words
+from recstudy.programs.inputs import CODE
 
 WITHOUT_RAY = "" if find_spec("ray") else " --no-ray"  # a base install has no Ray
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+OPTION = re.compile(r"(?<=\s)(--?[A-Za-z][\w.-]*(?:=|\s+)|\+*[A-Za-z][\w.]*=)(-?[\d.]\S*|[^\s-]\S*)")
+SEEDS = ("seed", "random_seed", "random_state", "manual_seed")
+OUTPUT = re.compile(
+    r"o|out|output|(out|output|save|log|checkpoint|result|results|run|root)_?(dir|path|folder)"
+)
 
 
 @dataclass(frozen=True)
 class New:
     """Write a starter study that runs in under a minute.
 
-    --function (default): a training function, in any framework. --command "python train.py": a script; if it
-    does not exist, a small one is written. --model: a recursive model that recstudy trains.
+    --function (default): a training function, in any framework. --command "python train.py --lr 0.1": an
+    existing script, whose numbers become settings. --script: a small script, which is written too. --model:
+    a recursive model that recstudy trains.
 
     Then: python NAME.py, or python NAME.py --help.
     """
@@ -35,14 +44,15 @@ class New:
     function: FlagCreatePairsOff[bool] = False
     """Study a training function (default)."""
     command: Annotated[str, arg(metavar="COMMAND")] = ""
-    """Study a script. Give its command without options."""
+    """Study an existing script. Give its command line with numbers."""
+    script: FlagCreatePairsOff[bool] = False
+    """Study train.py, a small script that is written, too."""
     model: FlagCreatePairsOff[bool] = False
     """Study a recursive model."""
 
     def run(self) -> int:
-        kind, *other_kinds = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or [
-            "function"
-        ]
+        kinds = [kind for kind in ("function", "command", "script", "model") if getattr(self, kind)]
+        kind, *other_kinds = kinds or ["function"]
         if other_kinds:
             raise ConfigError(f"a study has one program: give --{kind} or --{other_kinds[0]}")
         study, *scripts = write_starter(self.name, Path(), kind, self.command)
@@ -59,46 +69,74 @@ def write_starter(name: str, folder: Path, kind: str = "function", command: str 
     Args:
         name: The name of the study and of its file.
         folder: The folder of the file.
-        kind: The program of its runs: `function`, `command` or `model`.
-        command: For the kind `command`: the command without its options, such as `python train.py`. If that
-            script does not exist, a small one is written.
+        kind: The program of its runs: `function`, `command`, `script` (which is written too) or `model`.
+        command: For the kind `command`: the command line of an existing script.
 
     Returns:
         The written files, the study first.
 
     Raises:
-        ConfigError: The name is no module name or is used by another module, the file exists, or the command
-            has placeholders or no script.
+        ConfigError: The name is no module name or is used by another module, a file exists, or the script of
+            the command does not.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(
             f"a study's name is that of a Python module: small letters, digits and '_', but got {name!r}"
         )
-    file, script = folder / f"{name}.py", script_of(command.split()) if command else ""
-    refuse_existing(file)
+    text = _starter(kind).replace("my_study.py", f"my_study.py{WITHOUT_RAY}").replace("my_study", name)
+    texts = {folder / f"{name}.py": _filled(text, folder, command) if kind == "command" else text}
+    if kind == "script":
+        texts[folder / "train.py"] = _starter("train")
+    for file in texts:
+        refuse_existing(file)
+        _refuse_module(file)
+    for file, text in texts.items():
+        file.write_text(text, encoding="utf-8")
+    return [*texts]
+
+
+def _filled(text: str, folder: Path, command: str) -> str:
+    """Return the starter of a command, with its numbers as settings, and its seed and output folder."""
+    script, settings = script_of(split_words(command)), dict[str, Any]()
+    if script.endswith(CODE) and not (folder / script).is_file():
+        raise ConfigError(
+            f"{script} does not exist here. Give the command of an existing script, or --script for a small"
+            " script that is written"
+        )
     if "{" in command:
         raise ConfigError(
-            "give the command without its options, such as 'python train.py': the study has them. Got"
-            f" {command!r}"
+            f"give the command with its numbers, such as 'python train.py --lr 0.1'. Got {command!r}"
         )
-    text = (
-        _starter(kind)
-        .replace("my_study.py", f"my_study.py{WITHOUT_RAY}")
-        .replace("my_study", name)
-        .replace("COMMAND", command)
-        .replace("SCRIPT", script)
-    )
-    files = [file]
-    _refuse_module(file)
-    if script.endswith(".py") and not (folder / script).exists():
-        _refuse_module(folder / script)
-        files.append(folder / script)
-        files[-1].parent.mkdir(parents=True, exist_ok=True)
-        files[-1].write_text(_starter("script"), encoding="utf-8")
-    elif command:
-        text = re.sub(r"    (data|is_synthetic)=.*\n", "", text)  # which the small script has
-    file.write_text(text, encoding="utf-8")
-    return files
+
+    def placeholder(option: re.Match[str]) -> str:
+        name, value = option[1].strip("-+= ").replace("-", "_"), option[2]
+        number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?([eE][-+]?\d+)?", value)
+        last = name.rpartition(".")[2]
+        if number and last in SEEDS:
+            name = "seed"
+        elif OUTPUT.fullmatch(last) and not number:
+            name = "folder"
+        elif number:
+            set_at(settings, name, float(value) if number[2] or number[3] else int(value))
+        else:
+            return option[0]
+        return f"{option[1]}{{{name}}}"
+
+    line = OPTION.sub(placeholder, command)
+    if line == command:
+        line, settings = f"{command} --lr {{lr}} --seed {{seed}} --out {{folder}}", {"lr": 0.1}
+    source = 'JsonFile("metrics.json")' if "{folder}" in line else 'LastLine(r"accuracy: (\\S+)")'
+    name, value = next(iter(flatten(settings).items()), ("", 0))
+    levels = [value / 2, value] if isinstance(value, float) else [value, 2 * value or 1]
+    variants = f"grid({{{json.dumps(name)}: {levels}}})" if name else '[Variant("as_it_is", {})]'
+    fields = {
+        "SCRIPT": script,
+        "COMMAND": json.dumps(line, ensure_ascii=False),
+        "SOURCE": source,
+        "SETTINGS": json.dumps(settings),
+        "VARIANTS": variants,
+    }
+    return re.sub("|".join(fields), lambda field: fields[field[0]], text)
 
 
 def _refuse_module(file: Path) -> None:

@@ -23,9 +23,7 @@ TRIES = 30  # invalid proposals of the sampler in a row, before untried settings
 DRAWS = 1000  # random settings in a space that cannot be enumerated: half a second
 
 
-def search_steps(
-    log: TrialLog, view: View, storage: str = "", rerun_ids: Collection[str] = ()
-) -> Iterator[SweepStep]:
+def search_steps(log: TrialLog, view: View, storage: str, rerun_ids: Collection[str]) -> Iterator[SweepStep]:
     """Yield the proposals of a search, and then the confirmation of the best settings with new seeds.
 
     Args:

@@ -284,9 +284,9 @@ def study_steps(
     runs: Sequence[Run],
     results: Results,
     view: View,
-    rerun_ids: Collection[str] = (),
-    until: "Until | None" = None,
-    shared: bool = False,
+    rerun_ids: Collection[str],
+    until: "Until | None",
+    shared: bool,
 ) -> Iterator[SweepStep]:
     """Yield the unfinished runs of a study. With `until`, then yield blocks of additional seeds."""
     if until:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import Any
 
-from pydantic import Field, NonNegativeFloat
+from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
 from recstudy.programs.settings import Config
 from recstudy.records.files import Json
@@ -58,9 +58,9 @@ class Target(Config):
     """what the paper does not state and recstudy assumes, such as `N_sup was 16`"""
     approximate: bool = False
     """whether the paper gives only an approximate value"""
-    decimals: int | None = Field(None, ge=0)
+    decimals: NonNegativeInt | None = None
     """number of printed decimals"""
-    std: float | None = Field(None, ge=0)
+    std: NonNegativeFloat | None = None
     """the printed standard deviation, in `unit`; `note` tells over what"""
     margin: NonNegativeFloat = 0.0
     """results within this distance count as equal, in `unit`"""

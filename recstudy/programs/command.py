@@ -29,7 +29,15 @@ from recstudy.programs.metric import Metric
 from recstudy.programs.own import read_metrics
 from recstudy.programs.process import Process, kept_lines
 from recstudy.programs.settings import Resources
-from recstudy.programs.sources import CsvFile, JsonFile, LastLine, Output, Wandb, compile_pattern, numbers
+from recstudy.programs.sources import (
+    CommandOutput,
+    CsvFile,
+    JsonFile,
+    LastLine,
+    Wandb,
+    compile_pattern,
+    numbers,
+)
 from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Json, Results, read_record, write_json
 
@@ -224,20 +232,21 @@ class CommandProgram(TrainingProgram):
         return {f"metrics of {self.script}": digest([kind.__name__, options], 64)}
 
     def _inputs(self) -> dict[str, str]:
-        """Return the digests of everything except the line that decides the output."""
-        command, config = self.command, self.command.config
-        words = [*self.words, *([config.path] if config else [])]
+        """Return the digests of the files and the environment that decide the output."""
+        command, config = self.command, [self.command.config] if self.command.config else []
+        words = [*self.words, *(file.path for file in config)]
+        variables = [command.environment, *(file.seed for file in config)]
         files = input_files(words, Path(command.folder), command.inputs)
-        seed = [config.seed] if config else []
-        return files | {f"environment of {self.script}": digest([command.environment, *seed], 64)}
+        return files | {f"environment of {self.script}": digest(variables, 64)}
 
     def _config(self, seed: int, settings: Mapping[str, Any]) -> str:
         """Return the config of a run (ConfigError if the file lacks a key); empty without a config."""
         config = self.command.config
         if config is None:
             return ""
-        seeds = {} if self.names_seed else {config.seed: seed}
-        return write_yaml(config.fill(Path(self.command.folder), {**flatten(settings), **seeds}))
+        values = {name: value for name, value in flatten(settings).items() if name in flatten(self.defaults)}
+        values |= {} if self.names_seed else {config.seed: seed}
+        return write_yaml(config.fill(Path(self.command.folder), values))
 
     def execute(self, context: RunContext, trial: Trial) -> Any:
         command, settings = self.command, trial.settings
@@ -247,7 +256,7 @@ class CommandProgram(TrainingProgram):
             config = self._config(settings.seed, settings.settings).replace("{folder}", str(folder))
             (folder / Path(command.config.path).name).write_text(config, encoding="utf-8")
         files = self._inputs()
-        output, reported_steps = Output(self.metrics, {}, folder, trial.records.path), set[int]()
+        output, reported_steps = CommandOutput(self.metrics, {}, folder, trial.records.path), set[int]()
         if (metrics := self._read_kept(context, trial, output, files)) is not None:
             return metrics
         # os.environ overrides these two, so users can change them
@@ -304,7 +313,7 @@ class CommandProgram(TrainingProgram):
                 context.report(step, **{name: value for name, value in values.items() if name not in LINE})
                 reported_steps.add(step)
 
-    def _read_metrics(self, trial: Trial, output: Output, files: Mapping[str, str]) -> Any:
+    def _read_metrics(self, trial: Trial, output: CommandOutput, files: Mapping[str, str]) -> Any:
         """Return the metrics, and record the source and the inputs that they depend on.
 
         `files` are the digests of the inputs before the command started.
@@ -321,7 +330,9 @@ class CommandProgram(TrainingProgram):
         write_json(trial.records.files, inputs | self._source)
         return returned
 
-    def _read_kept(self, context: RunContext, trial: Trial, output: Output, files: Mapping[str, str]) -> Any:
+    def _read_kept(
+        self, context: RunContext, trial: Trial, output: CommandOutput, files: Mapping[str, str]
+    ) -> Any:
         """Return the metrics of an earlier attempt that exited with code 0, if only they were missing.
 
         The source of the metrics may be corrected since, which changes no run id. Return None if the command

@@ -114,8 +114,16 @@ class CommitsProgram(CommandProgram):
             lines.append(f"{top} has uncommitted changes, which no run uses: {words}.")
         return [*lines, *super().hints(settings)]
 
-    def user_files(self) -> dict[str, str]:
-        return {}  # the tree is part of the run id
+    def _inputs(self) -> dict[str, str]:
+        """Return the digests of inputs outside of the repository, whose tree is part of the run id."""
+        folder, top = Path(self.command.folder), self.repository
+        digests = super()._inputs()
+        paths = {name: Path(os.path.normpath(folder / name)) for name in digests}
+        return {
+            name: digest
+            for name, digest in digests.items()
+            if not (paths[name].is_file() and paths[name].is_relative_to(top))
+        }
 
     def check(
         self,
@@ -145,8 +153,10 @@ class CommitsProgram(CommandProgram):
                 program.check([], results, data, download, begin)
 
     def execute(self, context: RunContext, trial: Trial) -> Any:
-        with self.worktree(trial.settings.settings[COMMIT]) as program:
-            return program.execute(context, trial)
+        values = dict(trial.settings.settings)
+        with self.worktree(values.pop(COMMIT)) as program:
+            settings = trial.settings.model_copy(update={"settings": values})
+            return program.execute(context, replace(trial, settings=settings))
 
     @contextmanager
     def worktree(self, commit: str) -> Iterator[CommandProgram]:

@@ -25,7 +25,7 @@ WANDB_LOG = "wandb.jsonl"  # what a script logs to it, in the run's folder
 Row = dict[str, Any]  # numbers by name with dots, and their `step`
 
 
-class Output(NamedTuple):
+class CommandOutput(NamedTuple):
     """What a command has written: the metrics in its lines, its folder `{folder}` and the run's folder."""
 
     metrics: Mapping[str, Metric]
@@ -44,15 +44,15 @@ class MetricSource:
         """Return the metrics in a line of the output."""
         return {}
 
-    def environment(self, output: Output, variables: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, output: CommandOutput, variables: Mapping[str, str]) -> dict[str, str]:
         """Return additional environment variables of the command."""
         return {}
 
-    def steps(self, output: Output) -> dict[int, Row]:
+    def steps(self, output: CommandOutput) -> dict[int, Row]:
         """Return the metrics that were logged so far, by step."""
         return {}
 
-    def read(self, output: Output) -> Any:
+    def read(self, output: CommandOutput) -> Any:
         """Return the metrics of a finished command (ConfigError if one is missing)."""
         return numbers(output.values)
 
@@ -84,7 +84,7 @@ class LastLine(MetricSource):
             values |= {name: groups[name] for name in metrics if groups.get(name) is not None}
         return values
 
-    def read(self, output: Output) -> Any:
+    def read(self, output: CommandOutput) -> Any:
         if not output.values:
             raise ConfigError(f"no line of the output matches {self.pattern}")
         return super().read(output)
@@ -145,7 +145,7 @@ class JsonFile(NamedSource):
     path: str
     sources: str | Mapping[str, str] = ""
 
-    def read(self, output: Output) -> Any:
+    def read(self, output: CommandOutput) -> Any:
         *_, file = output.folder / self.path, *self.newest_files(output.folder)
         try:
             values = read_json(file.read_bytes(), self.path)
@@ -169,10 +169,10 @@ class LogSource(NamedSource):
             )
 
     @abstractmethod
-    def rows(self, output: Output) -> list[Row]:
+    def rows(self, output: CommandOutput) -> list[Row]:
         """Return the rows that were written so far."""
 
-    def steps(self, output: Output) -> dict[int, Row]:
+    def steps(self, output: CommandOutput) -> dict[int, Row]:
         steps = defaultdict[int, Row](dict)
         for row in self.rows(output):
             for metric, name in self.names(output.metrics).items():
@@ -180,7 +180,7 @@ class LogSource(NamedSource):
                     steps[row["step"]][metric] = row[name]
         return steps
 
-    def read(self, output: Output) -> Any:
+    def read(self, output: CommandOutput) -> Any:
         place, values = self.path or "wandb", Row()
         chosen_step: int | str = self.step
         if not self.rows(output):
@@ -215,7 +215,7 @@ class CsvFile(LogSource):
     sources: str | Mapping[str, str] = ""
     step: Literal["last", "best"] | int = "last"
 
-    def rows(self, output: Output) -> list[Row]:
+    def rows(self, output: CommandOutput) -> list[Row]:
         rows: list[Row] = []
         for file in self.newest_files(output.folder):
             for cells in csv.DictReader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines()):
@@ -240,7 +240,7 @@ class Wandb(LogSource):
     sources: str | Mapping[str, str] = ""
     step: Literal["last", "best"] | int = "last"
 
-    def environment(self, output: Output, variables: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, output: CommandOutput, variables: Mapping[str, str]) -> dict[str, str]:
         path = [str(OFFLINE), *filter(None, [variables.get("PYTHONPATH")])]
         return {
             "PYTHONPATH": os.pathsep.join(path),
@@ -248,7 +248,7 @@ class Wandb(LogSource):
             "RECSTUDY_FOLDER": str(output.folder),
         }
 
-    def rows(self, output: Output) -> list[Row]:
+    def rows(self, output: CommandOutput) -> list[Row]:
         # an earlier attempt of the run has written to the file, too
         lines = map(json.loads, whole_lines(output.records / WANDB_LOG))
         rows = [line["values"] | {"step": line["step"]} for line in lines if "values" in line]

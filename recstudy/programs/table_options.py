@@ -17,7 +17,8 @@ class TableOptions:
         seed: The column of the seed. Without one, runs with equal settings are numbered.
         items: The column of the test item, if each line has the result of one item. `none`: no column.
         blocks: The settings within which variants are compared. `none`: no setting.
-        base: The levels of the base, `FIELD=LEVEL` or `LEVEL`, with which variants are compared.
+        base: The levels with which other levels are compared, such as `baseline` or `lr=0.1`. By default a
+            level whose name begins with baseline, else the best.
         texts: The settings whose cells are texts although they may look like numbers.
         last: The column that counts the lines of a run. The last line of each run counts.
         best: The metric by which the best line of each run counts.

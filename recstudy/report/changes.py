@@ -5,13 +5,15 @@ them with the plan of the last command (`StudyRecords.changed`). Before a start,
 with the present files, and the command stops unless --rerun or --keep is given.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from recstudy.records.schema import Provenance
 from recstudy.report.names import plural
+
+LISTED = 5  # changed files that are named
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,14 @@ def find_changes(
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:
-    """Return a line for each file and data set: `my_study.py changed since 4 finished runs were made`."""
-    counts = Counter((change.kind, change.name) for change in changes)
+    """Return lines such as `my_study.py changed since 4 finished runs were made`."""
+    names_by_count = defaultdict[tuple[str, int], list[str]](list)
+    for (kind, name), count in Counter((change.kind, change.name) for change in changes).items():
+        names_by_count["The data set " if kind == "data" else "", count].append(name)
     lines = []
-    for (kind, name), count in counts.items():
-        noun = "The data set " if kind == "data" else ""
+    for (noun, count), names in names_by_count.items():
         runs = f"{plural(count, 'finished run')} {'were' if count > 1 else 'was'} made"
-        lines.append(f"{noun}{name} changed since {runs}")
+        if len(names) > LISTED:
+            names = [f"{', '.join(names[:LISTED])} and {plural(len(names) - LISTED, 'other file')}"]
+        lines += [f"{noun}{name} changed since {runs}" for name in names]
     return lines

@@ -286,7 +286,9 @@ def _leaders(table: TableData) -> Sentence | None:
         reason = first_estimate.sample
     if is_single and len(cells) > TIES:
         others = f"{len(best) - 1} others are not significantly worse"
-        others = others if best else f"no difference is significant ({reason})"
+        if not best:
+            is_tested = any(cell.has_spread for _, cell in cells)
+            others = f"no difference is significant ({reason})" if is_tested else reason
         label, first = cells[0]
         text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {others}"
         return Sentence("Best", f"by {name}, {text}")

@@ -389,8 +389,9 @@ def _ask_contrast(
     """
     terms = tuple(_term(records, index, metric_weights) for index, metric_weights in weights.items())
     run_ids = [run.id for term in terms for run in term.runs]
+    valued_ids = {*run_ids}
     planned = [row for index in weights for row in records.by_variant[index]]
-    lost_rows = tuple(row for row in planned if row.status in FINAL_STATUSES and row.id not in run_ids)
+    lost_rows = tuple(row for row in planned if row.status in FINAL_STATUSES and row.id not in valued_ids)
     waiting = waiting or [*weights]
     left = sum(row.status not in FINAL_STATUSES for index in waiting for row in records.by_variant[index])
     fields = {"alpha": records.plan.alpha, **region}

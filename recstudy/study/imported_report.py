@@ -79,8 +79,9 @@ def _curve(score: str, levels: Levels, blocks: Collection[str], variants: int) -
     x = max(numbers, key=lambda axis: len(levels[axis]), default="")
     others = sorted((axis for axis in levels if axis != x), key=lambda axis: axis in blocks)
     lines = [axis for axis in others if len(levels[axis]) <= FEW_VARIANTS]
-    is_complete = len(others) < 2 or variants == prod(map(len, levels.values()))
-    if not x or not 2 < len(levels[x]) <= FIGURE_POINTS or bool(lines) < bool(others) or not is_complete:
+    # a line of single points shows nothing
+    is_full = variants * (2 if len(others) == 1 else 1) >= prod(map(len, levels.values()))
+    if not x or not 2 < len(levels[x]) <= FIGURE_POINTS or bool(lines) < bool(others) or not is_full:
         return []
     return [Curve(f"by_{x}", x=x, y=score, by=next(iter(lines), None))]
 

@@ -46,7 +46,7 @@ def test_without_ray_every_message_names_the_command_that_works(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "scripts"),
-    [([], []), (["--command", "python src/train.py"], ["src/train.py: the script that the study runs\n"])],
+    [([], []), (["--script"], ["train.py: the script that the study runs\n"])],
 )
 def test_a_starter_runs_and_its_claims_are_supported(words, scripts, new):
     assert new("mine", *words) == (0, "".join([*scripts, "mine.py: run it with python mine.py\n"]))
@@ -55,7 +55,7 @@ def test_a_starter_runs_and_its_claims_are_supported(words, scripts, new):
 
     with open("results/studies/mine/default/report/tables/claims.csv") as file:
         assert {claim["verdict"] for claim in csv.DictReader(file)} == {"supported"}
-    assert not {"my_study", "COMMAND", "SCRIPT"} & set(Path("mine.py").read_text().split())
+    assert "my_study" not in Path("mine.py").read_text()
 
 
 def test_a_script_that_exists_is_left_as_it_is(new):
@@ -73,7 +73,16 @@ def test_a_script_that_exists_is_left_as_it_is(new):
     ("words", "message"),
     [
         (["mine", "--function", "--model"], "a study has one program: give --function or --model"),
-        (["mine", "--command", "python train.py {lr}"], "give the command without its options"),
+        (["mine", "--script", "--model"], "a study has one program: give --script or --model"),
+        (
+            ["mine", "--command", "python train.py --lr 0.1"],
+            "train.py does not exist here. Give the command of an existing",
+        ),
+        (
+            ["mine", "--command", "python {lr}"],
+            "give the command with its numbers, such as 'python train.py --lr 0.1'",
+        ),
+        (["mine", "--command", "a > b"], "No shell is used, so '>' would be an argument of a"),
         (["My study"], "a study's name is that of a Python module"),
         (
             ["torch"],
@@ -83,7 +92,6 @@ def test_a_script_that_exists_is_left_as_it_is(new):
         (["conftest"], "conftest.py would be run by pytest"),
         (["random"], "random.py would be imported"),
         (["recstudy"], "recstudy.py would be imported"),
-        (["mine", "--command", "python json.py"], "json.py would be imported"),
     ],
 )
 def test_new_refuses_a_study_that_it_cannot_write(words, message, new):
@@ -92,3 +100,47 @@ def test_new_refuses_a_study_that_it_cannot_write(words, message, new):
     assert code == 2
     assert output.startswith(f"ConfigError: {message}")
     assert not list(Path().iterdir())
+
+
+SAVES = """
+import json, sys
+values = dict(word.lstrip("-").split("=") for word in sys.argv[1:])
+json.dump({"accuracy": float(values["lr"])}, open(values["out"] + "/metrics.json", "w"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "settings", "variants"),
+    [
+        (
+            "--lr=0.1 --seed=3 --out=x",
+            "--lr={lr} --seed={seed} --out={folder}",
+            '{"lr": 0.1}',
+            'grid({"lr": [0.05, 0.1]})',
+        ),
+        (
+            "-v --n-layers 3 --name a --lr 1e-3",
+            "-v --n-layers {n_layers} --name a --lr {lr}",
+            '{"n_layers": 3, "lr": 0.001}',
+            'grid({"n_layers": [3, 6]})',
+        ),
+        (
+            "arch.depth=4 +train.seed=1 +checkpoint_path=x ema=True",
+            "arch.depth={arch.depth} +train.seed={seed} +checkpoint_path={folder} ema=True",
+            '{"arch": {"depth": 4}}',
+            'grid({"arch.depth": [4, 8]})',
+        ),
+        ("--seed 3", "--seed {seed}", "{}", '[Variant("as_it_is", {})]'),
+    ],
+)
+def test_the_numbers_of_a_command_become_settings(line, command, settings, variants, new):
+    Path("run.py").write_text(SAVES)
+    assert new("mine", "--command", f"python run.py {line}")[0] == 0
+
+    text = Path("mine.py").read_text()
+    assert f'    "python run.py {command}",\n' in text
+    assert f"    settings={settings},\n" in text
+    assert f"    variants={variants},\n" in text
+    assert ('metrics=JsonFile("metrics.json"),' in text) == ("{folder}" in command)
+    words = ["--no-ray"] if "--out" in line else ["--dry-run"]
+    subprocess.run([sys.executable, "mine.py", *words], check=True, capture_output=True)

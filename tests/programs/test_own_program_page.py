@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import recstudy
+from recstudy.programs.sources import OFFLINE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "studies/examples/trm_pretrain"
@@ -63,14 +64,15 @@ def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path, monkeypa
         )
 
 
-def test_the_stand_in_takes_and_refuses_overrides_as_hydra_does(tmp_path):
+def test_the_stand_in_takes_and_refuses_overrides_as_hydra_does(tmp_path, monkeypatch):
     command = [sys.executable, str(EXAMPLE / "pretrain.py"), "arch.L_cycles=2", "epochs=10"]
+    monkeypatch.setenv("PYTHONPATH", str(OFFLINE))
+    monkeypatch.setenv("RECSTUDY_WANDB", str(tmp_path / "log"))
 
-    process = subprocess.run(
-        [*command, "+checkpoint_path=out"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    subprocess.run([*command, "+checkpoint_path=out"], cwd=tmp_path, check=True)
     refused = subprocess.run([*command, "arch.L_cycle=2"], cwd=tmp_path, capture_output=True, text=True)
 
-    assert re.search(r"^step 80: exact_accuracy 0\.\d{4}$", process.stdout, re.MULTILINE)
+    log = (tmp_path / "log").read_text()
+    assert re.search(r'^{"step": 80, "values": {"all.exact_accuracy": 0\.\d+}}$', log, re.MULTILINE)
     assert os.listdir(tmp_path / "out") == ["step_80.npy"]
     assert (refused.returncode, refused.stderr[:32]) == (1, "Could not override 'arch.L_cycle")

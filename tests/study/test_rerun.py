@@ -19,7 +19,7 @@ from recstudy.records import Results, Run, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
 from recstudy.recursive import CNN, Digits, ImageFolder, RunConfig, TrainConfig, ViTRM
 from recstudy.recursive.data.cache import load
-from recstudy.report.changes import change_lines
+from recstudy.report.changes import Change, change_lines
 from recstudy.report.study_records import load_study
 from recstudy.study import repository
 from recstudy.study.design import Variant
@@ -111,6 +111,13 @@ if __name__ == "__main__":
     assert code_of(source.encode()) != code_of(
         source.replace("program=train", "program=lambda run: 1").encode()
     )
+
+
+def test_many_changed_files_are_one_line():
+    changes = [Change("run", "code", f"{name}.py") for name in "abcdefg"]
+
+    files = "a.py, b.py, c.py, d.py, e.py and 2 other files"
+    assert change_lines(changes) == [f"{files} changed since 1 finished run was made"]
 
 
 def test_an_edit_of_a_comment_is_no_change(results, tmp_path):

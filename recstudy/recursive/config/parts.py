@@ -133,8 +133,7 @@ class ModelConfig(Config):
             )
         network = import_object(self.network)
         check_call(network, "config", "shape", "classes")
-        built: nn.Module = network(self, shape, classes)
-        return built
+        return network(self, shape, classes)
 
 
 class DataConfig(Config):

@@ -20,7 +20,7 @@ from pydantic import (
 from recstudy.plugins import Registry
 from recstudy.programs.settings import Config, Range
 from recstudy.recursive.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
-from recstudy.recursive.config.parts import Rate
+from recstudy.recursive.config.parts import Count, Rate
 
 # An augmentation takes images (B, C, H, W) uint8 and a CPU generator, and returns as many images of the same
 # kind. The generator follows from the run's seed and the epoch: other random numbers would differ from run to
@@ -128,7 +128,7 @@ class TrainConfig(Config):
     init_from: str = Field("", pattern=r"^(?:[0-9a-f]{20})?$")
     """digest of the initial weights, set by `--init-from` or printed by `recstudy weights import`; by default
     the weights are initialised at random"""
-    batch_size: Annotated[int, Range([16, 32, 64, 128, 256, 512])] = Field(128, ge=1)
+    batch_size: Annotated[Count, Range([16, 32, 64, 128, 256, 512])] = 128
     """number of images per optimiser step, over all workers"""
     supervision_steps: Annotated[int, Range(1, 16)] = Field(1, ge=1, le=64)
     """N_sup: maximum number of supervision steps on a batch"""
@@ -166,7 +166,7 @@ class TrainConfig(Config):
     """options of a registered optimiser"""
     amsgrad: bool = False
     """AdamW divides by the largest second moment so far (MicarVLMoE)"""
-    learning_rate: Annotated[float, Range(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
+    learning_rate: Annotated[PositiveFloat, Range(1e-5, 1e-2, log=True)] = 3e-4
     """learning rate after the warm-up"""
     backbone_learning_rate: float | None = Field(None, gt=0)
     """learning rate of a captioner's tuned vision encoder; by default learning_rate"""
@@ -181,7 +181,7 @@ class TrainConfig(Config):
     on (MicarVLMoE). Or a registered schedule"""
     schedule_options: Options = Options()
     """options of a registered schedule"""
-    weight_decay: Annotated[float, Range(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
+    weight_decay: Annotated[NonNegativeFloat, Range(1e-3, 1.0, log=True)] = 0.05
     """weight decay of the weights that decayed selects"""
     decayed: Literal["all", "matrices"] = "all"
     """weights with weight decay: all (ViTRM, HRM), or those with two or more dimensions, so no gains, biases
@@ -198,7 +198,7 @@ class TrainConfig(Config):
     """share of a label that is spread evenly over all classes"""
     gradient_clip: NonNegativeFloat = 0.0
     """maximum global gradient norm; 0 turns clipping off"""
-    ema_decay: Annotated[float, Range([0.0, 0.99, 0.999, 0.9999])] = Field(0.0, ge=0, lt=1)
+    ema_decay: Annotated[Rate, Range([0.0, 0.99, 0.999, 0.9999])] = 0.0
     """decay of the moving average of the weights, which is evaluated; 0 turns it off"""
     precision: Literal["float32", "bfloat16"] = "float32"
     """precision of the matrix products (autocast)"""

@@ -28,7 +28,7 @@ from pydantic import Field, NonNegativeInt
 from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
 from recstudy.records.schema import REPEATED
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.parts import DATASETS, Shape
 from recstudy.recursive.config.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
 from recstudy.recursive.data.cache import IMAGES
@@ -120,7 +120,7 @@ class ArcAgi(Puzzles):
 
     def verdict(
         self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
-    ) -> tuple[dict[str, float], dict[str, Any]]:
+    ) -> tuple[Scores, dict[str, Any]]:
         """Return pass@1 and pass@2, and the attempts in Kaggle's format. See `Puzzles.verdict`."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
         votes = ballots(answers, halt, ids, names)
@@ -430,16 +430,18 @@ def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) 
         )
     if not pairs or not inputs:
         raise DataError(f"{place} has no {'test inputs' if pairs else 'pairs'}. Correct it.")
-    parsed_task = ArcTask(name, [], [])
-    for number, (grid, answer) in enumerate(pairs):
-        position = f"{place}, pair {number}"
-        pair = _grid(grid, f"{position}, input"), _grid(answer, f"{position}, output")
-        parsed_task.demonstrations.append(pair)
-    for number, (grid, answer) in enumerate(zip(inputs, solutions, strict=True)):
-        answer_position = f"{solved}, task {name}, solution {number}"
-        pair = _grid(grid, f"{place}, test input {number}"), _grid(answer, answer_position)
-        parsed_task.test_pairs.append(pair)
-    return parsed_task
+    demonstrations = [
+        (_grid(grid, f"{place}, pair {number}, input"), _grid(answer, f"{place}, pair {number}, output"))
+        for number, (grid, answer) in enumerate(pairs)
+    ]
+    test_pairs = [
+        (
+            _grid(grid, f"{place}, test input {number}"),
+            _grid(answer, f"{solved}, task {name}, solution {number}"),
+        )
+        for number, (grid, answer) in enumerate(zip(inputs, solutions, strict=True))
+    ]
+    return ArcTask(name, demonstrations, test_pairs)
 
 
 def _grid(rows: Any, place: str) -> Pixels:

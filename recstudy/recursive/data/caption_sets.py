@@ -396,5 +396,4 @@ def draw(cases: DrawnShapes, size: int) -> Array:
         masks = [disc, disc - hole, ((1 - square) / 0.1).clip(0, 1)]
         mask = np.choose(shape[:, None, None], masks)
         bright = bright + np.where(number < cases.number, extra, 0)[:, None, None] * mask
-    tinted: Array = bright[:, None] * cases.tint[:, :, None, None]
-    return tinted
+    return bright[:, None] * cases.tint[:, :, None, None]

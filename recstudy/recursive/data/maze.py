@@ -114,37 +114,33 @@ class Maze(GeneratedPuzzles, Mazes):
         return self
 
     def generate(self) -> Arrays:
-        return make_set(self)
+        """Generate the mazes and paths of both splits.
 
-
-def make_set(config: Maze) -> Arrays:
-    """Generate the mazes and paths of both splits.
-
-    Raises:
-        DataError: If too few different mazes are found.
-    """
-    random = np.random.default_rng([config.drawing_seed, config.side])
-    mazes: dict[bytes, tuple[Pixels, Pixels]] = {}
-    tries = 0
-    while len(mazes) < config.puzzles + config.test_puzzles:
-        tries += 1
-        free_cells = carved(config, random)
-        walls = canonical(free_cells, config.side)
-        if walls not in mazes and (way := path(free_cells, config, random)):
-            inputs = np.full(config.cells, WALL, np.uint8)
-            inputs[list(free_cells)] = SPACE
-            inputs[way[0]], inputs[way[-1]] = START, GOAL
-            answer = inputs.copy()
-            answer[way[1:-1]] = PATH
-            mazes[walls], tries = (inputs, answer), 0
-        if tries == TRIES:
-            raise DataError(
-                f"{config.title} has too few mazes: after {len(mazes):,} mazes, {TRIES:,} in a row were"
-                " duplicates or had no single shortest path of at least least_steps. Lower puzzles,"
-                " test_puzzles, least_steps or openings, or raise side."
-            )
-    inputs, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
-    return Arrays.cut(config.puzzles, images=inputs.reshape(-1, *config.shape), labels=answers)
+        Raises:
+            DataError: If too few different mazes are found.
+        """
+        random = np.random.default_rng([self.drawing_seed, self.side])
+        mazes: dict[bytes, tuple[Pixels, Pixels]] = {}
+        tries = 0
+        while len(mazes) < self.puzzles + self.test_puzzles:
+            tries += 1
+            free_cells = carved(self, random)
+            walls = canonical(free_cells, self.side)
+            if walls not in mazes and (way := path(free_cells, self, random)):
+                inputs = np.full(self.cells, WALL, np.uint8)
+                inputs[list(free_cells)] = SPACE
+                inputs[way[0]], inputs[way[-1]] = START, GOAL
+                answer = inputs.copy()
+                answer[way[1:-1]] = PATH
+                mazes[walls], tries = (inputs, answer), 0
+            if tries == TRIES:
+                raise DataError(
+                    f"{self.title} has too few mazes: after {len(mazes):,} mazes, {TRIES:,} in a row were"
+                    " duplicates or had no single shortest path of at least least_steps. Lower puzzles,"
+                    " test_puzzles, least_steps or openings, or raise side."
+                )
+        inputs, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
+        return Arrays.cut(self.puzzles, images=inputs.reshape(-1, *self.shape), labels=answers)
 
 
 def carved(config: Maze, random: np.random.Generator) -> set[int]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.parts import Count, DataConfig, Shape
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Tensor, np, torch
 
@@ -142,7 +142,7 @@ class Puzzles(DataConfig):
 
     def verdict(
         self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
-    ) -> tuple[dict[str, float], dict[str, Any]]:
+    ) -> tuple[Scores, dict[str, Any]]:
         """Compute metrics of the test puzzles that only this set has.
 
         Args:
@@ -199,7 +199,7 @@ def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> Array:
     # splitmix64 (Steele, Lea and Flood 2014) of the three.
     keys = _mixed(_mixed(np.uint64(seed) + rows.astype(np.uint64)) + turns.astype(np.uint64))
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray((_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53)
+    return (_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53
 
 
 def _mixed(x: Any) -> Any:
@@ -265,4 +265,4 @@ class Groups:
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]
         example_offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.asarray(self.order[np.repeat(self.first[chosen], lengths) + example_offsets])
+        return self.order[np.repeat(self.first[chosen], lengths) + example_offsets]

@@ -13,7 +13,6 @@ from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Rate
 from recstudy.recursive.models.caption import ReportModel
 from recstudy.recursive.models.fields import Layers, Weight, check_heads
 
-EPS = 1e-6  # of every RMS norm
 # Channels of the backbones' stages C2 to C5.
 STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}
 ALIGNED = 8  # half-precision numbers in the 16 bytes that a GPU's grouped product reads at once

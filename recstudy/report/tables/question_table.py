@@ -342,9 +342,10 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
     The region of a row is the claimed range, or else the published difference with its margin.
     """
     rows, several = [], len({row.metric for row in questions.rows}) > 1
+    bases = {row.group for row in questions.rows}
     for row in (row for row in questions.rows if row.estimate.value is not None):
         definition = metric(row.metric)
-        if isinstance(part, Effects) and row.group:  # all levels share an axis, so that effects compare
+        if isinstance(part, Effects) and len(bases) > 1:  # all levels share an axis, so that effects compare
             row = replace(row, label=row.contrast, group="", marks=())
         unit = "points" if definition.unit == "%" else definition.unit or "no unit"
         base = f" from {row.group}" if row.group else ""

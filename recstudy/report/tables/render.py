@@ -265,6 +265,8 @@ def finding(table: TableData) -> str:
         return ""
     name = cells[0][1].metric
     best = [label for label, cell in cells if cell.best]
+    if not best and not any(cell.has_spread for _, cell in cells):
+        return ""  # nothing is tested
     if not best:
         return f"no significant difference by {inline(name)}"
     tie = " (tie)" * (is_single and len(best) > 1)

@@ -1,5 +1,4 @@
-"""A stand-in for the training script of TinyRecursiveModels: the same command line and output, trained in a
-second.
+"""A stand-in for the training script of TinyRecursiveModels: the same command line and log, in seconds.
 
     python pretrain.py arch=trm epochs=30 eval_interval=10 arch.H_cycles=1 arch.L_cycles=4 seed=1
     +checkpoint_path=out
@@ -15,6 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import wandb
 
 CELLS, TRAIN_ROWS, TEST_ROWS = 12, 512, 1000
 DEFAULTS = {
@@ -87,6 +87,7 @@ def main():
     rows, answers = draw_rows(random, TRAIN_ROWS)
     test_rows, test_answers = draw_rows(random, TEST_ROWS)
     weights, speed, step = random.normal(0, 0.5, 4), np.zeros(4), 0
+    wandb.init(project="rows", config=config)
     for epoch in range(0, config["epochs"], config["eval_interval"]):
         print(f"[Rank 0, World Size 1]: Epoch {epoch}")
         print("TRAIN")
@@ -101,12 +102,13 @@ def main():
         exact = np.mean(
             np.all((apply_rule(weights, test_rows, steps)[-1] > 0.5) == (test_answers > 0.5), axis=1)
         )
-        print(f"step {step}: exact_accuracy {exact:.4f}")
+        wandb.log({"all": {"exact_accuracy": exact}}, step=step)
         if "checkpoint_path" in config:
             print("SAVE CHECKPOINT")
             folder = Path(config["checkpoint_path"])
             folder.mkdir(parents=True, exist_ok=True)
             np.save(folder / f"step_{step}.npy", weights)
+    wandb.finish()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from recstudy.base.files import cache_folder
+from recstudy.base.files import cache_folder, sha256_of
 from recstudy.base.values import digest
 from recstudy.programs.watchdog import heartbeat
 from recstudy.records.files import Json
@@ -35,7 +35,6 @@ from recstudy.recursive.models.fuselip import Aligner
 from recstudy.recursive.models.networks.caption import frozen
 from recstudy.recursive.models.networks.contract import Network
 from recstudy.recursive.models.networks.fuselip_weights import load_public, weight_file
-from recstudy.recursive.models.networks.weight_files import sha256
 from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 
 FORMAT = 1  # of a file of features; increase it if the same backbone computes other numbers
@@ -163,7 +162,7 @@ def _codes_reader(
         _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
         name = f"{aligner.tokenizer.name} (public weights)"
         tokenizer = tokenizer.to(device).eval()
-        description = {"image": name, "image_hash": sha256(weight_file(Path(aligner.files)))[:20]}
+        description = {"image": name, "image_hash": sha256_of(weight_file(Path(aligner.files)))[:20]}
     else:
         network, header = image_tokenizer(
             aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device
