@@ -166,10 +166,9 @@ def claim_text(row: QuestionRow) -> str:
     """
     if row.estimate.value is None:
         return row.label
-    is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
-    size, interval = _size(row, difference_form(row.metric, row.interval).removeprefix("+"), is_mean)
+    size, interval = _size(row, difference_form(row.metric, row.interval).removeprefix("+"))
     size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
-    result = f"{inline(row.metric)} {size}" if is_mean else f"difference {size}"
+    result = f"{inline(row.metric)} {size}" if row.is_mean else f"difference {size}"
     if row.sides:
         result = f"{' against '.join(_side_values(row))} ({result})"
     claimed = f"; claimed: {row.margin}" if row.verdict in AGAINST else ""
@@ -189,9 +188,9 @@ def _side_values(row: QuestionRow) -> list[str]:
     return values
 
 
-def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
+def _size(row: QuestionRow, form: str) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
-    unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
+    unit = metric(row.metric).unit if row.is_mean else points(row.metric, "").strip()
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
     if row.interval:

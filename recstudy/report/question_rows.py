@@ -130,6 +130,12 @@ class QuestionRow:
         return self.metric, tuple(contrast_terms), edge, self.answer.p, self.left
 
     @property
+    def is_mean(self) -> bool:
+        """Whether it is about the metric of some variants themselves, and not about a difference."""
+        is_positive = [term.weight > 0 and len(term.direction) == 1 for term in self.terms]
+        return bool(is_positive) and all(is_positive)
+
+    @property
     def kind(self) -> Kind:
         """Whether it is a claim, a difference or an effect."""
         return self.answer.question.kind

@@ -155,6 +155,7 @@ def test_the_rule_of_public_speed_records_is_one_claim(tmp_path):
     assert sentences[1].endswith("; claimed: at most 3.27.")
     assert "undecided (at the level 0.01)" in page
     assert "optimizer muon: at most 3.28" in page
+    assert "+3.27548" not in page  # it is no difference
 
 
 def test_a_study_states_its_level_for_all_of_its_questions(tmp_path):

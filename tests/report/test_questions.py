@@ -37,6 +37,7 @@ from recstudy.report import Differences, Effects
 from recstudy.report.cells import cell
 from recstudy.report.claims import weights_each
 from recstudy.report.family import family
+from recstudy.report.findings import claim_text
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.question_table import questions_shown, verdict_words
@@ -62,13 +63,14 @@ def test_p_and_interval_by_hand(tmp_path):
 
 
 def test_a_mean_has_bounds_and_a_level_of_its_own(tmp_path):
-    """The mean at one step is 93 with a p of the t test at 93.2 between 0.01 and 0.05."""
+    """The mean at one step is 93. Its distance to 94 is significant at 0.05 and not at 0.0001."""
     claims = [
         Claim("a", of={"steps": 1}, at_most=94.0),
         Claim("b", of={"steps": 1}, at_most=92.0),
         Claim("c", of={"steps": 1}, at_least=92.0, at_most=94.0),
         Claim("d", of={"steps": 1}, at_most=94.0, alpha=0.0001),
         Claim("e", of={"steps": [1, 2]}, at_most=94.0, each=True),
+        Claim("f", of={"steps": [1, 2]}, at_most=94.0),
     ]
     rows = claimed(tmp_path, *by(LINEAR_METRIC, *claims))
     fit = rows[0].terms[0].fit.weighted(0)
@@ -81,7 +83,11 @@ def test_a_mean_has_bounds_and_a_level_of_its_own(tmp_path):
         "supported",
         "undecided (at the level 0.0001)",
         "supported",
+        "supported",
     ]
+    assert all(row.is_mean for row in rows)
+    assert "f: " in (text := claim_text(rows[5]))
+    assert "difference" not in text
     assert [row.margin for row in rows[1:3]] == ["at most 92", "at least 92 and at most 94"]
     assert rows[3].interval == rows[0].interval  # of 95 %
     assert rows[4].words == "each of steps 1 or 2: at most 94"

@@ -112,6 +112,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
 def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRow:
     """Return the row of a question, with an entry for each of `COLUMNS`."""
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric, row.interval)
+    form = form.removeprefix("+") if row.is_mean else form
     terms = [term for term in row.terms if term.runs]
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
     sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
@@ -346,12 +347,10 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         definition = metric(row.metric)
         if isinstance(part, Effects) and len(bases) > 1:  # all levels share an axis, so that effects compare
             row = replace(row, label=row.contrast, group="", marks=())
-        # a question of one variant alone is about the metric itself and not about a difference
-        is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
         unit = "points" if definition.unit == "%" else definition.unit or "no unit"
         base = f" from {row.group}" if row.group else ""
         group = f"{definition.title}: difference{base} ({unit})"
-        if is_mean:
+        if row.is_mean:
             group = f"{definition.title} ({definition.unit or unit})"
         # claims of several metrics share an axis if the metrics have the same unit
         elif several and isinstance(part, Claims):
