@@ -116,7 +116,7 @@ class MatchedTarget:
         if self.target.unit == "million":
             return f"{self.target.value:,.{self.decimals}f} M"
         text, std = number(self.target.metric, self.value), self.target.std
-        printed = f"{self.value:.6g}"
+        printed = f"{self.value:,.6f}".rstrip("0").rstrip(".")
         # The format of the metric may have fewer digits than the paper.
         if self.target.kind != "derived" and len(text.partition(".")[2]) < len(printed.partition(".")[2]):
             text = printed
