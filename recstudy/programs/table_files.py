@@ -48,7 +48,14 @@ def read_table(path: Path) -> RunTable:
         raise ConfigError(f"Cannot read {path}: {error.strerror}") from None
     kind = path.suffix.lower()
     if kind == ".parquet":
-        return _table(name, content, *_frame_cells(_read_parquet(path)))
+        import pandas as pd
+
+        try:
+            return _table(name, content, *_frame_cells(pd.read_parquet(path)))
+        except ImportError:
+            raise ConfigError(f"{name}: Parquet files need pyarrow: pip install pyarrow") from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{name} is not a Parquet file: {error}") from None
     try:
         text = content.decode("utf-16" if content.startswith(UTF_16) else "utf-8-sig")
     except UnicodeDecodeError as error:
@@ -160,17 +167,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, dict | list):
         return json.dumps(value)
     return str(value).strip()
-
-
-def _read_parquet(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path)
-    except ImportError:
-        raise ConfigError(f"{path.name}: Parquet files need pyarrow: pip install pyarrow") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path.name} is not a Parquet file: {error}") from None
 
 
 # ------------------------------------------------------------------------------------------------------------
