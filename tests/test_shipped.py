@@ -4,9 +4,10 @@ import importlib
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
 from recstudy.cli import main
-from recstudy.recursive import DATASETS, FAMILIES, TrainConfig
+from recstudy.recursive import DATASETS, FAMILIES, TRM, TrainConfig
 from recstudy.recursive.config.fields import describe_fields
 from recstudy.report import Replications
 from recstudy.study.plan import make_plan
@@ -69,3 +70,22 @@ def test_fast_sudoku_recipe_is_compared_with_no_published_value(monkeypatch):
         ("muon", True)
     ]
     assert [variant.label for variant in fast.variants] == ["TRM-MLP, fast recipe"]
+
+
+class Worded(TRM):
+    """A family whose fields have a text below them, in Field, or none."""
+
+    width: int = 8
+    depth: int = Field(1, description="given in Field")
+    turns: int = 2
+    """below the field,
+    in two lines"""
+
+
+def test_the_text_of_a_field_is_below_it_or_in_field_and_a_base_class_gives_its_own():
+    texts = {row.path: row.description for row in describe_fields(Worded, "")}
+    assert texts["turns"] == "below the field, in two lines"
+    assert texts["depth"] == "given in Field"
+    assert texts["width"] == ""
+    assert texts["cycles"] == "T: cycles per segment"
+    assert texts["heads"].startswith("attention heads, of d / heads dimensions each")

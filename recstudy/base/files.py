@@ -4,6 +4,7 @@ A file or folder is written under a temporary name, flushed to the disk and rena
 one or the new one.
 """
 
+import hashlib
 import json
 import os
 import secrets
@@ -60,6 +61,12 @@ def refuse_stand_in(path: Path) -> None:
     """Raise DataError if a file is a placeholder, such as a Git LFS pointer."""
     if problem := stand_in(path):
         raise DataError(f"{path} {problem}")
+
+
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of the content of a file, in hexadecimal digits."""
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from recstudy.base.errors import StorageError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+StrPath = Path | str
 MB = 10**6
 # Maximum bytes of files. A plan of 10,000 runs has 1.5 MB, a result 1 kB.
 PLAN, LOG, ARCHIVE, RECORD = 32 * MB, 64 * MB, 32 * MB, 4 * MB
@@ -49,7 +50,7 @@ def protect(root: Path) -> None:
     _roots.add(os.fspath(root))
 
 
-def safe_lstat(path: Path | str) -> os.stat_result:
+def safe_lstat(path: StrPath) -> os.stat_result:
     """Return the `lstat` of a path after a check of its folders for links.
 
     Raises:
@@ -82,7 +83,7 @@ def safe_lstat(path: Path | str) -> os.stat_result:
         ) from error
 
 
-def regular_status(path: Path | str) -> os.stat_result:
+def regular_status(path: StrPath) -> os.stat_result:
     """Return the `lstat` of a regular file.
 
     Raises:
@@ -98,7 +99,7 @@ def regular_status(path: Path | str) -> os.stat_result:
     return status
 
 
-def is_regular_file(path: Path | str) -> bool:
+def is_regular_file(path: StrPath) -> bool:
     """Return whether there is a regular file. A refused path counts as none.
 
     Raises:
@@ -115,7 +116,7 @@ def is_regular_file(path: Path | str) -> bool:
 
 
 @contextmanager
-def _reading(path: Path | str) -> Iterator[None]:
+def _reading(path: StrPath) -> Iterator[None]:
     """Raise StorageError if the block cannot read this path. FileNotFoundError stays what it is."""
     try:
         yield
@@ -125,7 +126,7 @@ def _reading(path: Path | str) -> Iterator[None]:
         raise StorageError(f"cannot read {path}: {error.strerror}.") from error
 
 
-def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
+def descriptor(path: StrPath, flags: int = os.O_RDONLY) -> int:
     """Open a regular file, and return its descriptor. It can be the `opener` of `open`.
 
     Raises:
@@ -137,7 +138,7 @@ def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def contents(path: Path | str, max_bytes: int = 0) -> bytes:
+def contents(path: StrPath, max_bytes: int = 0) -> bytes:
     """Return the content of a file.
 
     Args:
@@ -156,7 +157,7 @@ def contents(path: Path | str, max_bytes: int = 0) -> bytes:
         return file.read(size)
 
 
-def size_limit(path: Path | str) -> int:
+def size_limit(path: StrPath) -> int:
     """Return the maximum number of bytes of a file with this name."""
     name = os.fspath(path).rpartition("/")[2]
     if name.endswith(".jsonl"):
@@ -164,20 +165,20 @@ def size_limit(path: Path | str) -> int:
     return PLAN if name.startswith(("plan", "imported")) else ARCHIVE if name.endswith(".npz") else RECORD
 
 
-def too_large(path: Path | str, size: int, limit: int) -> StorageError:
+def too_large(path: StrPath, size: int, limit: int) -> StorageError:
     return StorageError(
         f"{path} is damaged: it has {size / MB:,.1f} MB, but a file of its kind has at most"
         f" {limit / MB:,.0f} MB. Remove it."
     )
 
 
-def refuse_link(folder: Path | str) -> None:
+def refuse_link(folder: StrPath) -> None:
     """Raise StorageError if a folder is a link or lies below one. The folder need not exist."""
     with suppress(FileNotFoundError):
         safe_lstat(f"{os.fspath(folder)}/.")
 
 
-def check_written(path: Path | str) -> None:
+def check_written(path: StrPath) -> None:
     """Check that a file can be written. It need not exist.
 
     Raises:
@@ -187,7 +188,7 @@ def check_written(path: Path | str) -> None:
         regular_status(path)
 
 
-def entries(path: Path | str) -> list[os.DirEntry[str]]:
+def entries(path: StrPath) -> list[os.DirEntry[str]]:
     """Return the entries of a folder, sorted by name; an empty list if there is no folder.
 
     Raises:
@@ -199,7 +200,7 @@ def entries(path: Path | str) -> list[os.DirEntry[str]]:
     return []
 
 
-def folders(path: Path | str) -> Iterator[Path]:
+def folders(path: StrPath) -> Iterator[Path]:
     """Return the folders in a folder, without links. Raises StorageError like `entries`."""
     return (Path(entry.path) for entry in entries(path) if entry.is_dir(follow_symlinks=False))
 

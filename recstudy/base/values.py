@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from recstudy.base.files import encoded
@@ -39,3 +40,9 @@ def set_at(values: dict[str, Any], path: str, value: Any) -> None:
         values[parent] = dict(values[parent]) if isinstance(values.get(parent), dict) else {}
         values = values[parent]
     values[last] = value
+
+
+def mean_of_all(values: Sequence[float | None]) -> float | None:
+    """Return the mean of values; None if one is missing."""
+    known_values = [value for value in values if value is not None]
+    return fmean(known_values) if len(known_values) == len(values) else None

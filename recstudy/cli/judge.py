@@ -69,6 +69,9 @@ class Judge:
     paired: bool = False
     """Take differences within a seed. State this if variants with the same seed share data order and
     initialization."""
+    test_share: float = 0.0
+    """The share of the data that a seed or fold tests, such as 0.2 for five folds, if their training data
+    overlap. Differences are then taken within a seed, and their variance is corrected (Nadeau and Bengio)."""
     lines_are_runs: bool = False
     """Count each line as a run and number the runs. Ids and seeds are then left out."""
     name: Name = ""
@@ -102,6 +105,7 @@ class Judge:
             best=self.best,
             lines_are_runs=self.lines_are_runs,
             paired=self.paired,
+            test_share=self.test_share,
             replace=self.replace,
         )
         results = Results(self.results).pull()

@@ -4,15 +4,18 @@ The search is resumed from the trial log and the records: the next driver rebuil
 """
 
 import itertools
+import shutil
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from math import inf
 
 from recstudy.base.errors import ConfigError
 from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.sources import FINAL_STATES, Source, SweepStep, unfinished_runs
 from recstudy.cluster.view import Outcome, View
+from recstudy.programs.function import FOLDER
 from recstudy.records import Run, write_record
-from recstudy.study.search import Params
+from recstudy.study.search import Params, label
 from recstudy.study.space import Optimizer
 from recstudy.study.trials import State, TrialLog, runs_of
 
@@ -20,9 +23,7 @@ TRIES = 30  # invalid proposals of the sampler in a row, before untried settings
 DRAWS = 1000  # random settings in a space that cannot be enumerated: half a second
 
 
-def search_steps(
-    log: TrialLog, view: View, storage: str = "", rerun_ids: Collection[str] = ()
-) -> Iterator[SweepStep]:
+def search_steps(log: TrialLog, view: View, storage: str, rerun_ids: Collection[str]) -> Iterator[SweepStep]:
     """Yield the proposals of a search, and then the confirmation of the best settings with new seeds.
 
     Args:
@@ -37,6 +38,9 @@ def search_steps(
         plan, log.run_count, unfinished_runs(runs_of(plan, results), results, rerun_ids, FINAL_STATES)
     )
     yield SweepStep(plan, {plan.base.resources: proposals})
+    if best_ids := log.ids.get(proposals.best[2]):
+        folders = ", ".join(str(results.run(run_id).path / FOLDER) for run_id in best_ids)
+        view.say(f"Kept of trial {-proposals.best[1]}, the best: {folders}")
     importance = log.path.with_name(f"importance-{plan.definition}.json")
     with results.changing(importance):
         write_record(importance, proposals.optimizer.importance())
@@ -60,12 +64,17 @@ class Proposals(Source):
     def __init__(self, log: TrialLog, view: View, storage: str = "", rerun_ids: Collection[str] = ()) -> None:
         waiting = unfinished_runs(log.runs, log.results, rerun_ids, FINAL_STATES)
         pruner = None if log.plan.stopping == "none" else PrunedBy(log, rerun_ids)
-        super().__init__(deque(waiting), log.meter, pruner=pruner)
+        super().__init__(deque(waiting), log.meter, pruner=pruner, keeps_files=log.plan.study.keep == "best")
         self.plan, self.log, self.view = log.plan, log, view
-        self.optimizer = Optimizer(self.plan, log.tried(rerun_ids), storage)
-        for run in waiting:
-            trial, _ = self.optimizer.ask(log.params[run.id])
-            self.optimizer.start_trial(trial, run.id, run.label)
+        # the score of the best trial, higher is better; minus its number; the id of its first run
+        self.best = -inf, 1, ""
+        tried = log.tried(rerun_ids)
+        for ended in tried:
+            self._keep_best(ended.run_id, ended.values)
+        self.optimizer = Optimizer(self.plan, tried, storage)
+        for trial_id in dict.fromkeys(map(self._trial_id, waiting)):
+            trial, _ = self.optimizer.ask(log.params[trial_id])
+            self.optimizer.start_trial(trial, trial_id, label(log.params[trial_id]))
         self.first = deque(
             params for params in self.plan.first if self.plan.run(0, params).id not in log.params
         )
@@ -100,20 +109,25 @@ class Proposals(Source):
             trial, params = self.optimizer.ask(fixed_params)
             tries += 1
             try:
-                run = self.plan.run(len(self.log.params), params)
+                runs = self.plan.trial_runs(len(self.log.params), params)
             except ConfigError:  # an invalid combination, such as a width and a number of heads
                 self.optimizer.tell(trial, "failed")
                 continue
-            _, values = self.log.measured(run.id)
+            run = runs[0]
+            _, values = self.log.measured([run.id for run in runs])
             if run.id in self.log.params:
                 self.optimizer.tell(trial, "failed" if None in values else "done", values)
                 continue
             tries = 0
             self.log.add(run, params)
             self.optimizer.start_trial(trial, run.id, run.label)
-            self.view.proposed(run, is_finished=None not in values)
-            if None in values:
-                return run
+            unfinished = [run for run in runs if None in self.log.measured([run.id])[1]]
+            for each in runs:
+                self.view.proposed(each, is_finished=each not in unfinished)
+            if unfinished:
+                self.waiting.extend(unfinished[1:])
+                return unfinished[0]
+            self._keep_best(run.id, values)
             self.optimizer.end_trial(run.id, "done", values)
         return None
 
@@ -142,6 +156,27 @@ class Proposals(Source):
 
     def on_end(self, run: Run, outcome: Outcome) -> None:
         super().on_end(run, outcome)
-        _, values = self.log.measured(run.id)
+        trial_id = self._trial_id(run)
+        status, values = self.log.measured(self.log.ids[trial_id])
         state: State = outcome["status"] if outcome["status"] in FINAL_STATES else "failed"
-        self.optimizer.end_trial(run.id, state, values)
+        if state == "done" and not status:
+            return  # other seeds have not ended
+        if status:
+            self._keep_best(trial_id, values)
+        self.optimizer.end_trial(trial_id, state, values)
+
+    def _trial_id(self, run: Run) -> str:
+        """Return the id of the first run of a run's trial."""
+        return list(self.log.ids)[run.variant]
+
+    def _keep_best(self, trial_id: str, values: Sequence[float | None]) -> None:
+        """Remove the program's folders of the worse one of an ended trial and the best trial so far."""
+        if not self.keeps_files:
+            return
+        score = values[0] if values else None
+        sign = 1 if next(iter(self.plan.objectives.values())) == "max" else -1
+        trial = -inf if score is None else sign * score, -list(self.log.ids).index(trial_id), trial_id
+        worse = min(self.best, trial)
+        self.best = max(self.best, trial)
+        for run_id in self.log.ids.get(worse[2], ()):
+            shutil.rmtree(self.log.results.run(run_id).path / FOLDER, ignore_errors=True)

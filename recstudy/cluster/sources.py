@@ -224,6 +224,7 @@ class Runner(ABC):
             version=options.version,
             store=self.results.store,
             files=options.files,
+            keeps_files=self.source.keeps_files,
         )
 
 
@@ -236,12 +237,14 @@ class Source(Listener):
         meter: The meter of a budget in hours. All runs end when it is spent.
         shared: Whether other processes take runs from the same list.
         pruner: Stops runs early based on their epochs. These runs are recorded as stopped.
+        keeps_files: Whether the folders of the runs' programs stay.
     """
 
     waiting: deque[Run]
     meter: Meter | None = None
     shared: bool = field(default=False, kw_only=True)
     pruner: PrunedBy | None = field(default=None, kw_only=True)
+    keeps_files: bool = field(default=False, kw_only=True)
 
     @property
     def is_over(self) -> bool:
@@ -281,9 +284,9 @@ def study_steps(
     runs: Sequence[Run],
     results: Results,
     view: View,
-    rerun_ids: Collection[str] = (),
-    until: "Until | None" = None,
-    shared: bool = False,
+    rerun_ids: Collection[str],
+    until: "Until | None",
+    shared: bool,
 ) -> Iterator[SweepStep]:
     """Yield the unfinished runs of a study. With `until`, then yield blocks of additional seeds."""
     if until:

@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import ray
 import ray.train
@@ -54,17 +54,11 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     if not leave():
         execute(trial, work, tune.report, leave)
     elif leave.node:
-        leave_node()
+        # Tune starts a process for the run on another node once this one, of a drained node, has ended. An
+        # exception would not end it, because Tune runs the trial in a thread.
+        os._exit(0)
     else:
         tune.report({"status": "drained"})  # the run left early and can resume
-
-
-def leave_node() -> NoReturn:
-    """End this process of a drained node, so that Tune starts one for the run on another node.
-
-    An exception would not do it, because Tune runs the trial in a thread.
-    """
-    os._exit(0)
 
 
 def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
@@ -80,7 +74,7 @@ def throttled(report: Report, group: Group) -> Report:
     """
     report_time = float("-inf")
 
-    def report_some(line: dict[str, Any]) -> None:
+    def report_some(line: Json) -> None:
         nonlocal report_time
         last = line["epochs_done"] == line["epochs"]
         if group.broadcast_flag(last or time.monotonic() - report_time >= REPORT_S):
@@ -164,7 +158,7 @@ class TrialStopped(BaseException):
     """Raised in a worker if Tune stops its trial."""
 
 
-def work_in_group(settings: dict[str, Any]) -> None:
+def work_in_group(settings: Json) -> None:
     """Execute a run as a worker of its group. The run ends early if the node of any worker is drained."""
     trial = settings["trial"]
     work, messages = cloudpickle.loads(settings["load"])

@@ -86,6 +86,7 @@ class Estimate:
             exceed the study's threshold of success.
         items: For single runs, the number of test items over which the interval is; 0 if it is unknown. None
             for an interval over seeds.
+        overlap: The `overlap` of its fit.
     """
 
     value: float | None
@@ -99,6 +100,7 @@ class Estimate:
     why: Why | None = None
     split: SplitSeeds | None = None
     items: int | None = None
+    overlap: float = 0.0
 
     @property
     def interval(self) -> tuple[float, float] | None:

@@ -87,6 +87,8 @@ class Fit:
         floor: The smallest variance of one run on the scale, from the saved answers. 0 without saved answers.
         items: Variant -> the result of its single run on test items. It gives the variance if no variant has
             two seeds.
+        overlap: q / (1 - q) if each seed draws a share q of the data as its test set. The sets overlap, so
+            the variance of a mean is s^2 (1/n + overlap) and not s^2 / n (Nadeau and Bengio 2003).
     """
 
     scores: Mapping[Key, Sequence[float]]
@@ -94,6 +96,7 @@ class Fit:
     success_threshold: float | None = None
     floor: float = 0.0
     items: Mapping[Key, ItemResult] = field(default_factory=dict)
+    overlap: float = 0.0
 
     def over_items(self, key: Key) -> ItemResult | None:
         """Return the result on test items that gives the variance; None if seeds give it."""
@@ -224,7 +227,7 @@ class Fit:
 
     def estimate(self, key: Key) -> Estimate:
         """Return the mean of a variant's seeds with its confidence interval."""
-        return self._around(key, lambda n: 1 / sqrt(n))
+        return self._around(key, lambda n: sqrt(1 + n * self.overlap) / sqrt(n))
 
     def prediction(self, key: Key) -> Estimate:
         """Return the mean with the prediction interval of one more run: mean ± t s sqrt(1 + 1/n)."""
@@ -253,7 +256,8 @@ class Fit:
             tested_mean += margin / 2 if self.scale.share(mean) < 0.5 else -margin / 2
         slope, variance, df = self.scale.slope(tested_mean), None, 0.0
         if spread and slope * slope * spread.value < MAX_VARIANCE:
-            variance, df = slope * slope * spread.value / len(values), spread.df
+            variance = slope * slope * spread.value * (1 + len(values) * self.overlap) / len(values)
+            df = spread.df
         bounds = self.scale.low, self.scale.high
         return Weighted(mean, variance, df, len(values), *bounds, self.why(key), self.over_items(key))
 

@@ -482,7 +482,8 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
             return replace(answer, chance=0.0)
         chance = analysis.power(distance, estimate.n, share * later_levels[looks.maximum])
         return replace(answer, chance=float(chance))
-    analysis = PowerAnalysis(abs(room), estimate.error, estimate.df, estimate.n, variants)
+    spread = estimate.error, estimate.df, estimate.n, variants, estimate.overlap
+    analysis = PowerAnalysis(abs(room), *spread)
     seeds_needed, chance = analysis.seeds_needed(looks, share), analysis.chance(looks, share)
     return replace(answer, seeds_needed=seeds_needed, chance=chance)
 

@@ -160,6 +160,7 @@ class PowerAnalysis:
         df: Degrees of freedom of the error.
         n: Seeds of each variant.
         variants: The number of variants in the contrast. Each of their seeds adds a degree of freedom.
+        overlap: The `overlap` of the fit, by which more seeds add less.
     """
 
     room: float
@@ -167,6 +168,7 @@ class PowerAnalysis:
     df: float
     n: int
     variants: int = 2
+    overlap: float = 0.0
 
     def power(self, true_room: float, seeds: Any, level: float) -> Any:
         """Return the chance that a test decides the question.
@@ -181,7 +183,8 @@ class PowerAnalysis:
         """
         df = self.df + self.variants * (seeds - self.n)
         # `nctdtr` loses its precision at a noncentrality above 30.
-        shift = np.minimum(true_room / self.error * np.sqrt(seeds / self.n), 30.0)
+        gain = (1 + self.n * self.overlap) / (1 + seeds * self.overlap)
+        shift = np.minimum(true_room / self.error * np.sqrt(gain * seeds / self.n), 30.0)
         return 1 - special.nctdtr(df, shift, special.stdtrit(df, 1 - level / 2))
 
     def chance(self, looks: Looks, share: float = 1.0) -> float:

@@ -21,6 +21,7 @@ from recstudy.papers.target import PUBLISHED, Target, by_name, number_of, papers
 from recstudy.plugins import importing
 from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import using_metrics
+from recstudy.records.files import Json
 from recstudy.records.study_schema import Deviation
 
 __all__ = [
@@ -164,7 +165,7 @@ def cite_item(item: str) -> str:
     return f"{papers()[paper]['name']}, {place}"
 
 
-def settings(target: Target) -> dict[str, Any]:
+def settings(target: Target) -> Json:
     """Return the settings of a published number that are not in `target.where`, by dotted field.
 
     They are from the paper or from its authors' code. If paper and code differ, the value is
@@ -187,7 +188,7 @@ def assumptions(target: Target) -> tuple[Deviation, ...]:
 
 
 @cache
-def _fields_of_row(id: str, section: str) -> dict[str, Any]:
+def _fields_of_row(id: str, section: str) -> Json:
     """Return the fields of kind `settings` or `unknown` of a published row, with their values."""
     table = id.partition("#")[0]
     row = next((row for row in rows(table) if row["id"] == id), None) if table else None
@@ -202,7 +203,7 @@ def _fields_of_row(id: str, section: str) -> dict[str, Any]:
     return {path: value for path, (kind, value) in statements.items() if kind == section}
 
 
-def _rules(row: dict[str, str]) -> Iterator[dict[str, Any]]:
+def _rules(row: dict[str, str]) -> Iterator[Json]:
     """Yield the rules of `settings.yaml` that apply to this row, in their order."""
     cells = {**json.loads(row["config"] or "{}"), **row}
     for rule in published_yaml("settings")["rules"].get(row["id"].partition("_")[0], ()):
@@ -215,7 +216,7 @@ def _matches(cell: object, patterns: str | list[str]) -> bool:
     return any(fnmatchcase(str(cell), pattern) for pattern in alternatives)
 
 
-def _merge_rules(row: dict[str, str], key: str) -> dict[str, Any]:
+def _merge_rules(row: dict[str, str], key: str) -> Json:
     return {name: value for rule in _rules(row) for name, value in rule.get(key, {}).items()}
 
 

@@ -9,9 +9,10 @@ from importlib.resources import files
 from math import isfinite
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, NonNegativeInt
 
 from recstudy.programs.settings import Config
+from recstudy.records.files import Json
 
 # Published tables, and how to read them. Their data come with the recursive models.
 PUBLISHED = files("recstudy").joinpath("recursive/papers")
@@ -38,34 +39,39 @@ REPEATED_NAME = re.compile(r"((\S+) paper) \(\2(?:(, )|\))")  # the ViTRM paper 
 class Target(Config):
     """One published number with its source and its settings."""
 
-    source: str = Field(description="paper, place and row, such as `002 Table 1 (002_table1_cifar10#3)`")
+    source: str
+    """paper, place and row, such as `002 Table 1 (002_table1_cifar10#3)`"""
     metric: str
-    value: float = Field(description="in `unit`")
+    value: float
+    """in `unit`"""
     unit: str
-    kind: str = Field(description="reported, derived or author_repo")
+    kind: str
+    """reported, derived or author_repo"""
     note: str = ""
-    model: str = Field("", description="name of the method in the paper")
-    where: dict[str, Any] = Field(description="settings by dotted field; None if the paper does not state it")
-    against: tuple[str, ...] = Field((), description="why no result is comparable, whatever the settings")
-    assumed: str = Field(
-        "", description="what the paper does not state and recstudy assumes, such as `N_sup was 16`"
-    )
-    approximate: bool = Field(False, description="whether the paper gives only an approximate value")
-    decimals: int | None = Field(None, ge=0, description="number of printed decimals")
-    std: float | None = Field(
-        None, ge=0, description="the printed standard deviation, in `unit`; `note` tells over what"
-    )
-    margin: float = Field(0.0, ge=0, description="results within this distance count as equal, in `unit`")
-    margin_reason: str = Field("", description="reason for the margin, required with it")
-    row: str = Field(
-        "", description="id of the row in the published table, by which `settings` finds its settings"
-    )
-    reference: dict[str, Any] = Field(
-        {}, description="further settings that the source of a user's table states, by dotted field"
-    )
-    read_from: Any = Field(
-        None, exclude=True, repr=False, description="the `SourceRow` of a user's table; not stored in a plan"
-    )
+    model: str = ""
+    """name of the method in the paper"""
+    where: Json
+    """settings by dotted field; None if the paper does not state it"""
+    against: tuple[str, ...] = ()
+    """why no result is comparable, whatever the settings"""
+    assumed: str = ""
+    """what the paper does not state and recstudy assumes, such as `N_sup was 16`"""
+    approximate: bool = False
+    """whether the paper gives only an approximate value"""
+    decimals: NonNegativeInt | None = None
+    """number of printed decimals"""
+    std: NonNegativeFloat | None = None
+    """the printed standard deviation, in `unit`; `note` tells over what"""
+    margin: NonNegativeFloat = 0.0
+    """results within this distance count as equal, in `unit`"""
+    margin_reason: str = ""
+    """reason for the margin, required with it"""
+    row: str = ""
+    """id of the row in the published table, by which `settings` finds its settings"""
+    reference: Json = Field({})
+    """further settings that the source of a user's table states, by dotted field"""
+    read_from: Any = Field(None, exclude=True, repr=False)
+    """the `SourceRow` of a user's table; not stored in a plan"""
 
     @property
     def table(self) -> str:

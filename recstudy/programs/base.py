@@ -244,6 +244,7 @@ class Trial:
         code: The folder of the study's modules.
         modules: The study's modules, which a worker imports.
         program: The user's program, pickled by the driver, one character for each byte.
+        keeps_files: Whether the folder of the run's program stays when the run has ended.
         settings: Added by the worker, as all that follow: the settings as its program reads them.
         records: The run's folder, or a local copy of a folder on an object store.
         report: Receives a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
@@ -263,6 +264,7 @@ class Trial:
     code: str = ""
     modules: tuple[str, ...] = ()
     program: str = ""
+    keeps_files: bool = False
     settings: Any = None
     records: RunFolder = field(default_factory=lambda: RunFolder(Path()))
     report: Report = discard_line

@@ -84,6 +84,7 @@ USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROU
 BLOCKS = re.compile(
     "(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold|split)(_?(name|id))?"
 )
+FOLDS = re.compile("(cv_?)?(fold|split)(_?(name|id))?")
 USUAL_SETTINGS = re.compile(
     """(.*_)?(lr|learning_rate|size|dims?|dimension|width|depth|layers?|heads?|units|channels|filters|experts|epochs|dropout
     |momentum|weight_decay|decay|smoothing|blocks|classes)|.*_steps

@@ -236,7 +236,7 @@ class CommandProgram(TrainingProgram):
         command, config = self.command, [self.command.config] if self.command.config else []
         words = [*self.words, *(file.path for file in config)]
         variables = [command.environment, *(file.seed for file in config)]
-        files = {} if self.unfilled else input_files(words, Path(command.folder), command.inputs)
+        files = input_files(words, Path(command.folder), command.inputs)
         return files | {f"environment of {self.script}": digest(variables, 64)}
 
     def _config(self, seed: int, settings: Mapping[str, Any]) -> str:

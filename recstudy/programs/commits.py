@@ -2,7 +2,7 @@
 
 The setting `commit` of a run is `tree HASH:FOLDER`: the tree of the commit, and the command's folder in it.
 So a branch that moves gets new runs, and commits with the same files share theirs. A worktree is made once
-per tree in the cache folder, `worktrees/HASH/NAME`, and leaves the user's checkout alone. `recstudy clean`
+per tree in the cache folder, `worktrees/HASH`, and leaves the user's checkout alone. `recstudy clean`
 removes worktrees that no run uses.
 """
 
@@ -12,14 +12,15 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.files import cache_folder
 from recstudy.base.git import git
-from recstudy.programs.base import InitialWeights, Program, RunSettings, Trial
+from recstudy.programs.base import InitialWeights, RunSettings, Trial
 from recstudy.programs.command import Command, CommandProgram, script_of
 from recstudy.programs.function import RunContext
 from recstudy.programs.metric import Metric
@@ -35,36 +36,36 @@ class CommitName(str):
     """A commit as the user names it: a branch, a tag or a hash."""
 
 
-@dataclass(frozen=True)
-class CommandAtCommits(Program):
-    """A command whose runs have the setting `commit`.
+class CommitsProgram(CommandProgram):
+    """A command that runs in the worktree of its run's commit, which is the setting `commit`.
 
     Args:
         command: The command, whose folder is in a git repository.
+        settings: The settings without `commit`.
+        metrics: Description of each metric by name.
         hashes: Tree -> a commit with it. Filled when a plan is made.
     """
 
-    command: Command
-    hashes: dict[str, str] = field(default_factory=dict, compare=False)
-
-    def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "CommitsProgram":
-        if not isinstance(settings, Mapping):
-            raise ConfigError(
-                f"With Commits, settings must be a dictionary with defaults, but got {settings!r}"
-            )
-        return CommitsProgram(self, {**settings, COMMIT: ""}, metrics)
-
-
-class CommitsProgram(CommandProgram):
-    """A command that runs in the worktree of its run's commit."""
-
     unfilled = (COMMIT,)
 
-    def __init__(self, spec: CommandAtCommits, settings: Any, metrics: Mapping[str, Metric]) -> None:
-        self.commits: dict[str, str] = {}  # name -> tree, until the next plan is made
-        self.hashes = spec.hashes
-        super().__init__(spec.command, settings, metrics)
-        self.spec = spec
+    def __init__(
+        self,
+        command: Any,
+        settings: Any,
+        metrics: Mapping[str, Metric],
+        hashes: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        if not isinstance(command, Command) or not isinstance(settings, Mapping):
+            raise ConfigError(
+                "Commits need a Command as the program of the study, with a dictionary of settings, but got"
+                f" {command!r} and {settings!r}"
+            )
+        self.commits: dict[str, str] = {}  # name -> value of the setting, until the next plan is made
+        self.hashes = dict(hashes)
+        super().__init__(command, {**settings, COMMIT: ""}, metrics)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CommitsProgram, (self.command, self.settings_spec, self.metrics, self.hashes)
 
     @property
     def repository(self) -> Path:
@@ -113,6 +114,17 @@ class CommitsProgram(CommandProgram):
             lines.append(f"{top} has uncommitted changes, which no run uses: {words}.")
         return [*lines, *super().hints(settings)]
 
+    def _inputs(self) -> dict[str, str]:
+        """Return the digests of inputs outside of the repository, whose tree is part of the run id."""
+        folder, top = Path(self.command.folder), self.repository
+        digests = super()._inputs()
+        paths = {name: Path(os.path.normpath(folder / name)) for name in digests}
+        return {
+            name: digest
+            for name, digest in digests.items()
+            if not (paths[name].is_file() and paths[name].is_relative_to(top))
+        }
+
     def check(
         self,
         settings: Iterable[RunSettings],
@@ -141,8 +153,10 @@ class CommitsProgram(CommandProgram):
                 program.check([], results, data, download, begin)
 
     def execute(self, context: RunContext, trial: Trial) -> Any:
-        with self.worktree(trial.settings.settings[COMMIT]) as program:
-            return program.execute(context, trial)
+        values = dict(trial.settings.settings)
+        with self.worktree(values.pop(COMMIT)) as program:
+            settings = trial.settings.model_copy(update={"settings": values})
+            return program.execute(context, replace(trial, settings=settings))
 
     @contextmanager
     def worktree(self, commit: str) -> Iterator[CommandProgram]:
@@ -172,27 +186,22 @@ def tree_of(commit: str) -> list[str]:
 def _worktree(folder: Path, tree: str, commit: str) -> Iterator[Path]:
     """Yield the worktree of a commit. It is made by the first process that needs it."""
     place = cache_folder() / "worktrees" / tree[:20]
-    lock, marker = place / "lock", place / "complete"
+    lock, marker, top = place / "lock", place / "complete", place / "worktree"
     while True:
         place.mkdir(parents=True, exist_ok=True)
         with open(lock, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_SH)  # `recstudy clean` then leaves it
             if marker.exists():
-                yield place / marker.read_text()
+                yield top
                 return
         with locked(lock, wait=True):
-            if not marker.exists():
-                _add_worktree(folder, commit, place)
-
-
-def _add_worktree(folder: Path, commit: str, place: Path) -> None:
-    """Make the worktree of a commit below `place`, and write its name into the file `complete`."""
-    name = Path(git(folder, "rev-parse", "--show-toplevel") or folder).name
-    shutil.rmtree(place / name, ignore_errors=True)  # of a process that was killed
-    words = ["git", "-c", "core.hooksPath=/dev/null", "worktree", "add", "--detach"]
-    # --force: the repository may know a worktree that `recstudy clean` has removed
-    words += ["--force", str(place / name), commit]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ConfigError(f"Cannot make a worktree of {folder}: {done.stderr.strip()}")
-    (place / "complete").write_text(name)
+            if marker.exists():
+                continue
+            shutil.rmtree(top, ignore_errors=True)  # of a process that was killed
+            # --force: the repository may know a worktree that `recstudy clean` has removed
+            words = ["worktree", "add", "--force", "--detach", str(top), commit]
+            words = ["git", "-c", "core.hooksPath=/dev/null", *words]
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ConfigError(f"Cannot make a worktree of {folder}: {done.stderr.strip()}")
+            marker.touch()

@@ -195,7 +195,8 @@ class TrainingProgram(OwnProgram, ABC):
         }
         if (seconds := time.monotonic() - start_time) >= 1:
             cost["cores_used"] = round(context.cpu_seconds / seconds, 3)
-        shutil.rmtree(context.folder, ignore_errors=True)
+        if not trial.keeps_files:
+            shutil.rmtree(context.folder, ignore_errors=True)
         return outcome | {"cost": cost}
 
 

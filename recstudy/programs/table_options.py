@@ -17,12 +17,15 @@ class TableOptions:
         seed: The column of the seed. Without one, runs with equal settings are numbered.
         items: The column of the test item, if each line has the result of one item. `none`: no column.
         blocks: The settings within which variants are compared. `none`: no setting.
-        base: The levels of the base, `FIELD=LEVEL` or `LEVEL`, with which variants are compared.
+        base: The levels with which other levels are compared, such as `baseline` or `lr=0.1`. By default a
+            level whose name begins with baseline, else the best.
         texts: The settings whose cells are texts although they may look like numbers.
         last: The column that counts the lines of a run. The last line of each run counts.
         best: The metric by which the best line of each run counts.
         lines_are_runs: Whether each line is a run. Ids and seeds are then left out.
         paired: Whether variants with the same seed share data order and initialization.
+        test_share: The share of the data that a seed or a fold tests, if these test sets overlap in training
+            data (Nadeau and Bengio). It implies `paired`.
         replace: Whether the table replaces what was imported before under the same name.
     """
 
@@ -37,4 +40,5 @@ class TableOptions:
     best: str = ""
     lines_are_runs: bool = False
     paired: bool = False
+    test_share: float = 0.0
     replace: bool = False

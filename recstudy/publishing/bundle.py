@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from recstudy.base.errors import StorageError, choices
+from recstudy.base.files import sha256_of
 from recstudy.records import PlanRecord, Results
 from recstudy.records.locks import temporary
 from recstudy.records.plans import read_plan
@@ -79,12 +80,6 @@ def drawing_code() -> str:
         if file.is_file() and file.suffix != ".pyc":
             total.update(f"{file.relative_to(package).as_posix()}\0".encode() + file.read_bytes())
     return total.hexdigest()[:16]
-
-
-def sha256_of(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with open(file, "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def checksum_lines(digests: dict[str, str]) -> str:

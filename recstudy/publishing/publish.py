@@ -21,7 +21,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from recstudy.base.errors import ConfigError, StorageError
-from recstudy.base.files import refuse_existing
+from recstudy.base.files import refuse_existing, sha256_of
 from recstudy.base.opened import contents, entries
 from recstudy.publishing import bundle
 from recstudy.publishing.about import AS_PLANNED, CHANGED, citation, last_day, readme, write_report
@@ -125,7 +125,7 @@ def publish(
         _write_json(root / ABOUT, dumped(about))
         (root / README).write_text(readme(copies, about, Bundle(root).modules), encoding="utf-8")
         (root / CITATION).write_text(citation(copies, about, authors, licence), encoding="utf-8")
-        digests |= {file: bundle.sha256_of(root / file) for file in (ABOUT, README, CITATION)}
+        digests |= {file: sha256_of(root / file) for file in (ABOUT, README, CITATION)}
         (root / MANIFEST).write_text(bundle.checksum_lines(digests), encoding="utf-8")
         refuse_private(root, machine)
         # A bundle that does not verify is never shown to the user; the temporary folder is removed.
@@ -182,7 +182,7 @@ def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
     target.write_bytes(source.read_bytes())
     if name not in plan.files:
         return "as it is now; its plan has no SHA-256 of it"
-    return AS_PLANNED if bundle.sha256_of(target) == plan.files[name] else CHANGED
+    return AS_PLANNED if sha256_of(target) == plan.files[name] else CHANGED
 
 
 def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool) -> Counter[str]:

@@ -27,7 +27,6 @@ from recstudy.records.reading import append_record, read_log, read_record, read_
 from recstudy.records.results import Results
 from recstudy.records.schema import current_time
 from recstudy.records.study_schema import (
-    ClockLine,
     ConfirmLine,
     ImportanceRecord,
     Imported,
@@ -200,7 +199,8 @@ def named_runs(path: Path) -> set[str]:
         plan = read_record(path, PlanRecord)
         return {run.id for run in plan.runs} if plan else set()
     lines = read_trials(path) if path.match("trials-*.jsonl") else []
-    return {line.id for line in lines if not isinstance(line, ClockLine)}
+    trial_ids = {run_id for line in lines if isinstance(line, TrialLine) for run_id in line.ids}
+    return trial_ids | {line.id for line in lines if isinstance(line, ConfirmLine)}
 
 
 def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRecord:
@@ -211,11 +211,15 @@ def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRe
         first_trials.setdefault(trial.id, trial)
     positions = {run_id: position for position, run_id in enumerate(first_trials)}
     confirmations = [line for line in lines if isinstance(line, ConfirmLine) and line.confirms in trials]
-    runs = [Run(positions[trial.id], trial.seed, trial.id) for trial in first_trials.values()]
-    runs += [Run(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
-    runs = list(dict.fromkeys(runs))
+    own_runs = [
+        Run(positions[trial.id], trial.seed + number, run_id)
+        for trial in first_trials.values()
+        for number, run_id in enumerate(trial.ids)
+    ]
+    fresh = [Run(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
+    runs = list(dict.fromkeys([*own_runs, *fresh]))
     fresh_seeds: dict[int, tuple[int, ...]] = {}  # variant -> seeds of its confirmation
-    for run in runs[len(first_trials) :]:
+    for run in runs[len(own_runs) :]:
         fresh_seeds[run.variant] = (*fresh_seeds.get(run.variant, ()), run.seed)
     return replace(
         plan,

@@ -154,8 +154,7 @@ def append_record(path: Path, record: Any) -> None:
 
 def dumped(record: Any) -> Json:
     """Return a record as JSON values, without fields that are None."""
-    values: Json = adapter(type(record)).dump_python(record, mode="json", by_alias=True, exclude_none=True)
-    return values
+    return adapter(type(record)).dump_python(record, mode="json", by_alias=True, exclude_none=True)
 
 
 def record_of(kind: type[R], values: Json) -> R:

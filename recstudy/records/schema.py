@@ -64,6 +64,7 @@ def escaped(text: Any) -> Any:
 Encodable = Annotated[str, BeforeValidator(escaped)]
 PlainValue = Annotated[Any, AfterValidator(bounded)]
 Object = Annotated[Json, AfterValidator(bounded)]
+EMPTY: Any = Field(default_factory=dict)  # a field that is an empty dict by default
 
 
 def current_time() -> str:
@@ -100,7 +101,7 @@ class Initial:
     source: str = ""  # the file as the user named it, or the run
     sha256: str = ""  # of the source file
     names: str = ""  # naming scheme: `trm` or `hrm` of their authors' code; empty for recstudy's own
-    settings: Object = Field(default_factory=dict)  # the network's settings in its authors' config
+    settings: Object = EMPTY  # the network's settings in its authors' config
     date: str = ""
 
     @property
@@ -119,9 +120,9 @@ class Provenance:
     recstudy: str = ""  # its commits, if it is in another repository than the study
     # path of a user file, relative to the study file -> its SHA-256; several, separated by spaces, if the
     # file changed during the run
-    files: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str] = EMPTY
     earlier: Integer = 0  # earlier finished attempts that were rerun on request
-    versions: dict[str, str] = Field(default_factory=dict)
+    versions: dict[str, str] = EMPTY
     hardware: Hardware = Hardware()
     workers: Integer = 1
     precision: str = ""  # of matrix products, in words; empty in old records
@@ -162,7 +163,7 @@ class Selected:
 
     split: str = ""
     epoch: Integer | None = None
-    scores: Values = Field(default_factory=dict)
+    scores: Values = EMPTY
 
     @property
     def number(self) -> int | None:
@@ -215,20 +216,18 @@ class Result:
     error: str = ""  # why it diverged
     metrics: Values  # on the test split
     # metric -> supervision steps -> value, with the same weights
-    depths: dict[str, Values] = Field(default_factory=dict)
+    depths: dict[str, Values] = EMPTY
     selected: Selected = Selected()
     undefined: tuple[str, ...] = ()  # findings that the metrics leave out
-    unavailable: dict[str, str] = Field(default_factory=dict)  # metric -> why it has no value
+    unavailable: dict[str, str] = EMPTY  # metric -> why it has no value
     raised: tuple[str, ...] = ()  # the unavailable metrics whose code raised an error
     notes: tuple[str, ...] = ()  # notes on the scored captions
-    tokenizer: dict[str, str] = Field(
-        default_factory=dict
-    )  # text that was split into words -> name of the tokenizer
+    tokenizer: dict[str, str] = EMPTY  # text that was split into words -> name of the tokenizer
     decode: str | None = None  # how captions were generated
     answers: Answered | None = None
     # The fields of `Routing`. Only its figure checks them, so that damage costs no other part of the report.
     routing: Any = None
-    cost: Values = Field(default_factory=dict)
+    cost: Values = EMPTY
     attempts: Integer | None = None
     provenance: Provenance = Provenance()
 
@@ -238,7 +237,7 @@ class LateMetric:
     """A metric that was computed after its run had finished, or the reason why it has no value."""
 
     value: Number | None = None
-    by_class: Values = Field(default_factory=dict)  # class -> value, for a mean over classes
+    by_class: Values = EMPTY  # class -> value, for a mean over classes
     undefined: tuple[str, ...] = ()  # classes that the mean leaves out
     unavailable: str = ""
     raised: bool = False  # whether its code raised the error in `unavailable`
@@ -252,7 +251,7 @@ class Measured:
     """`measured.json`: metric -> a value that was computed after the run."""
 
     format: Integer = FORMAT
-    metrics: dict[str, LateMetric] = Field(default_factory=dict)
+    metrics: dict[str, LateMetric] = EMPTY
 
 
 @record
@@ -349,9 +348,9 @@ class Settings:
     """
 
     program: str = ""  # the name of a user's own program
-    settings: Object = Field(default_factory=dict)
-    data: Object = Field(default_factory=dict)
-    model: Object = Field(default_factory=dict)
-    train: Object = Field(default_factory=dict)
+    settings: Object = EMPTY
+    data: Object = EMPTY
+    model: Object = EMPTY
+    train: Object = EMPTY
     seed: Integer = 0
-    resources: Object = Field(default_factory=dict)
+    resources: Object = EMPTY

@@ -9,7 +9,7 @@ from pydantic import Field, PlainSerializer
 
 from recstudy.base.explained import explained
 from recstudy.evidence.seeds import ALPHA
-from recstudy.records.schema import FORMAT, Integer, Number, Object, PlainValue, Values, record
+from recstudy.records.schema import EMPTY, FORMAT, Integer, Number, Object, PlainValue, Values, record
 
 PARTS = ("data", "model", "train", "resources")  # of a config
 NUMBERS = (
@@ -27,8 +27,8 @@ class VariantRecord:
     """A variant: its label, its level on each axis, and its changes to the base config."""
 
     label: str = Field(max_length=2000)
-    levels: Object = Field(default_factory=dict)
-    changes: Object = Field(default_factory=dict)
+    levels: Object = EMPTY
+    changes: Object = EMPTY
     model: str = ""
     data: str = ""
     synthetic: bool = False
@@ -82,7 +82,7 @@ class Reference:
 
     preset: str
     base: Object
-    axes: dict[str, str] = Field(default_factory=dict)
+    axes: dict[str, str] = EMPTY
     # None: the variants of the plan, which then is of the `paper` preset without changes
     variants: tuple[VariantRecord, ...] | None = None
 
@@ -110,7 +110,7 @@ class ImportedRun:
     status: Literal["done", "diverged", "failed"] = "done"
     error_class: str = ""  # of a failed run: its state in its tracker
     error: str = ""
-    metrics: Values = Field(default_factory=dict)
+    metrics: Values = EMPTY
     item_scores: dict[str, dict[str, Number]] | None = None  # metric -> test item -> score
     errors: dict[str, Number] | None = None  # metric -> its standard error over test items
     file: Integer = 0  # index in `files`
@@ -125,7 +125,7 @@ class Imported:
 
     format: Integer = FORMAT
     files: tuple[ImportedFile, ...] = ()
-    runs: dict[str, ImportedRun] = Field(default_factory=dict)
+    runs: dict[str, ImportedRun] = EMPTY
 
 
 class Run(NamedTuple):
@@ -163,7 +163,7 @@ class RangeRecord:
     log: bool = False
     choices: tuple[PlainValue, ...] = ()
     # other field -> its values for which this field is searched
-    when: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    when: dict[str, tuple[Any, ...]] = EMPTY
 
 
 @record
@@ -195,8 +195,8 @@ class ImportanceRecord:
 
     trials: Integer = 0
     importance: dict[str, dict[str, dict[str, float]]]
-    intervals: dict[str, dict[str, dict[str, tuple[float, float]]]] = Field(default_factory=dict)
-    missing: dict[str, str] = Field(default_factory=dict)  # method -> why it has no result
+    intervals: dict[str, dict[str, dict[str, tuple[float, float]]]] = EMPTY
+    missing: dict[str, str] = EMPTY  # method -> why it has no result
 
 
 @record
@@ -241,7 +241,7 @@ class DescriptionRecord:
     """The description of metrics, thresholds, `paired` and `blocks` from a date on."""
 
     date: str = ""  # empty if it is unknown, and then before all runs
-    values: Object = Field(default_factory=dict)  # such as `accuracy.items` -> 2000
+    values: Object = EMPTY  # such as `accuracy.items` -> 2000
 
 
 @record
@@ -260,34 +260,41 @@ class PlanRecord:
     definition: str = ""
     plugins: tuple[dict[str, str], ...] = ()  # files with the study's own definitions: `module`, `file`
     base: Object  # the preset's config, in parts
-    changes: Object = Field(default_factory=dict)  # field -> value from the command line
-    metrics: dict[str, MetricRecord] = Field(default_factory=dict)  # of a user's own program
+    changes: Object = EMPTY  # field -> value from the command line
+    metrics: dict[str, MetricRecord] = EMPTY  # of a user's own program
     imported: tuple[ImportedFile, ...] = ()  # the files of imported runs; empty if the runs were run here
     reference: Reference | None = None
     deviations: tuple[Deviation, ...] = ()  # of the `paper` preset from its paper
-    axes: dict[str, str] = Field(default_factory=dict)  # axis -> its field
+    axes: dict[str, str] = EMPTY  # axis -> its field
     variants: tuple[VariantRecord, ...]
     seeds: tuple[Integer, ...]
     # the stated maximum number of seeds; 0 if the study states none
     max_seeds: Integer = 0
-    most_seeds: dict[str, Integer] = Field(default_factory=dict)  # of each label, in all imports
+    most_seeds: dict[str, Integer] = EMPTY  # of each label, in all imports
     # metric -> the value above which a seed has learned
-    success_threshold: dict[str, float] = Field(default_factory=dict)
+    success_threshold: dict[str, float] = EMPTY
     runs: Runs
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     # path of a user file, relative to the study file -> its SHA-256
-    files: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str] = EMPTY
     # SHA-256 of a user file, now or earlier -> of its code alone
-    code_digests: dict[str, str] = Field(default_factory=dict)
+    code_digests: dict[str, str] = EMPTY
     # digest of a claim, margin or deviation -> the date of its first statement
-    stated: dict[str, str] = Field(default_factory=dict)
+    stated: dict[str, str] = EMPTY
     described: tuple[DescriptionRecord, ...] = ()  # the first description, and each change of it
     # digest of a question -> its words and the number of questions
-    dropped: dict[str, tuple[str, Integer]] = Field(default_factory=dict)
+    dropped: dict[str, tuple[str, Integer]] = EMPTY
     paired: bool = False  # whether differences are taken per seed
     blocks: tuple[str, ...] = ()  # settings such as a data set, within whose levels variants are compared
-    alpha: Number = ALPHA  # the error of all questions together
+    alpha: float = Field(default=ALPHA, gt=0, lt=1)  # the error of all questions together
+    # share of the data that each seed draws as its test set; 0 for a fixed test set
+    test_share: float = Field(default=0.0, ge=0, lt=1)
+
+    @property
+    def overlap(self) -> float:
+        """The `overlap` of `recstudy.evidence.Fit`."""
+        return self.test_share / (1 - self.test_share)
 
     @property
     def folder(self) -> str:
@@ -341,6 +348,12 @@ class TrialLine:
     variant: VariantRecord
     seed: Integer
     id: str
+    more_ids: tuple[str, ...] | None = None  # of its runs with the following seeds
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its runs."""
+        return self.id, *(self.more_ids or ())
 
 
 @record
@@ -377,8 +390,8 @@ class About:
     preset: str  # the preset's folder
     recstudy: str  # version
     drawn_by: str  # digest of the code that drew the report
-    packages: dict[str, str] = Field(default_factory=dict)
+    packages: dict[str, str] = EMPTY
     records: str  # digest of all files below `results`, which a paper can print
-    code: dict[str, str] = Field(default_factory=dict)  # file below `code` -> its description
+    code: dict[str, str] = EMPTY  # file below `code` -> its description
     left_out: tuple[str, ...] = ()  # in words
     date: str = ""  # when the last run finished

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from recstudy.base.errors import ConfigError, StorageError, choices
-from recstudy.base.files import atomic_write, refuse_existing
+from recstudy.base.files import atomic_write, refuse_existing, sha256_of
 from recstudy.base.opened import is_regular_file
 from recstudy.base.strict_yaml import write_yaml
 from recstudy.base.terminal import say
@@ -35,7 +35,7 @@ from recstudy.recursive.models.networks.official_weights import (
     to_official,
 )
 from recstudy.recursive.models.networks.sequence import SequenceNetwork
-from recstudy.recursive.models.networks.weight_files import read_weights, sha256
+from recstudy.recursive.models.networks.weight_files import read_weights
 from recstudy.recursive.train.initial import Weights, read_initial_weights
 from recstudy.report import Curve, Part, Table
 from recstudy.report.names import metric, number
@@ -109,7 +109,7 @@ def _official_checkpoint(
     settings = arch.model_dump(mode="json")
     about = Initial(
         source=str(checkpoint),
-        sha256=sha256(checkpoint),
+        sha256=sha256_of(checkpoint),
         names=family,
         settings=settings,
         date=current_time(),

@@ -108,6 +108,11 @@ class Cell:
         return min(len(self.counted), self.ours.n) if self.ours else len(self.counted)
 
     @property
+    def has_spread(self) -> bool:
+        """Whether there are several seeds or test items, which a comparison needs."""
+        return self.n > 1 or self.estimate.is_over_items
+
+    @property
     def all_runs(self) -> tuple[Row, ...]:
         """The planned runs, for an improvement those of both sides."""
         return (*self.runs, *(self.ours.runs if self.ours else ()))

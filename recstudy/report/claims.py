@@ -29,7 +29,7 @@ The claims are the first part of a plan's report. report/registration.py records
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -114,7 +114,7 @@ class Claim:
             problem = "has at_least or at_most without of: give of={...}, or margin for a difference"
         elif self.of is None and self.higher is None:
             problem = "needs lower and higher, or of with at_least or at_most"
-        elif self.of is not None and (self.higher is not None or self.lower is not None or self.margin):
+        elif self.of is not None and (len(self.sides) > 1 or self.margin):
             problem = "has of, which takes at_least, at_most or within, and no higher, lower or margin"
         elif self.of is not None and not bounds and self.within is None:
             problem = "needs at_least, at_most or within for its of"
@@ -130,19 +130,19 @@ class Claim:
             object.__setattr__(self, "metric", metric_names[0])
 
     @property
-    def first_side(self) -> Side:
-        """The side from which `lower` is subtracted."""
-        return (self.higher or {}) if self.of is None else self.of
+    def sides(self) -> list[Side]:
+        """`of`, or `higher` and `lower`."""
+        return [side for side in (self.of, self.higher, self.lower) if side is not None]
 
     @property
     def selectors(self) -> tuple[tuple[float, Selector], ...]:
         """The selectors of the contrast `higher` (or `of`) minus `lower`, each with its sign."""
         signed: list[tuple[float, Selector]] = []
         # An interaction is a difference itself, so its second selector has the opposite sign.
-        for sign, side in ((1.0, self.first_side), (-1.0, self.lower)):
+        for sign, side in zip((1.0, -1.0), self.sides, strict=False):
             if isinstance(side, Interaction):
                 signed += [(sign, side.of), (-sign, side.over)]
-            elif side is not None:
+            else:
                 signed.append((sign, side))
         return tuple(signed)
 
@@ -157,16 +157,15 @@ class Claim:
         Args:
             level_words: Returns a setting in words, or an empty string to leave the setting out.
         """
-        minus = "" if self.lower is None else f" minus {_words(self.lower, level_words)}"
-        first = _words(self.first_side, level_words)
-        return f"{'each of ' * self.each}{first}{minus}: {self.margin_words}"
+        sides = " minus ".join(_words(side, level_words) for side in self.sides)
+        return f"{'each of ' * self.each}{sides}: {self.margin_words}"
 
     def side_words(self, level_words: LevelWords) -> tuple[tuple[str, str], ...]:
         """Return the metric and the settings in words of `higher` and `lower`.
 
         The result is empty if a side is an interaction, or if there is one side.
         """
-        sides = [side for side in (self.higher, self.lower) if isinstance(side, dict)]
+        sides = [side for side in self.sides if isinstance(side, dict)]
         if len(sides) < 2:
             return ()
         words = []
@@ -371,14 +370,14 @@ def _shared_blocks(claim: Claim, selected: list[Selected], blocks: Sequence[Bloc
 def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
     """Return each variant of `higher` with each of `lower`."""
     options: list[list[list[Selected]]] = []
-    for side in (claim.first_side, claim.lower):
+    for side in claim.sides:
         if isinstance(side, dict):
             (sign, name, indices), *selected = selected
             options.append([[(sign, name, [index])] for index in indices])
         else:  # an interaction stays a difference of means
             options.append([selected[:2]])
             selected = selected[2:]
-    return [[*higher, *lower] for higher, lower in product(*options)]
+    return [[*chain(*pair)] for pair in product(*options)]
 
 
 def _select(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[Selected]:

@@ -82,9 +82,9 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
         return all_answers.parts[repr(part)]
     # a part that is not in the report, such as in a notebook, joins the family
     part_family = ask(records, part)
-    others = all_answers.tests + part_family.more_tests
-    rows = tuple(_judged(records, part_family.rows, others))
-    tests = others + sum(row.verdict not in NO_TESTS for row in rows)
+    other_tests = all_answers.tests + part_family.more_tests
+    rows = tuple(_judged(records, part_family.rows, other_tests))
+    tests = other_tests + sum(row.verdict not in NO_TESTS for row in rows)
     return replace(part_family, rows=rows, adjusted_for=tests)
 
 

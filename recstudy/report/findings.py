@@ -34,7 +34,6 @@ from recstudy.report.names import (
     plural,
     points,
     quantity,
-    resolving_form,
 )
 from recstudy.report.parts import TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
@@ -168,7 +167,7 @@ def claim_text(row: QuestionRow) -> str:
     if row.estimate.value is None:
         return row.label
     is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
-    size, interval = _size(row, difference_form(row.metric).removeprefix("+"), is_mean)
+    size, interval = _size(row, difference_form(row.metric, row.interval).removeprefix("+"), is_mean)
     size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
     result = f"{inline(row.metric)} {size}" if is_mean else f"difference {size}"
     if row.sides:
@@ -184,7 +183,7 @@ def _side_values(row: QuestionRow) -> list[str]:
     for name, settings, value in row.sides:
         title = "" if name == previous else f"{inline(name)} "
         start = "" if not settings or settings.startswith(("with ", "without ")) else "with "
-        mean = formatted(value, resolving_form(metric(row.metric).form, row.interval))
+        mean = number(row.metric, value, row.interval)
         values.append(f"{title}{mean}{unit} {start}{settings}".rstrip())
         previous = name
     return values
@@ -193,7 +192,6 @@ def _side_values(row: QuestionRow) -> list[str]:
 def _size(row: QuestionRow, form: str, is_mean: bool = False) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
     unit = metric(row.metric).unit if is_mean else points(row.metric, "").strip()
-    form = resolving_form(form, row.interval)
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
     if row.interval:
@@ -236,7 +234,7 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
     if is_difference and not is_tied:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
-        size, interval = _size(row, difference_form(row.metric))
+        size, interval = _size(row, difference_form(row.metric, row.interval))
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
         details = [interval, row.estimate.sample * is_difference, *varied]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
@@ -284,15 +282,20 @@ def _leaders(table: TableData) -> Sentence | None:
     counts = sorted({cell.n for _, cell in cells})
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     reason = f"n={seeds}" if counts[-1] > 1 else "one run of each, so the variance is unknown"
+    first_estimate = cells[0][1].estimate
+    if first_estimate.is_over_items:
+        reason = first_estimate.sample
     if is_single and len(cells) > TIES:
-        others = f"{len(best) - 1} others are not significantly worse"
-        others = others if best else f"no difference is significant ({reason})"
+        note = f"{len(best) - 1} others are not significantly worse"
+        if not best:
+            is_tested = any(cell.has_spread for _, cell in cells)
+            note = f"no difference is significant ({reason})" if is_tested else reason
         label, first = cells[0]
-        text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {others}"
+        text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {note}"
         return Sentence("Best", f"by {name}, {text}")
     if best:
         tie = " tie without a significant difference" * (is_single and len(best) > 1)
-        over = "test items" if cells[0][1].estimate.is_over_items else "seeds"
+        over = "test items" if first_estimate.is_over_items else "seeds"
         return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
     return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 

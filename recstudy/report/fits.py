@@ -183,7 +183,7 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
             floor = _floor(records, name, scale, list(distinct_runs.values()))
             results = {key: _item_result(runs, name) for key, runs in distinct_runs.items()}
             items = {key: result for key, result in results.items() if result}
-            fit = Fit(scores, scale, threshold, floor, items)
+            fit = Fit(scores, scale, threshold, floor, items, records.plan.overlap)
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 
@@ -252,7 +252,8 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
         return index in fits and _ids(values[index]) == _ids(seeds_of(records, index, name))
 
     if not runs or any(name in run.added for run in runs) or not all(map(has_fit, values)):
-        own_fit = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
+        scores = {0: [run.number(name) for run in runs]}
+        own_fit = Fit(scores, scale_of(name, runs), overlap=records.plan.overlap)
         return own_fit.estimate(0), own_fit.prediction(0)
     if len(values) == 1:
         fit, key = fits[runs[0].variant]

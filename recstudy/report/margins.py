@@ -16,7 +16,7 @@ from recstudy.base.errors import ConfigError, choices
 from recstudy.report.blocks import Block, block_words, differ
 from recstudy.report.claims import Effects, Weights, average
 from recstudy.report.fits import weighted_mean
-from recstudy.report.names import axis_title, difference_form, level_words, metric, value_text
+from recstudy.report.names import axis_title, difference_form, level_words, metric, resolving_form, value_text
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.study_records import StudyRecords
 
@@ -85,7 +85,9 @@ def ask_margins(
     if not effects:
         raise ConfigError(f"effects {part.name!r}: the levels of no axis share the settings of the others")
     effects.sort(key=lambda rows: max(abs(row.estimate.value or 0.0) for row in rows), reverse=True)
-    return Family(tuple(chain(*effects)), [BEST_BASE] * bool(more_tests), more_tests=more_tests)
+    rows = tuple(chain(*effects))
+    notes = [BEST_BASE] * (more_tests > 0 and any(row.answer.p is not None for row in rows))
+    return Family(rows, notes, more_tests=more_tests)
 
 
 def _ask_axis(
@@ -100,11 +102,11 @@ def _ask_axis(
 
     A mark says if the difference differs between these settings.
     """
-    form, rows, total = difference_form(name), [], len({*chain(*places.values())})
+    rows, total = [], len({*chain(*places.values())})
     group, scope = level_words(axis, base), block_words(blocks[0])
     if total > 1:
         of_total = f"{len(blocks)} of " * (len(blocks) < total)
-        names = " and ".join(axis_title(other) for other, _ in blocks[0])
+        names = choices(axis_title(axis_name) for axis_name, _ in blocks[0])
         scope = f"on average over {of_total}{total} settings of {names}"
     for level in (level for level in places if level != base):
         pairs = [(places[level][block], places[base][block]) for block in blocks]
@@ -112,6 +114,7 @@ def _ask_axis(
         row, estimates = ask(average(contrasts)), [ask(weights).estimate for weights in contrasts]
         if differ(estimates):
             values = [estimate.value or 0.0 for estimate in estimates]
+            form = resolving_form(difference_form(name), row.interval)
             mark = f"{DIFFERS}: {min(values):{form}} to {max(values):{form}}"
             row = replace(row, marks=(*row.marks, mark))
         label = level_words(axis, level)

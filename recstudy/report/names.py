@@ -101,9 +101,12 @@ def in_own_unit(name: str, value: float, unit: str) -> float:
     return value * (100.0 if is_fraction_of_percent else SCALES.get(unit, 1.0))
 
 
-def number(name: str, value: float) -> str:
-    """Return a value of this metric as tables print it."""
-    return formatted(value, metric(name).form)
+Bounds = tuple[float, float] | None  # of an interval
+
+
+def number(name: str, value: float, interval: Bounds = None) -> str:
+    """Return a value of this metric as tables print it, with the digits of its interval."""
+    return formatted(value, resolving_form(metric(name).form, interval))
 
 
 def formatted(value: float, form: str) -> str:
@@ -112,7 +115,7 @@ def formatted(value: float, form: str) -> str:
     return re.sub(r"e\+?(-?)0*", r"e\1", text)
 
 
-def resolving_form(form: str, interval: tuple[float, float] | None) -> str:
+def resolving_form(form: str, interval: Bounds) -> str:
     """Return the format in which a value and its interval are printed: with two digits of half the interval.
 
     A format with fixed decimals, such as `.1f`, stays if it shows one digit of this half.
@@ -208,11 +211,11 @@ def page_title(plan: PlanRecord) -> str:
     return f"{study_title(plan.study)} ({plan.preset} preset{smoke})"
 
 
-def difference_form(name: str) -> str:
+def difference_form(name: str, interval: Bounds = None) -> str:
     """Return the number format of differences of a metric, such as `+.2f` for a metric printed as `.1f`."""
     form = metric(name).form
     # differences are smaller than the numbers themselves, so they get one more digit
-    return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
+    return resolving_form(f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}", interval)
 
 
 def at_alpha(alpha: float) -> str:

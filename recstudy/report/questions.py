@@ -56,7 +56,6 @@ from recstudy.report.names import (
     level_of,
     level_words,
     metric,
-    resolving_form,
     value_text,
 )
 from recstudy.report.question_rows import Direction, Family, PublishedDifference, QuestionRow, Side, Term
@@ -332,7 +331,7 @@ def _ask(
         row, values = weakest(rows), []
         for estimate, block in zip(estimates, blocks, strict=True):
             if estimate.value is not None:
-                form = resolving_form(difference_form(name), estimate.interval)
+                form = difference_form(name, estimate.interval)
                 values.append((estimate.value, f"{estimate.value:{form}} ({block_words(block)})"))
         extremes = [words for _, words in (min(values), max(values))]
         mark = f"differs between {mark}, from {' to '.join(extremes)}"
@@ -390,8 +389,9 @@ def _ask_contrast(
     """
     terms = tuple(_term(records, index, metric_weights) for index, metric_weights in weights.items())
     run_ids = [run.id for term in terms for run in term.runs]
+    valued_ids = {*run_ids}
     planned = [row for index in weights for row in records.by_variant[index]]
-    lost_rows = tuple(row for row in planned if row.status in FINAL_STATUSES and row.id not in run_ids)
+    lost_rows = tuple(row for row in planned if row.status in FINAL_STATUSES and row.id not in valued_ids)
     waiting = waiting or [*weights]
     left = sum(row.status not in FINAL_STATUSES for index in waiting for row in records.by_variant[index])
     fields = {"alpha": records.plan.alpha, **region}
@@ -399,15 +399,16 @@ def _ask_contrast(
     estimate, edge = contrast([term.weighted() for term in terms]), None
     is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
     if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
-        estimate = _paired_contrast(terms)
+        estimate = _paired_contrast(terms, records.plan.overlap)
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
         edge = contrast([term.weighted(margin) for term in terms])
+    estimate = replace(estimate, overlap=records.plan.overlap)
     tested = answer(question, estimate, left, len(lost_rows), run_ids, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     names = {metric_name for metric_weights in weights.values() for metric_name in metric_weights}
-    over_items = ["over test items of single runs: other seeds may differ"] * estimate.is_over_items
+    over_items = ["over test items"] * estimate.is_over_items
     marks = [*over_items, *marks_of(records, names, waiting)]
     if tested.p is not None and question.alpha != ALPHA:
         marks.append(at_alpha(question.alpha))
@@ -416,13 +417,13 @@ def _ask_contrast(
     return QuestionRow(name, tested, terms, left, lost_rows, tuple(marks))
 
 
-def _paired_contrast(terms: Sequence[Term]) -> Estimate:
+def _paired_contrast(terms: Sequence[Term], overlap: float) -> Estimate:
     """Return the mean over common seeds of the contrast within a seed, with its t interval."""
     common_seeds = set(terms[0].by_seed).intersection(*(term.by_seed for term in terms))
     differences = []
     for seed in sorted(common_seeds):
         differences.append(sum(term.weight * term.by_seed[seed] for term in terms))
-    return Fit({0: differences}).estimate(0)
+    return Fit({0: differences}, overlap=overlap).estimate(0)
 
 
 def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]) -> Term:
@@ -450,7 +451,9 @@ def _sum_fits(records: StudyRecords, direction: Direction) -> Fits:
     for index in range(len(records.variants)):
         if runs := _valued_runs(records, index, direction):
             groups.setdefault(protocol(records, index), {})[index] = [_value(run, direction) for run in runs]
-    fits = [(scores, Fit(scores, Scale(low, high))) for scores in groups.values()]
+    fits = [
+        (scores, Fit(scores, Scale(low, high), overlap=records.plan.overlap)) for scores in groups.values()
+    ]
     return {index: (fit, index) for scores, fit in fits for index in scores}
 
 

@@ -227,7 +227,7 @@ REASONS = (  # in the order of the page
         "the number of seeds",
         find_single_seeds,
         "A difference from a single run may be luck, because the variance between seeds is unknown.",
-        "Run three seeds or more: the study's command with --seeds 3.",
+        "Run three seeds or more: the study's command with --seeds 3, or more lines of a judged table.",
     ),
     Caveat(
         "missing runs",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Statement: TypeAlias = Claim | Target | Deviation | int  # the int is the maximum number of seeds
 DECISIVE = ("unit", "better", "items", "bounds", "share")  # fields of a metric that decide verdicts
-COMPARISON = {"paired", "blocks", "alpha"}  # statements that decide all verdicts
+COMPARISON = {"paired", "blocks", "alpha", "test_share"}  # statements that decide all verdicts
 POST_HOC = "post hoc"
 
 
@@ -137,6 +137,7 @@ def description(plan: PlanRecord) -> Json:
     """Return the values of metrics, thresholds and comparisons, such as `accuracy.items` -> 2000."""
     alpha = None if plan.alpha == ALPHA else plan.alpha
     values: Json = {"paired": plan.paired, "blocks": [*plan.blocks], "alpha": alpha}
+    values["test_share"] = plan.test_share
     for name, metric in plan.metrics.items():
         values |= {f"{name}.{field}": value for field, value in dumped(metric).items() if field in DECISIVE}
     thresholds = {f"{name}.success_threshold": value for name, value in plan.success_threshold.items()}

@@ -355,8 +355,9 @@ class StudyRecords:
 
     def chosen(self, selector: Json) -> list[int]:
         """Return the variants at these levels, in the study's order."""
-        if isinstance(name := selector.get("variant"), str):
-            selector = {**selector, "variant": self.label_of(name)}
+        if names := selector.get("variant"):
+            names = [names] if isinstance(names, str) else names
+            selector = {**selector, "variant": list(map(self.label_of, names))}
         return [index for index in self.indices if is_selected(selector, partial(self.level, index))]
 
     def leaks(self, variant: int) -> bool:

@@ -93,6 +93,10 @@ ON_P = (
     " within the margin of the published value. Differs: it does not, and one more run of ours would not give"
     " the published value."
 )
+OVERLAP = (
+    "Each seed has its own test set, a share of {:.3g} of the data. These sets overlap, so intervals and"
+    " tests use the correction of Nadeau and Bengio (2003)."
+)
 SHOWN_DIVERGED_RUNS = 10  # diverged runs that a page lists without folding
 PROVENANCE = {
     "commit": "commit",
@@ -334,13 +338,14 @@ def reproducibility(records: StudyRecords) -> str:
 
 def reading_notes(records: StudyRecords) -> str:
     """Return notes on how to read the page, which hold for all tables."""
-    alpha = records.plan.alpha
+    alpha, share = records.plan.alpha, records.plan.test_share
     return markup(
         "notes",
         [
             ITEM_INTERVALS if are_over_items(records) else INTERVALS,
             *[ON_P.format(alpha)] * any(isinstance(part, QuestionPart) for part in parts_of(records)),
             METHOD.format(alpha),
+            *[OVERLAP.format(share)] * bool(share),
             *unseen_split_notes(records),
         ],
     )

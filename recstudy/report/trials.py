@@ -13,7 +13,9 @@ from pydantic import Field
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import np, pd
+from recstudy.base.values import mean_of_all
 from recstudy.records.plans import FAMILY
+from recstudy.records.runs import Row
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import text_notes
 from recstudy.report.cells import cell_of
@@ -50,14 +52,22 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
     """
     rows = []
     for trial in search.trials:
-        # The first run is the search's own. Runs with fresh seeds follow it.
-        run = records.by_variant[trial.variant][0]
-        facts = [trial.number, run.label, trial.params.get(FAMILY, ""), run.status, run.seed, run.id]
+        runs, _ = runs_of_trial(records, search, trial.variant)
+        run = next((run for run in runs if not run.done), runs[0])
+        facts = [trial.number, run.label, trial.params.get(FAMILY, ""), run.status, run.seed, runs[0].id]
         reached = run.stopped.score if run.stopped else None
-        values = [run.objective(name) if run.done else None for name in search.objectives]
+        columns = ([run.objective(name) for run in runs] for name in search.objectives)
+        values = [mean_of_all(column) if run.done else None for column in columns]
         rows.append([*facts, trial.variant in records.synthetic, run.variant, reached, *values])
     table = pd.DataFrame(rows, columns=[*TRIAL, "reached", *search.objectives])
     return table.astype(dict.fromkeys(["reached", *search.objectives], float))
+
+
+def runs_of_trial(records: StudyRecords, search: SearchRecord, index: int) -> tuple[list[Row], list[Row]]:
+    """Return the runs of a trial's variant: those of the search itself, and those with fresh seeds."""
+    runs = records.by_variant[index]
+    count = len(runs) - len(search.confirmed.get(index, ()))
+    return runs[:count], runs[count:]
 
 
 def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
@@ -143,15 +153,15 @@ class Best(TablePart):
         ]
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
-            run, *fresh = records.by_variant[index]
+            own, fresh = runs_of_trial(records, search, index)
             missing_seeds = max(0, len(search.confirm.seeds) - len(fresh)) * (index in search.confirmed)
-            cells = [
-                cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})])
-                for name in objectives
-            ]
+            cells = []
+            for name in objectives:
+                scored = [replace(run, added={name: run.objective(name)}) for run in own]
+                cells.append(cell_of(records, [index], name, scored))
             for name in self.metrics:
                 # A computed count, such as parameters, needs no fresh seed.
-                runs, left = ([run, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
+                runs, left = ([*own, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
                 cells.append(replace(cell_of(records, [index], name, runs), more_planned=left))
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]

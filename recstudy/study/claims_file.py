@@ -9,6 +9,7 @@ from pydantic import Field
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.strict_yaml import read_yaml_file
+from recstudy.evidence import ALPHA
 from recstudy.programs.columns import name_of, value_of
 from recstudy.programs.settings import Config, configure
 from recstudy.report import Claim
@@ -22,6 +23,7 @@ class ClaimsFile(Config):
 
     claims: list[Any] = Field(default_factory=list)
     metrics: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
+    alpha: float = ALPHA
     question: str = ""
     title: str = ""
     data: str = ""

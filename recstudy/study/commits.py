@@ -5,8 +5,7 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.explained import explained
-from recstudy.programs.command import Command
-from recstudy.programs.commits import COMMIT, CommandAtCommits, CommitName, CommitsProgram
+from recstudy.programs.commits import COMMIT, CommitName
 from recstudy.study.design import Variant, grid
 
 
@@ -40,22 +39,14 @@ class Commits(list[Variant]):
         super().__init__(grid({COMMIT: self}) if names else ())
 
 
-def at_commits(program: Any, variants: Any) -> Any:
-    """Return the program of a study, with the setting `commit` if its variants are commits.
-
-    Raises:
-        ConfigError: The variants are commits, and the program is no command.
-    """
+def has_commits(variants: Any) -> bool:
+    """Return whether variants of a study, for all presets or by preset, are commits."""
     lists = variants.values() if isinstance(variants, Mapping) else [variants]
-    changes = [
-        variant.changes
+    return any(
+        isinstance(value, CommitName)
         for each in lists
         if isinstance(each, Sequence)
         for variant in each
         if isinstance(variant, Variant)
-    ]
-    if not any(isinstance(value, CommitName) for values in changes for value in values.values()):
-        return program
-    if isinstance(program, Command | CommitsProgram):
-        return CommandAtCommits(program) if isinstance(program, Command) else program
-    raise ConfigError(f"Commits need a Command as the program of the study, but got {program!r}")
+        for value in variant.changes.values()
+    )

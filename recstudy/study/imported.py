@@ -9,7 +9,7 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.values import canonical
 from recstudy.papers import Target
-from recstudy.programs.columns import BLOCKS, name_of
+from recstudy.programs.columns import BLOCKS, FOLDS, name_of
 from recstudy.programs.table import TableProgram
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Run
@@ -116,6 +116,10 @@ def finished_plan(
     words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
     if blocks and len(methods) == 1:
         words = f"; only {choices(blocks)} varies, so nothing is compared (to compare it: --blocks none)"
+    folds = [name for name in blocks if FOLDS.fullmatch(name.lower())]
+    if folds and len(settings) == len(runs):
+        folds_as_seeds = f"--seed {folds[0]} --test-share {1 / len(levels[folds[0]]):.2g}"
+        words += f" with single runs; to judge over the folds of a cross-validation: {folds_as_seeds}"
     labelled = _grid_axes(list(axes), levels, list(settings.values()))
     variants = {}
     for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
@@ -132,8 +136,10 @@ def finished_plan(
         program=program,
         report=report_of(program, runs.values(), variants, grid, blocks, base, targets),
         blocks=tuple(blocks) if len(methods) > 1 else (),
-        paired=options.paired,
+        paired=options.paired or options.test_share > 0,
+        test_share=options.test_share,
         claims=claims_file.claims,
+        alpha=claims_file.alpha,
         question=claims_file.question or f"What do the runs of {program.imported[-1].name} show?",
     )
     plan = make_plan(study)

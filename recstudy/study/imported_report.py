@@ -77,10 +77,11 @@ def _curve(score: str, levels: Levels, blocks: Collection[str], variants: int) -
     """
     numbers = [axis for axis in levels if axis not in blocks and all(map(is_number, levels[axis]))]
     x = max(numbers, key=lambda axis: len(levels[axis]), default="")
-    others = sorted((axis for axis in levels if axis != x), key=lambda axis: axis in blocks)
-    lines = [axis for axis in others if len(levels[axis]) <= FEW_VARIANTS]
-    is_complete = len(others) < 2 or variants == prod(map(len, levels.values()))
-    if not x or not 2 < len(levels[x]) <= FIGURE_POINTS or bool(lines) < bool(others) or not is_complete:
+    other_axes = sorted((axis for axis in levels if axis != x), key=lambda axis: axis in blocks)
+    lines = [axis for axis in other_axes if len(levels[axis]) <= FEW_VARIANTS]
+    # a line of single points shows nothing
+    is_full = variants * (2 if len(other_axes) == 1 else 1) >= prod(map(len, levels.values()))
+    if not x or not 2 < len(levels[x]) <= FIGURE_POINTS or bool(lines) < bool(other_axes) or not is_full:
         return []
     return [Curve(f"by_{x}", x=x, y=score, by=next(iter(lines), None))]
 
@@ -101,13 +102,16 @@ def _comparison(
     methods = {canonical([variant.levels[axis] for axis in axes]) for variant in variants}
     if not 1 < len(methods) <= FEW_VARIANTS:
         return []
-    first = next(variant for variant in variants if is_selected(base, variant.levels.get))
+    labels = [variant.label for variant in variants if is_selected(base, variant.levels.get)]
+    if not labels:
+        stated_levels = [f"{axis}={value_text(level)}" for axis, level in base.items()]
+        raise ConfigError(f"--base must be levels of one variant, but none has {choices(stated_levels)}")
     block_levels = {canonical([variant.levels[axis] for axis in blocks]) for variant in variants}
     ranks = [Ranks(metric=score)] * (len(block_levels) >= MIN_RANKED_BLOCKS)
-    return [Differences(metric=score, base=first.label), *ranks]
+    return [Differences(metric=score, base=labels[0]), *ranks]
 
 
-def base_levels(levels: Levels, stated: Sequence[str]) -> dict[str, Any]:
+def base_levels(levels: Levels, stated_levels: Sequence[str]) -> dict[str, Any]:
     """Return axis -> the level with which its other levels are compared: as stated, or such as `baseline`.
 
     Raises:
@@ -120,7 +124,7 @@ def base_levels(levels: Levels, stated: Sequence[str]) -> dict[str, Any]:
             base |= {axis: level} if str(level).lower().startswith("baseline") else {}
             for text in (value_text(level), f"{axis}={value_text(level)}"):
                 words.setdefault(text, []).append((axis, level))
-    for text in stated:
+    for text in stated_levels:
         if len(words.get(text, ())) != 1:
             have = [name for name in words if "=" in name]
             raise ConfigError(f"--base {text!r} must be one of {choices(have)}.{nearest(text, have)}")

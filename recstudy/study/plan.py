@@ -159,7 +159,9 @@ class Plan:
             for family, of in self.space.ranges.items()
         }
         bases = {family: base.deciding for family, base in self.space.bases.items()}
-        return digest([bases, ranges, self.objectives, *([self.space.when] if self.space.when else [])], 12)
+        more: list[Any] = [self.space.when] if self.space.when else []
+        more += [self.study.trial_seeds] if self.study.trial_seeds > 1 else []
+        return digest([bases, ranges, self.objectives, *more], 12)
 
     @cached_property
     def report(self) -> list[Part]:
@@ -233,6 +235,12 @@ class Plan:
         return min(self.study.confirm, max(1, self.reserved_runs // self.seeds)) if self.reserved_runs else 0
 
     @property
+    def fresh_seeds(self) -> range:
+        """The seeds for the confirmation, which follow those of the trials."""
+        first = self.study.trial_seeds
+        return range(first, first + self.reserved_runs // max(1, self.confirm))
+
+    @property
     def split(self) -> str:
         """The split of the budget in words."""
         if not self.reserved_runs:
@@ -243,10 +251,10 @@ class Plan:
                 f"{self.budget} in total, at most half of it for {self.reserved_runs} runs of"
                 f" {confirmed_settings}"
             )
-        search_runs = int(self.budget.amount) - self.reserved_runs
-        return (
-            f"{self.budget} in total: {search_runs} to search, {self.reserved_runs} for {confirmed_settings}"
-        )
+        search_runs, seeds = int(self.budget.amount) - self.reserved_runs, self.study.trial_seeds
+        each = f" with {seeds} seeds a trial" * (seeds > 1)
+        reserved = f"{self.reserved_runs} for {confirmed_settings}"
+        return f"{self.budget} in total: {search_runs} to search{each}, {reserved}"
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         """Return a run of a trial.
@@ -258,6 +266,10 @@ class Plan:
         config = base.with_changes(fields_of(params)).model_copy(update={"seed": seed})
         config.refuse_search(self.study.objectives)
         return Run(number, seed, config.run_id, label(params), config)
+
+    def trial_runs(self, number: int, params: Params) -> list[Run]:
+        """Return the runs of a trial, one for each of its seeds."""
+        return [self.run(number, params, seed) for seed in range(self.study.trial_seeds)]
 
     def variant(self, run: Run, params: Params) -> Variant:
         """Return a run of a trial as a variant: label, levels and changes to `base`."""

@@ -91,6 +91,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             success_threshold=dict(study.success_threshold),
             paired=study.paired,
             alpha=study.alpha,
+            test_share=study.test_share,
             blocks=tuple(study.blocks),
             runs=tuple(plan.runs),
             report=tuple(dump_report(plan.report)),
@@ -118,9 +119,7 @@ def search_record(plan: Plan) -> SearchRecord:
         stopping=plan.stopping,
         budget=str(plan.budget),
         space=ranges,
-        confirm=Confirm(
-            best=plan.confirm, seeds=tuple(range(1, plan.reserved_runs // max(1, plan.confirm) + 1))
-        ),
+        confirm=Confirm(best=plan.confirm, seeds=tuple(plan.fresh_seeds)),
     )
 
 

@@ -18,7 +18,7 @@ from recstudy.programs.settings import DIGITS, Range
 from recstudy.records.plans import FAMILY
 from recstudy.report import Part
 from recstudy.study.budget import Budget
-from recstudy.study.study import ByPreset, StudyBase
+from recstudy.study.study import ByPreset, StudyBase, is_count
 
 Direction = Literal["max", "min"]
 # Field -> value. With several model families, also `family`.
@@ -57,7 +57,10 @@ class Search(StudyBase):
             with other runs at the same epoch.
         confirm: How many of the best trials are run again with fresh seeds, as far as half of the budget
             allows.
-        seeds: The number of fresh seeds (1, 2, ...) for the confirmation. The search itself uses seed 0.
+        seeds: The number of fresh seeds for the confirmation, which follow those of the trials.
+        trial_seeds: The number of seeds of each trial (0, 1, ...), whose mean is its score.
+        keep: `best` keeps the folder of the best trial's runs, such as its checkpoint, for a function or a
+            command. By default the folder of a run is removed when it has ended.
         report: The tables and figures in their order. By default the progress, a table of the best settings,
             parameter importances, and the score against each parameter.
         question: The question. By default the docstring of the study file.
@@ -79,6 +82,8 @@ class Search(StudyBase):
     stopping: str = "none"
     confirm: int = 10
     seeds: ByPreset[int] = 3
+    trial_seeds: int = 1
+    keep: Literal["", "best"] = ""
     report: ByPreset[Sequence[Part]] = ()
     question: str = ""
     when: Conditions = field(default_factory=dict)
@@ -93,6 +98,13 @@ class Search(StudyBase):
         super().__post_init__()
         for budget in self.values_of("budget"):
             Budget.parse(budget)
+        if not is_count(self.trial_seeds, 1):
+            raise ConfigError(
+                f"the trial_seeds of {self.name} must be a whole number of at least 1, but got"
+                f" {self.trial_seeds!r}"
+            )
+        if self.keep not in ("", "best"):
+            raise ConfigError(f"the `keep` of {self.name} must be 'best' or empty, but got {self.keep!r}")
         self.check_lists("vary", str)
         self.check_lists("first", Mapping, required=False)
         if (
@@ -332,6 +344,11 @@ def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping:
         raise ConfigError(
             f"--stopping {stopping} ranks runs by one objective, but {search.name} has"
             f" {choices(search.objectives)}"
+        )
+    if stopping != "none" and search.trial_seeds > 1:
+        raise ConfigError(
+            f"--stopping {stopping} ranks single runs, but each trial of {search.name} has"
+            f" {search.trial_seeds} seeds. Use stopping='none' or trial_seeds=1"
         )
     known_names = ("score", *(search.metrics or COSTS))
     for name in search.objectives:

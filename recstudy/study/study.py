@@ -15,12 +15,13 @@ from recstudy.base.values import flatten
 from recstudy.evidence.seeds import ALPHA, MAX_ALPHA, MIN_ALPHA
 from recstudy.plugins import caller
 from recstudy.programs.base import Program, RunSettings
+from recstudy.programs.commits import CommitsProgram
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.settings import python_value
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
-from recstudy.study.commits import at_commits
+from recstudy.study.commits import has_commits
 from recstudy.study.design import Axes, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
@@ -42,11 +43,14 @@ class StudyBase:
     paired: bool = False
     blocks: Sequence[str] = ()
     alpha: float = ALPHA
+    test_share: float = 0.0
     claims: Any = ()
     success_threshold: Any = MappingProxyType({})
     deviations: Any = ()
     objectives: Any = MappingProxyType({})
     confirm: int = 0
+    trial_seeds: int = 1
+    keep: str = ""
     fewest_seeds = 1
     has_families = False  # a preset is a list of settings, one for each model family
 
@@ -74,9 +78,11 @@ class StudyBase:
                         f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs"
                     )
             return
-        program: Any = at_commits(self.program, self.variants)
-        program = program if isinstance(program, Program) else Function(program)
-        program = program.bind({} if self.settings is None else self.settings, self.metrics)
+        program: Any = self.program if isinstance(self.program, Program) else Function(self.program)
+        settings = {} if self.settings is None else self.settings
+        if has_commits(self.variants) and not isinstance(program, CommitsProgram):
+            program = CommitsProgram(program, settings, self.metrics)
+        program = program.bind(settings, self.metrics)
         program.register(caller().get("__name__", "__main__"))
         presets = {}
         for name, changes in (self.presets or {DEFAULT: {}}).items():
@@ -215,6 +221,9 @@ class Study(StudyBase):
             the recursive models are blocks without this.
         alpha: The level of all tests: the chance of any wrong verdict. Intervals stay at 95 %. A claim may
             state a stricter one.
+        test_share: The share of the data that a seed draws as its test set, or 1 / K for K folds as seeds.
+            These sets overlap, so intervals and tests use Nadeau and Bengio's correction. It needs `paired`.
+            By default all seeds have the same test set.
         report: The tables and figures in their order. By default a table of results and the learning curves.
         claims: The statements that the study tests. They come before the report.
         question: The question of the study and the cost of an answer. By default the docstring of the study
@@ -237,6 +246,7 @@ class Study(StudyBase):
     paired: bool = False
     blocks: Sequence[str] = ()
     alpha: float = ALPHA
+    test_share: float = 0.0
     report: ByPreset[Sequence[Part]] = ()
     claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
@@ -259,6 +269,18 @@ class Study(StudyBase):
             raise ConfigError(
                 f"the `paired` of {self.name} must be True or False, but got {brief(self.paired)}"
             )
+        for field_name, low, high in (("alpha", MIN_ALPHA, MAX_ALPHA), ("test_share", 0, 1)):
+            value = getattr(self, field_name)
+            if not isinstance(value, int | float) or not low <= value < high:
+                raise ConfigError(
+                    f"the {field_name} of {self.name} must be a number from {low:g} to {high:g}, such as"
+                    f" 0.01, but got {value!r}"
+                )
+        if self.test_share and not self.paired:
+            raise ConfigError(
+                f"the test_share of {self.name} needs paired=True: variants with the same seed must share the"
+                " split"
+            )
         if not isinstance(self.success_threshold, Mapping):
             raise ConfigError(
                 f"the `success_threshold` of {self.name} must be {{METRIC: VALUE}}, but got"
@@ -273,11 +295,6 @@ class Study(StudyBase):
                         f" {high:g}, but got {value!r}"
                     )
         check_list(f"the blocks of {self.name}", self.blocks, str, "setting names")
-        if not isinstance(self.alpha, float) or not MIN_ALPHA <= self.alpha < MAX_ALPHA:
-            raise ConfigError(
-                f"the alpha of {self.name} must be a level from {MIN_ALPHA:g} to {MAX_ALPHA:g}, such as 0.01,"
-                f" but got {self.alpha!r}"
-            )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, required=False)
         for claim in (claim for claims in self.values_of("claims", required=False) for claim in claims):

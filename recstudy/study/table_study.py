@@ -16,7 +16,7 @@ from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SET
 from recstudy.programs.metric import Metric, scale_problem, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
-from recstudy.programs.table_metrics import described_metrics, metric_fields, table_metric
+from recstudy.programs.table_metrics import described_metrics, listed, metric_fields, table_metric
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
@@ -138,10 +138,12 @@ def judge(
     """
     from recstudy.report.loaded import load  # pandas and plotly
 
-    known_options = [field.name for field in fields(TableOptions)]
-    for option in options:
+    known_options = {field.name: field.default for field in fields(TableOptions)}
+    for option, value in options.items():
         if option not in known_options:
             raise ConfigError(f"judge has no option {option!r}.{nearest(option, known_options)}")
+        if known_options[option] == () and isinstance(value, str):
+            options[option] = listed(value)
     if isinstance(metrics, str):
         described = described_metrics(metrics)
     else:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from recstudy.base.values import mean_of_all
 from recstudy.records import EpochLine, Results, Run, append_record, read_log
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import ConfirmLine, TrialLine
@@ -43,51 +44,66 @@ class TrialLog:
         self.plan, self.results = plan, results
         self.path = results.study(plan.study.name, plan.folder) / f"trials-{plan.definition}.jsonl"
         lines = read_trials(self.path)
-        self.params: dict[str, Params] = {
-            line.id: line.params for line in lines if isinstance(line, TrialLine)
-        }
+        trials = [line for line in lines if isinstance(line, TrialLine)]
+        self.params: dict[str, Params] = {line.id: line.params for line in trials}  # by the first run's id
+        self.ids = {line.id: line.ids for line in trials}  # of all runs
         self.meter = Meter(self.path, plan.budget)
         self.fresh = {line.id: line for line in lines if isinstance(line, ConfirmLine)}
 
     def add(self, run: Run, params: Params) -> None:
-        """Add a new trial with the number `len(self.params)`."""
+        """Add a new trial with the number `len(self.params)` and this first run."""
+        more_ids = tuple(run.id for run in self.plan.trial_runs(run.variant, params)[1:])
         variant = variant_record(self.plan.variant(run, params), run.config)
-        line = TrialLine(number=run.variant, params=dict(params), variant=variant, seed=run.seed, id=run.id)
+        line = TrialLine(
+            number=run.variant,
+            params=dict(params),
+            variant=variant,
+            seed=run.seed,
+            id=run.id,
+            more_ids=more_ids or None,
+        )
         with self.results.changing(self.path):
             append_record(self.path, line)
-        self.params[run.id] = params
+        self.params[run.id], self.ids[run.id] = params, line.ids
 
     @property
     def runs(self) -> list[Run]:
-        """Return the first runs of all trials, in order."""
-        return [self.plan.run(number, params) for number, params in enumerate(self.params.values())]
+        """Return the runs of all trials, in order."""
+        trials = enumerate(self.params.values())
+        return [run for number, params in trials for run in self.plan.trial_runs(number, params)]
 
     def tried(self, excluded_ids: Collection[str] = ()) -> list[Tried]:
         """Return the ended trials, except for those whose run id is in `excluded_ids`."""
         tried: list[Tried] = []
         for run_id, params in self.params.items():
-            run_state = self.results.state(run_id)
-            if run_id in excluded_ids or run_state not in ("done", "stopped"):
+            ids = self.ids[run_id]
+            run_states = set(map(self.results.state, ids))
+            if not run_states.issubset(("done", "stopped")) or not {*ids}.isdisjoint(excluded_ids):
                 continue
-            status, values = self.measured(run_id)
-            state: State = "stopped" if run_state == "stopped" else "failed"
-            if run_state == status == "done" and None not in values:
+            status, values = self.measured(ids)
+            state: State = "stopped" if "stopped" in run_states else "failed"
+            if run_states == {status} == {"done"} and None not in values:
                 state = "done"
             lines = read_log(self.results.run(run_id).epochs, EpochLine)
             scores = {line.epoch: line.values.get(self.plan.base.objective) for line in lines}
             tried.append(Tried(params, run_id, state, values if state == "done" else (), scores))
         return tried
 
-    def measured(self, run_id: str) -> tuple[str, list[float | None]]:
-        """Return the status and the objectives of a run. The status is empty if the run has no result, and an
-        objective is None if the run does not have it.
+    def measured(self, ids: Sequence[str]) -> tuple[str, list[float | None]]:
+        """Return the status and the mean objectives of the runs of a trial.
+
+        The status is empty if a run has no result, and an objective is None if a run does not have it.
         """
-        result = dict(self.results.finished([run_id])).get(run_id)
-        if result is None:
+        results = dict(self.results.finished(ids)).values()
+        if len(results) < len(ids):
             return "", [None for _ in self.plan.objectives]
-        selected = {f"selection_{name}": value for name, value in result.selected.scores.items()}
-        measured = result.metrics | selected | result.cost
-        return result.status, [measured.get(name) for name in self.plan.objectives]
+        rows = []
+        for result in results:
+            selected = {f"selection_{name}": value for name, value in result.selected.scores.items()}
+            rows.append(result.metrics | selected | result.cost)
+        columns = ([row.get(name) for row in rows] for name in self.plan.objectives)
+        status = next((result.status for result in results if result.status != "done"), "done")
+        return status, list(map(mean_of_all, columns))
 
     def best(self) -> list[Run]:
         """Return the runs with fresh seeds of the best trials, seed by seed, as far as the budget allows."""
@@ -106,10 +122,10 @@ class TrialLog:
         rows = [[trial.run_id, *trial.values] for trial in self.tried() if trial.state == "done"]
         table = pd.DataFrame(rows, columns=["id", *objectives]).astype(dict.fromkeys(objectives, float))
         best = ranked(table, self.plan.objectives)["id"][: self.plan.confirm]
-        numbers, seeds = list(self.params), range(1, self.plan.seeds + 1)
+        numbers, first_seed = list(self.params), self.plan.study.trial_seeds
         runs = [
             self.plan.run(numbers.index(run_id), self.params[run_id], seed)
-            for seed in seeds
+            for seed in range(first_seed, first_seed + self.plan.seeds)
             for run_id in best
         ]
         return runs[: self.plan.reserved_runs]
@@ -117,7 +133,7 @@ class TrialLog:
     @property
     def run_count(self) -> int:
         """The number of runs that count for the budget: trials and confirmation runs."""
-        return len(self.params) + len(self.fresh)
+        return sum(map(len, self.ids.values())) + len(self.fresh)
 
     def has_room(self, running_trials: int = 0) -> bool:
         """Return whether the budget allows one more trial and then the confirmation of the best trials.
@@ -129,7 +145,7 @@ class TrialLog:
         """
         budget, reserved = self.plan.budget, self.plan.reserved_runs
         if budget.unit == "runs":
-            left = int(budget.amount) - self.run_count - 1
+            left = int(budget.amount) - self.run_count - self.plan.study.trial_seeds
             if left >= reserved:
                 return True
             needed_runs = sum(
@@ -155,7 +171,8 @@ class TrialLog:
         """Return whether the search is finished: the budget is spent, and every run has ended."""
         if self.has_room():
             return False
-        if any(self.results.state(run_id) not in ("done", "stopped") for run_id in self.params):
+        ids = [run_id for trial_ids in self.ids.values() for run_id in trial_ids]
+        if any(self.results.state(run_id) not in ("done", "stopped") for run_id in ids):
             return False
         return all(self.results.state(run.id) == "done" for run in self.best())
 

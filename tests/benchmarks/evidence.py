@@ -12,6 +12,7 @@ published    share of studies whose published value differs: exact replications 
 failing      seeds that fail: false splits, coverage of intervals that are printed, and wrong verdicts beside a bound
 each         wrong verdicts of claims about each of several variants, of which one is on the margin
 blocks       methods that are equal on average over many data sets, decided as different
+splits       equal methods whose seeds draw the test set, decided as different
 needed       share of studies that the printed upper number of seeds decides, of those that were undecided at three seeds
 
 python tests/benchmarks/evidence.py            # about 4 minutes on two cores
@@ -126,6 +127,11 @@ def main() -> None:
             ("the average as shipped", "these blocks only", "other blocks"),
             blocked,
             [2, 3, 4, 6, 8],
+        ),
+        "splits: equal methods decided as different, %": (
+            ("t test within seeds", "with test_share"),
+            overlapping,
+            [(3, 0.2), (5, 0.2), (10, 0.2), (30, 0.1)],
         ),
         "seeds needed after three seeds": (
             ("decided at the upper number, %", "median of the numbers", "none printed, %"),
@@ -359,6 +365,30 @@ def blocked(studies: int, k: int) -> Sequence[object]:
                 counts[2] += judge([answer(question, other_blocks(estimates))])[0].verdict.is_decided
     rates = [f"{100 * count / studies:.1f}" for count in counts]
     return (f"{k} data sets", *rates[:2], rates[2] if k > 2 else "-")
+
+
+def overlapping(studies: int, splits: tuple[int, float]) -> Sequence[object]:
+    """Two linear models of other, equally good features, on random splits of one data set of 100 rows."""
+    seeds, share = splits
+    rng, counts, tested = np.random.default_rng(seeds), np.zeros(2), int(100 * share)
+    for _ in range(studies):
+        features = rng.standard_normal((100, 10))
+        target = features @ np.full(10, 0.3) + rng.standard_normal(100)
+        differences = []
+        for _ in range(seeds):
+            test, train = np.split(rng.permutation(100), [tested])
+            errors = []
+            for columns in (features[:, :5], features[:, 5:]):
+                weights = np.linalg.lstsq(columns[train], target[train])[0]
+                errors.append(float(((target[test] - columns[test] @ weights) ** 2).mean()))
+            differences.append(errors[0] - errors[1])
+        for column, overlap in enumerate((0.0, share / (1 - share))):
+            fit, question = Fit({0: differences}, overlap=overlap), Question({0: 1.0}, other_than=0.0)
+            counts[column] += judge([answer(question, fit.estimate(0))])[0].verdict.is_decided
+    return (
+        f"{seeds} splits, {100 * share:.0f} % tested",
+        *(f"{100 * count / studies:.1f}" for count in counts),
+    )
 
 
 def table_row(studies: int, effect: float) -> Sequence[object]:

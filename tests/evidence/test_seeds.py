@@ -114,6 +114,18 @@ def test_seeds_needed_are_a_range_and_grow_with_what_is_not_known():
     assert detectable(1.0, 1e6) == pytest.approx(2.80, abs=0.01)  # 1.96 + 0.84 standard errors
 
 
+def test_overlapping_test_sets_leave_a_part_of_the_error_to_every_number_of_seeds():
+    """With q = 0.2 the variance falls from 1/3 + 1/4 to 1/100 + 1/4, and never below 1/4."""
+    plain = PowerAnalysis(1.0, 1.0, 4.0, 3)
+    overlapping = PowerAnalysis(1.0, 1.0, 4.0, 3, overlap=0.25)
+    shift = ((1 / 3 + 1 / 4) / (1 / 100 + 1 / 4)) ** 0.5
+    critical = stats.t.ppf(0.975, 4 + 2 * 97)
+
+    assert overlapping.power(1.0, 100, 0.05) == pytest.approx(stats.nct.sf(critical, 4 + 2 * 97, shift))
+    assert plain.seeds_needed(Looks((3,), 10)) is not None
+    assert PowerAnalysis(0.5, 1.0, 4.0, 3, overlap=0.25).seeds_needed(Looks((3,), 10)) is None
+
+
 def test_a_true_effect_is_not_given_up_early():
     """A difference of one error has a fair chance at 10 seeds; far from its edge, or at the maximum, there is
     none.

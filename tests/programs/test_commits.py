@@ -143,7 +143,7 @@ def test_processes_that_start_at_once_share_one_worktree_and_clean_removes_it(pr
     assert len(outputs) == 3
     assert len(git(project, "worktree", "list").splitlines()) == 3
 
-    (worktree, *_) = cache_folder().glob("worktrees/*/project")
+    (worktree, *_) = cache_folder().glob("worktrees/*/worktree")
     (worktree / "src/rate.py").write_text("RATE = 9\n")  # by a script
     run(file, "--seeds", "4")
     assert (worktree / "src/rate.py").read_text() != "RATE = 9\n"
@@ -151,6 +151,39 @@ def test_processes_that_start_at_once_share_one_worktree_and_clean_removes_it(pr
     show_clean(file.parent / "results", orphans=False, remove=True)
     assert not list(cache_folder().glob("worktrees/*"))
     assert "8 finished before, 2 to run" in run(file, "--seeds", "5")
+
+
+CONFIGURED = """
+from recstudy import Command, Commits, LastLine, Metric, Study, Yaml, main
+
+program = Command(
+    "python train.py {config}", folder="project/experiment", config=Yaml("config.yaml"),
+    metrics=LastLine(r"accuracy: (\\S+)"),
+)
+study = Study("configured", program=program, settings={"rate": 7}, metrics={"accuracy": Metric("%")},
+              variants=Commits("main"), seeds=2)
+
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+def test_a_run_depends_on_the_metrics_pattern_and_a_config_of_its_commit(project):
+    (project / "config.yaml").write_text("rate: 1\nseed: 0\n")
+    (project / "train.py").write_text("import sys; print('accuracy: 80', *open(sys.argv[1]))")
+    git(project, "add", ".")
+    git(project, "commit", "--message", "a config")
+    file = project.parents[1] / "study.py"
+    file.write_text(CONFIGURED)
+
+    run(file)
+    (log, _) = (log.read_text() for log in file.parent.glob("results/runs/*/output.log"))
+    assert "accuracy: 80 rate: 7" in log
+    (project / "train.py").write_text("raise SystemExit(1)")  # not committed
+    assert "all finished before" in run(file)
+    file.write_text(CONFIGURED.replace("accuracy: (", "accuracy: ?("))
+
+    assert "metrics of train.py changed since 2 finished runs were made" in run(file, code=2)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +219,7 @@ def test_a_script_that_is_not_committed_is_refused(project):
 def test_a_function_cannot_run_at_commits():
     from recstudy import Metric, Study
 
-    with pytest.raises(
-        ConfigError, match="Commits need a Command as the program of the study, but got <function"
-    ):
+    with pytest.raises(ConfigError, match="Commits need a Command as the program of the study, with"):
         Study("x", program=git, metrics={"a": Metric()}, variants=Commits("main", "idea"))
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -402,13 +403,18 @@ def test_a_misspelt_direction_of_a_metric_is_refused_and_is_no_unit(judge):
 
 
 def test_a_rule_of_speed_records_is_one_claim_in_a_file(judge, capsys):
-    Path("claims.yaml").write_text(
-        "- text: low loss\n  of: {lr: 0.1, depth: 2}\n  at_most: 1.65\n  alpha: 0.01"
-    )
-    loaded = recstudy.load(judge(ROWS, metrics="val/loss:lower"))
+    claim = "- text: low loss\n  of: {lr: 0.1, depth: 2}\n  at_most: 1.65\n"
+    for text in (f"{claim}  alpha: 0.01", f"alpha: 0.01\nclaims:\n{claim}"):
+        Path("claims.yaml").write_text(text)
+        loaded = recstudy.load(judge(ROWS, metrics="val/loss:lower"))
 
-    assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc, at the level 0.01)"]
-    assert "low loss: val/loss 1.51" in capsys.readouterr().out
+        assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc, at the level 0.01)"]
+        assert "low loss: val/loss 1.51" in capsys.readouterr().out
+    Path("claims.yaml").write_text(f"{claim}  alpha: 0.1")
+    with pytest.raises(
+        ConfigError, match=r"'low loss' has alpha=0.1, which must not exceed the 0.05 of runs"
+    ):
+        judge(ROWS, metrics="val/loss:lower")
 
 
 def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):
@@ -420,3 +426,171 @@ def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+# ------------------------------------------------------------------------------------------ the page of a table
+
+
+@pytest.fixture
+def judge_table(tmp_path, monkeypatch):
+    """The lines of a CSV file, and options -> the study with its page."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(lines: list[str], **options):
+        Path("t.csv").write_text("\n".join(lines) + "\n")
+        assert Judge(Path("t.csv"), **options).run() == 0
+        return recstudy.load(tmp_path / "results/studies/t/imported")
+
+    return run
+
+
+def grid_lines(score, names=("opt", "depth", "seed"), levels=(("sgd", "adam", "muon"), (1, 2, 4), (0, 1, 2))):
+    rows = ((levels, score(*levels)) for levels in product(*levels))
+    return [
+        f"{','.join(names)},accuracy",
+        *(f"{','.join(map(str, levels))},{value:.3f}" for levels, value in rows if value),
+    ]
+
+
+GAIN = {"sgd": 0, "adam": 1, "muon": 5}
+
+
+def additive(opt, depth, seed):
+    return 70 + GAIN[opt] + 0.5 * depth + (0.1, -0.1, 0.3)[(seed + depth) % 3]
+
+
+def shown_parts(study):
+    return [part["kind"] for part in study.records.plan.report]
+
+
+def test_a_grid_has_a_column_per_setting_and_the_effect_of_each(judge_table, capsys):
+    study = judge_table(grid_lines(additive))
+
+    assert shown_parts(study) == ["table", "curve", "effects"]
+    table = study.table("results").table
+    assert table.heads == ["opt", "depth", "Accuracy (%)"]
+    lines = [[entry.text for entry in line[:2]] for line in table.lines]
+    assert (lines[0], lines[-1]) == (["muon", "4"], ["sgd", "1"])  # sorted by the score
+    frame = study.table("differences").frame
+    assert frame.question.tolist() == [
+        "opt sgd",
+        "opt adam",
+        "depth 1",
+        "depth 2",
+    ]  # the largest effect first
+    assert frame.estimate.round(6).tolist() == [-5, -4, -1.5, -1]
+    assert frame.base[0] == "opt muon, on average over 3 settings of depth"
+    assert not frame.verdict.str.contains("differs").any()
+    assert "adjusted for all 6 questions" in capsys.readouterr().out  # all pairs of levels
+    sentences = [sentence.partition(":")[0] for sentence in map(str, study.findings)]
+    assert sentences[:2] == ["Worse than opt muon, on average over 3 settings of depth", "Best"]
+    page = Path("results/studies/t/imported/report/report.html").read_text()
+    assert "Costs</h2>" not in page
+
+
+def crossed_score(opt, depth, seed):
+    sign = 1 if (opt == "sgd") == (depth == 1) else -1
+    return 70 + 2 * sign + (0.1, -0.1, 0.3)[(seed + depth) % 3]
+
+
+def without_one(opt, depth, seed):
+    return 0 if (opt, depth) == ("muon", 4) else additive(opt, depth, seed)
+
+
+@pytest.mark.parametrize(
+    ("lines", "base", "verdict"),
+    [
+        (grid_lines(without_one), "opt muon, on average over 2 of 3 settings of depth", "worse"),
+        (
+            grid_lines(crossed_score, levels=(("sgd", "adam"), (1, 2), (0, 1, 2))),
+            "on average over 2 settings of",
+            "(differs between settings: -4.00 to +4.00)",
+        ),
+        (
+            grid_lines(additive, levels=(("sgd", "adam", "muon"), (1, 2, 4), (0,))),
+            "opt muon, on average over 3 settings of depth",
+            "undecided: no spread over seeds is known",
+        ),
+    ],
+)
+def test_effects_of_incomplete_crossed_and_single_runs_say_so(judge_table, lines, base, verdict):
+    row = judge_table(lines).table("differences").frame.iloc[0]
+    assert base in row.base
+    assert verdict in row.verdict
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("sgd", {"opt": "sgd"}),
+        ("opt=sgd,depth=2", {"opt": "sgd", "depth": 2}),
+        ("4", {"depth": 4}),
+        ("", {}),
+        ("sdg", "--base 'sdg' must be one of opt=sgd, .*"),
+        ("opt=mun", r"Did you mean 'opt=muon'"),
+    ],
+)
+def test_the_base_is_a_level_of_one_setting(judge_table, base, expected):
+    if isinstance(expected, str):
+        with pytest.raises(ConfigError, match=expected):
+            judge_table(grid_lines(additive), base=base)
+    else:
+        study = judge_table(grid_lines(additive), base=base)
+        assert study.records.plan.report[-1]["base"] == expected
+
+
+def test_a_base_that_no_variant_has_is_refused(judge_table):
+    lines = [
+        "opt,aug,seed,accuracy",
+        *(f"{pair},{seed},8{seed}" for pair in ("a,x", "b,y") for seed in (0, 1)),
+    ]
+    with pytest.raises(ConfigError, match="--base must be levels of one variant, but none has opt=a, aug=y"):
+        judge_table(lines, base="a,y")
+
+
+def test_a_baseline_is_the_base_and_else_the_best(judge_table):
+    methods = (("baseline", "ours", "theirs"), (0, 1, 2))
+    score = {"baseline": 70, "ours": 80, "theirs": 75}
+    lines = grid_lines(lambda method, seed: score[method] + seed / 10, ("method", "seed"), methods)
+    assert set(judge_table(lines).table("differences").frame.base) == {"method baseline"}
+    lines = [line.replace("baseline", "plain") for line in lines]
+    assert set(judge_table(lines, replace=True).table("differences").frame.base) == {"method ours"}
+
+
+def test_of_many_variants_the_best_one_is_named(judge_table):
+    names = tuple(f"v{number:02}" for number in range(30))
+    lines = grid_lines(
+        lambda name, seed: 70 + int(name[1:]) / 10 + (0, 1, 3)[seed], ("variant", "seed"), (names, (0, 1, 2))
+    )
+    study = judge_table(lines)
+    assert shown_parts(study) == ["table"]
+    assert str(study.findings[0]).startswith("Best: by accuracy, v29 with 74.2 [")
+    assert str(study.findings[0]).endswith(", of 30 variants; no difference is significant (n=3).")
+
+
+def test_of_very_many_variants_the_table_has_the_best(judge_table):
+    rows = [f"{number % 26 / 10},{number // 26 / 10},{70 + number / 100}" for number in range(520)]
+    table = judge_table(["lr,wd,accuracy", *rows]).table("results").table
+    assert len(table.lines) == 50
+    assert [entry.text for entry in table.lines[0]] == ["2.5", "1.9", "75.2"]
+
+
+def test_columns_that_follow_from_a_grid_are_columns_and_no_effects(judge_table):
+    head, *rows = grid_lines(additive)
+    lines = [f"name,flops,{head}"]
+    for row in rows:
+        opt, depth, _ = row.split(",", 2)
+        lines.append(f"{opt}-{depth},{len(opt) * int(depth) * 100},{row}")
+    study = judge_table(lines, settings="name,flops,opt,depth")
+    assert study.table("results").table.heads == ["name", "flops", "opt", "depth", "Accuracy (%)"]
+    assert study.records.plan.report[-1]["axes"] == ["opt", "depth"]
+
+
+def test_a_random_search_has_a_sorted_table(judge_table):
+    lines = [
+        "lr,wd,accuracy",
+        *(f"{0.1 / (i + 1):.4f},{(i * 7) % 11},{60 + (i * 5) % 13}" for i in range(13)),
+    ]
+    study = judge_table(lines)
+    assert shown_parts(study) == ["table"]
+    assert "one run of each, so the variance is unknown" in str(study.findings[0])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from scipy.stats import norm, ttest_rel
+from scipy.stats import norm, t, ttest_rel
 
 import recstudy
 from recstudy import Claim, Metric
@@ -48,7 +48,7 @@ def test_single_runs_are_compared_on_the_same_items_and_the_sentence_says_so(tmp
     output = capsys.readouterr().out
     assert "test items: item_id; metrics: correct (higher is better, 300 test items)" in output
     assert "over 300 test items" in output.splitlines()[1]
-    assert "other seeds may differ" in output
+    assert "other seeds may differ by more" in output
 
     loaded = recstudy.load("results")
     scores = frame.pivot(index="item_id", columns="method", values="correct")
@@ -132,6 +132,10 @@ def test_a_notebook_gives_the_answers_of_the_command():
         pd.testing.assert_frame_equal(answers, by_command)
     paired = recstudy.judge(frame, claims=[BETTER], metrics=metrics, last="epoch", paired=True)
     assert paired.answers.iloc[0].reasons != by_command.iloc[0].reasons  # all differences are equal
+    based = recstudy.judge(
+        frame, metrics=metrics, last="epoch", settings="method", base="method=A", name="based"
+    )
+    assert based.answers.label.tolist() == ["method B"]
     with pytest.raises(ConfigError, match=r"judge has no option 'lst'. Did you mean 'last'"):
         recstudy.judge(frame, lst="epoch")
 
@@ -176,3 +180,27 @@ def test_a_share_is_judged_as_one():
     estimates = recstudy.judge(frame, metrics="acc:share").estimates
     assert recstudy.load("results").records.plan.metrics["acc"].share
     assert (estimates.high < 1).all()
+
+
+def test_folds_can_be_seeds_with_overlapping_training_data(capsys):
+    draw = random.Random(3)
+    rows = [
+        (data, method, fold, 70 + gain + draw.gauss(0, 0.8))
+        for data in "PQ"
+        for method, gain in (("base", 0), ("ours", 2))
+        for fold in range(5)
+    ]
+    frame = pd.DataFrame(rows, columns=["dataset", "method", "fold", "score"])
+    frame.to_csv("folds.csv", index=False)
+    Judge(Path("folds.csv")).run()
+    assert (
+        "to judge over the folds of a cross-validation: --seed fold --test-share 0.2;"
+        in capsys.readouterr().out
+    )
+    Judge(Path("folds.csv"), seed="fold", test_share=0.2, name="cv", base="method=base").run()
+    answers = recstudy.load("results/studies/cv/imported").answers.set_index("label")
+    scores = frame[frame.dataset == "P"].pivot(index="fold", columns="method", values="score")
+    differences = scores.ours - scores.base
+    error = (differences.var() * (1 / 5 + 0.25)) ** 0.5
+    answer = next(row for label, row in answers.iterrows() if "ours" in label and "P" in label)
+    assert answer.p == pytest.approx(2 * t.sf(differences.mean() / error, 4))

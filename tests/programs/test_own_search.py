@@ -2,6 +2,7 @@
 resumes.
 """
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -134,3 +135,72 @@ def test_a_search_of_a_function_on_ray_resumes_after_its_driver_was_killed(tmp_p
     assert len(shell.records()) + len(shell.records("stopped.json")) == 12
     assert {record["by"] for record in shell.records("stopped.json").values()} == {"median"}
     assert "Best trial: in the search by accuracy: trial 0 (lr 0.1, depth 2) with 58.0 (n=1)" in output
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trial_seeds": 0}, "the trial_seeds of climbing must be a whole number of at least 1, but got 0"),
+        ({"keep": "all"}, "the `keep` of climbing must be 'best' or empty, but got 'all'"),
+        ({"trial_seeds": 3}, "--stopping median ranks single runs, but each trial of climbing has 3 seeds"),
+    ],
+)
+def test_seeds_and_folders_of_trials_that_cannot_be_are_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        make_plan(dataclasses.replace(climbing.study, **changes))
+
+
+NOISY = '''
+"""Which level is best?"""
+from recstudy import Metric, Range, Search, main
+
+NOISE = {1: [9, 0, 0], 2: [3, 4, 5], 3: [0, 1, 2]}  # the first is best by its first seed only
+
+
+def train(run):
+    (run.folder / "weights.txt").write_text(f"{run.settings['level']} {run.seed}")
+    value = NOISE[run.settings["level"]][run.seed % 3]
+    return {"score": value}
+
+
+study = Search(
+    "noisy",
+    program=train,
+    settings={"level": 1},
+    metrics={"score": Metric(better="BETTER")},
+    ranges={"level": Range([1, 2, 3])},
+    budget="20 runs",
+    confirm=1,
+    seeds=3,
+    trial_seeds=3,
+    keep="best",
+)
+
+if __name__ == "__main__":
+    main(study)
+'''
+
+
+@pytest.mark.parametrize(("better", "level", "scores"), [("higher", 2, "4"), ("lower", 3, "1")])
+def test_a_trial_is_scored_by_several_seeds_and_the_folders_of_the_best_one_stay(
+    tmp_path, better, level, scores
+):
+    file = tmp_path / "noisy.py"
+    file.write_text(NOISY.replace("BETTER", better))
+
+    def run(*words: str) -> str:
+        start = [sys.executable, str(file), "--no-ray", *words]
+        return subprocess.run(start, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    started = run("--budget", "6 runs")
+    output = run()
+
+    assert "6 runs in total: 3 to search with 3 seeds a trial" in started
+    best = re.search(r"in the search by score: trial (\d) \(level (\d)\) with (\d)", output)
+    assert (best[2], best[3]) == (str(level), scores)
+    kept = sorted(path.read_text() for path in tmp_path.glob("results/runs/*/files/weights.txt"))
+    assert kept == [f"{level} {seed}" for seed in range(3)]
+    assert f"Kept of trial {best[1]}, the best: " in output
+    assert "Seeds of the best 1 trial: 3, 4, 5" in " ".join(output.split())
+    assert "nothing is left to run" in run()
+    assert len(list(tmp_path.glob("results/runs/*/result.json"))) == 15

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_of_records, sha256_of
+from recstudy.base.files import sha256_of
+from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_of_records
 
 
 def sealed(root: Path) -> Path:

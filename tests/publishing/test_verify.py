@@ -18,9 +18,10 @@ import pytest
 from bundles import changed, edited, sealed, without_seed
 
 from recstudy.base.errors import StorageError
+from recstudy.base.files import sha256_of
 from recstudy.cli import main
 from recstudy.publishing import Bundle
-from recstudy.publishing.bundle import open_bundle, sha256_of
+from recstudy.publishing.bundle import open_bundle
 from recstudy.publishing.checks import Verified, check_records, check_variants
 from recstudy.publishing.differences import page_differences, table_differences
 from recstudy.publishing.verify import NOT_CHECKED, verify

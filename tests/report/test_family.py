@@ -16,9 +16,10 @@ from recstudy.records import PlanRecord, Results, read_record, write_record
 from recstudy.records.plans import read_looks, record_look
 from recstudy.report import Claims, Differences, dump_report
 from recstudy.report.family import family, study_family
+from recstudy.report.fits import fits_of
 from recstudy.report.parts import parts_of
 from recstudy.report.registration import dropped_questions
-from recstudy.report.summary import looks_words, origins
+from recstudy.report.summary import looks_words, origins, reading_notes
 
 STUDY_KEY = ("made_up", "paper")
 FILE = "studies/made_up/paper/plan.json"
@@ -143,3 +144,23 @@ def test_paired_seeds_are_compared_seed_by_seed(tmp_path):
     assert paired.answer.p == pytest.approx(theirs.pvalue)
     assert paired.interval == pytest.approx(tuple(theirs.confidence_interval()))
     assert np.mean(paired.interval) == pytest.approx(unpaired.estimate.value)
+
+
+def test_seeds_with_overlapping_test_sets_have_nadeau_and_bengio_s_variance(tmp_path):
+    """t = d / (s sqrt(1/J + q/(1 - q))) with J - 1 degrees of freedom, for J = 3 splits and q = 0.2."""
+    noise = {(2, seed): MEANS[2] + AROUND[seed] + shift for seed, shift in enumerate((-0.02, 0.0, 0.02))}
+    results = study(tmp_path / "r", on_plain(CLOSE), losses=noise)
+    edited(results, paired=True, test_share=0.2)
+    records = read(results)
+    (row,) = family(records, parts_of(records)[0]).rows
+    differences = np.array([MEANS[1] + near - noise[2, seed] for seed, near in enumerate(AROUND)])
+    error = differences.std(ddof=1) * (1 / 3 + 0.2 / 0.8) ** 0.5
+    p = 2 * stats.t.sf(abs(differences.mean()) / error, 2)
+
+    assert (row.estimate.error, row.answer.p) == pytest.approx((error, p))
+    half = stats.t.ppf(0.975, 2) * error
+    assert row.interval == pytest.approx((differences.mean() - half, differences.mean() + half))
+    # the interval of a mean, too
+    fit = fits_of(records, LINEAR_METRIC)[0][0]
+    assert fit.estimate(0).error == pytest.approx((fit.variance(0).value * (1 / 3 + 0.25)) ** 0.5)
+    assert "a share of 0.2 of the data" in reading_notes(records)

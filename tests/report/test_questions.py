@@ -39,7 +39,7 @@ from recstudy.report.claims import weights_each
 from recstudy.report.family import family
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
-from recstudy.report.tables.question_table import verdict_words
+from recstudy.report.tables.question_table import questions_shown, verdict_words
 from recstudy.report.targets import Placement
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
@@ -417,6 +417,43 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
 def test_incomplete_factorial_is_refused(tmp_path, variants, message):
     with pytest.raises(ConfigError, match=message):
         effects(tmp_path, variants, lambda on, seed: 80.0)
+
+
+GRID = grid({"model.a": [0, 1, 2], "model.b": [0, 1]})
+
+
+def read_grid(root, part, seeds=3):
+    """Runs of a grid: 3 points for each level of `a`, 1 for `b`, and one run less of the second variant."""
+    noise = (0.2, -0.1, 0.5)
+
+    def score(on, seed):
+        return None if (on["a"], on["b"], seed) == (0, 1, 2) else 80 + 3 * on["a"] + on["b"] + noise[seed]
+
+    return read(crossed(root / "r", GRID, score, seeds, [part]))
+
+
+def test_a_grid_of_a_users_study_has_the_effects_of_its_levels(tmp_path):
+    asked_family = family(read_grid(tmp_path, part := Effects(base={"a": 0})), part)
+
+    rows = [(row.label, row.group, round(row.estimate.value, 3)) for row in asked_family.rows]
+    # the two seeds of a 0, b 1 are lower by 0.15
+    assert rows[0] == ("a 1", "a 0, on average over 2 settings of b", 3.075)
+    assert [label for label, _, _ in rows] == ["a 1", "a 2", "b 0"]
+    assert asked_family.adjusted_for == 3  # b has two levels, so that its best level is no further test
+    best = Effects()
+    assert family(read_grid(tmp_path / "best", best), best).adjusted_for == 4
+
+
+def test_scores_of_levels_have_the_weights_of_their_difference(tmp_path):
+    records = read_grid(tmp_path, part := Effects(base={"a": 0}))
+    base, *_ = questions_shown(records, part).table.lines
+
+    assert base[1].text.startswith("80.6 ")  # the mean of 80.2 and 81.05: 80.625, and not 80.54 of five runs
+
+
+def test_an_unknown_base_of_effects_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"'a' has no level 7: there are 0, 1, 2"):
+        family(read_grid(tmp_path, part := Effects(base={"a": 7})), part)
 
 
 # ----------------------------------------------------------------------------------------------------------

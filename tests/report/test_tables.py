@@ -26,6 +26,7 @@ from recstudy.report import Arithmetic, Table, dump_report
 from recstudy.report.findings import _best_variant
 from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
+from recstudy.report.table import TableData, TableEntry, TableRow
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.render import csv_text, finding
 
@@ -190,3 +191,20 @@ def test_the_best_of_a_group_is_named_with_its_group(tmp_path):
     words = finding(make_table(records, Table("t", metrics=("top1_accuracy",), group="data")))
 
     assert words == "best by top-1 accuracy: B (COVCTR) and A (ROCO)"
+
+
+def test_a_narrow_table_repeats_the_settings_that_take_the_place_of_labels():
+    cells = [(TableEntry(setting), TableEntry("90.1"), TableEntry("0.31")) for setting in ("1", "2")]
+    table = TableData(
+        "t",
+        "T",
+        ("depth", "accuracy", "loss"),
+        tuple(TableRow("0.1", row) for row in cells),
+        "lr",
+        kinds={"depth": "setting"},
+        has_labels=False,
+    )
+    assert [block.heads for block in table.blocks(30, 3, 26)] == [
+        ["lr", "depth", "accuracy"],
+        ["lr", "depth", "loss"],
+    ]

@@ -265,6 +265,11 @@ def plan_at(results, monkeypatch):
         ({"success_threshold": {"loss": 2.0}}, ["loss"], "loss.success_threshold none -> 2"),
         ({"paired": True}, ["accuracy", "loss"], "paired none -> true"),
         ({"alpha": 0.04}, ["accuracy", "loss"], "alpha none -> 0.04"),
+        (
+            {"paired": True, "test_share": 0.1},
+            ["accuracy", "loss"],
+            "paired none -> true, test_share none -> 0.1",
+        ),
         ({"blocks": ["rate"]}, ["accuracy", "loss"], "blocks none -> [rate]"),
     ],
 )

@@ -57,10 +57,18 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
             "exact_accuracy must be a number between 0 and 100, but got 500",
         ),
         ({"success_threshold": [50]}, r"must be {METRIC: VALUE}, but got \[50\]"),
-        ({"alpha": 5}, "the alpha of s must be a level from 0.0001 to 0.5, such as 0.01, but got 5"),
+        ({"alpha": 5}, "the alpha of s must be a number from 0.0001 to 0.5, such as 0.01, but got 5"),
         (
             {"claims": [Claim("c", of={}, at_most=1, alpha=0.1)]},
             "the claim 'c' has alpha=0.1, which must not exceed the 0.05 of s: state Study.alpha=0.1",
+        ),
+        (
+            {"test_share": 0.2},
+            "the test_share of s needs paired=True: variants with the same seed must share",
+        ),
+        (
+            {"paired": True, "test_share": 20},
+            "the test_share of s must be a number from 0 to 1, .*, but got 20",
         ),
         ({"claims": [5]}, "the claims of s must be of Claim, but got 5"),
     ],

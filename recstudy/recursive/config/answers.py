@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from recstudy.base.lazy import np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
+Scores = dict[str, float]  # metric, class or depth -> value
 UNKNOWN = -1  # missing label, in data with several labels per image
 
 
 def _empty_array() -> Any:
-    import numpy as np  # takes 0.1 s, so commands that do not need it start faster
-
     return np.empty(0, np.int64)
 
 
@@ -66,16 +66,12 @@ class Answers:
     @cached_property
     def log_probabilities(self) -> "Floats":
         """Array (N, K) of log probabilities in nats, for one label per image."""
-        import numpy as np
-
         shifted = self.logits - self.logits.max(1, keepdims=True)
         return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
     @cached_property
     def probabilities(self) -> "Floats":
         """Array (N, K) of class probabilities; independent ones if an image has several labels."""
-        import numpy as np
-
         if self.task == "multilabel":
             return np.exp(-np.logaddexp(0, -self.logits))
         return np.exp(self.log_probabilities)

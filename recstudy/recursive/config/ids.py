@@ -22,10 +22,12 @@ from pydantic_core import to_jsonable_python
 
 from recstudy.plugins import Registry
 from recstudy.programs.settings import KINDS, Config
+from recstudy.records.files import Json
 from recstudy.recursive.config.functions import LOSSES, OPTIMIZERS, SCHEDULES
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
 from recstudy.recursive.config.train import AUGMENTATIONS, Augment, TrainConfig
 
+CAPTION_FILES = "captions", "cov_ctr", "medpix", "mm_retinal", "peir_gross", "roco", "rocov2"
 FIELDS: dict[str, str] = {
     "RunConfig": "data model train seed",
     "model.caption_transformer": (
@@ -83,17 +85,9 @@ FIELDS: dict[str, str] = {
     "data.arc_agi": (
         "name limit validation split_seed augmentations rounds version side concept drawing_seed path"
     ),
-    "data.captions": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.chest_xray14": "name limit validation split_seed findings path size allow_missing",
     "data.cifar10": "name limit validation split_seed statistics",
     "data.cifar100": "name limit validation split_seed statistics",
-    "data.cov_ctr": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.digits": "name limit validation split_seed",
     "data.dominoes": "name limit validation split_seed columns least_steps most_steps",
     "data.folder": "name limit validation split_seed path class_count size channels",
@@ -102,19 +96,7 @@ FIELDS: dict[str, str] = {
         " drawing_seed"
     ),
     "data.maze_hard": "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed",
-    "data.medpix": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
-    "data.mm_retinal": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.mnist": "name limit validation split_seed",
-    "data.peir_gross": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.phantom_captions": (
         "name limit validation split_seed tokenizer vocabulary length size clean clip_files"
     ),
@@ -122,19 +104,16 @@ FIELDS: dict[str, str] = {
     "data.puzzle_folder": (
         "name limit validation split_seed augmentations rounds path vocabulary rows columns"
     ),
-    "data.roco": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
-    "data.rocov2": (
-        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
-        " allow_missing"
-    ),
     "data.sudoku": (
         "name limit validation split_seed augmentations rounds side puzzles test_puzzles givens drawing_seed"
     ),
     "data.sudoku_extreme": (
         "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed"
+    ),
+    **dict.fromkeys(
+        [f"data.{name}" for name in CAPTION_FILES],
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing",
     ),
     "TrainConfig": (
         "epochs batch_size supervision_steps evaluation_steps evaluation_depths halting exploration"
@@ -165,7 +144,7 @@ _FIRST_DRAWING_SEED_0 = (
 )  # `drawing_seed` was added later
 _STATE_DEFAULTS = {"start": "fixed", "noise": 0.0, "feedback": 0.0}
 
-YOUNGER: dict[str, dict[str, Any]] = {
+YOUNGER: dict[str, Json] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
     **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _FIRST_DRAWING_SEED_0},
     "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
@@ -211,7 +190,7 @@ def part_name(config: Config) -> str:
     return kind.__name__ if kind.__module__.startswith("recstudy.") else f"{kind.__module__}.{kind.__name__}"
 
 
-def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+def deciding(config: Config, values: Mapping[str, Any]) -> Json:
     """Return the part of a config's values that its run id is made of.
 
     Args:
@@ -265,7 +244,7 @@ def _inside(setting: Any, value: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _rule(kind: type[Config], part: str) -> tuple[Json, tuple[str, ...]]:
     """Return the younger fields of a class with their first default, and its fields that hold configs."""
     frozen_fields = set(FIELDS.get(part, "").split())
     if issubclass(kind, ModelConfig | DataConfig):

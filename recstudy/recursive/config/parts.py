@@ -5,9 +5,9 @@ methods: shapes, sizes, the task, and how to build the network or read the files
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.values import digest
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from recstudy.recursive.config.reader import Labels, Reader
 
+Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
 Shape = tuple[int, int, int]  # channels, height, width of an image
 # Mean and deviation of each channel: on a scale of 0 to 1 for integer images, in the unit of the values for
 # float32 images.
@@ -131,8 +133,7 @@ class ModelConfig(Config):
             )
         network = import_object(self.network)
         check_call(network, "config", "shape", "classes")
-        built: nn.Module = network(self, shape, classes)
-        return built
+        return network(self, shape, classes)
 
 
 class DataConfig(Config):
@@ -141,22 +142,15 @@ class DataConfig(Config):
     synthetic: ClassVar[bool] = False  # generated data: pages say so at each number from it
 
     name: str
-    limit: int | None = Field(
-        None, ge=16, description="maximum number of images of each split, stratified by class"
-    )
-    validation: float = Field(
-        0.1, gt=0, lt=1, description="share of the training images held out for selection"
-    )
-    split_seed: int = Field(
-        0, ge=0, description="random seed of the validation split and of a limit's subset"
-    )
-    resample: Literal["fixed", "per seed"] = Field(
-        "fixed",
-        description=(
-            "whether generated data, a limit's subset and the validation split are fixed across the seeds of"
-            " a study or sampled per seed"
-        ),
-    )
+    limit: int | None = Field(None, ge=16)
+    """maximum number of images of each split, stratified by class"""
+    validation: float = Field(0.1, gt=0, lt=1)
+    """share of the training images held out for selection"""
+    split_seed: NonNegativeInt = 0
+    """random seed of the validation split and of a limit's subset"""
+    resample: Literal["fixed", "per seed"] = "fixed"
+    """whether generated data, a limit's subset and the validation split are fixed across the seeds of a study
+    or sampled per seed"""
 
     @property
     def is_regenerated(self) -> bool:

@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import BeforeValidator, NonNegativeInt, SerializeAsAny, model_validator
 
 from recstudy.base.errors import ConfigError, choices, nearest, nearest_first
 from recstudy.base.values import canonical, flatten
 from recstudy.plugins import Registry
 from recstudy.programs.base import Description, Program, RunSettings, load_program
 from recstudy.programs.settings import KINDS, Config, Range, Resources, configure, tunable
+from recstudy.records.files import Json
 from recstudy.recursive.config.ids import deciding
 from recstudy.recursive.config.parts import DATASETS, FAMILIES, DataConfig, ModelConfig
 from recstudy.recursive.config.tasks import TASKS
@@ -56,7 +57,7 @@ class RunConfig(RunSettings):
     data: Annotated[SerializeAsAny[DataConfig], _from_registry("data", DATASETS, "name")]
     model: Annotated[SerializeAsAny[ModelConfig], _from_registry("model", FAMILIES, "family")]
     train: TrainConfig = TrainConfig()
-    seed: int = Field(0, ge=0)
+    seed: NonNegativeInt = 0
     resources: Resources = Resources()
 
     @model_validator(mode="after")
@@ -121,7 +122,7 @@ class RunConfig(RunSettings):
         return self.revision + bool(self.train.ema_decay and trains_norms)
 
     @property
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> Json:
         """The part of `values` that the run id is made of."""
         return deciding(self, self.values)
 
@@ -211,7 +212,7 @@ class RunConfig(RunSettings):
     def steps(self) -> int:
         return self.train.epochs
 
-    def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def smaller(self, changes: Mapping[str, Any]) -> Json:
         # A field that this run lacks is left out: only puzzles have rounds.
         fields = flatten(self.model_dump(mode="json")).keys() - flatten(changes).keys()
         fields -= {"train.epochs"} if self.train.imported else set()
@@ -259,7 +260,7 @@ def _refuse_elsewhere(path: str, fields: Iterable[str], changes: Mapping[str, An
         raise ConfigError(f"Unknown field {path!r}.{hint} Fields: {nearest_first(name, fields)}")
 
 
-def _replace(values: dict[str, Any], path: str, value: Any) -> None:
+def _replace(values: Json, path: str, value: Any) -> None:
     """Set the value of a dotted path in nested dictionaries, which are copied on the way."""
     if isinstance(value, Config):
         value = value.model_dump(mode="json")

@@ -13,7 +13,7 @@ import torch
 
 from recstudy.base.errors import ConfigError
 from recstudy.programs.settings import Config, configure
-from recstudy.records import write_whole
+from recstudy.records import Json, write_whole
 from recstudy.recursive.config.functions import OneOf
 from recstudy.recursive.config.parts import FAMILIES
 from recstudy.recursive.config.run import RunConfig
@@ -24,8 +24,8 @@ from recstudy.recursive.train.loop import Training
 
 CLOSE = 1e-4  # relative difference that is allowed between processors
 TRAIN = {"epochs": 2, "batch_size": 8, "ema_decay": 0.9, "halt_threshold": 1}
-JUDGE: dict[str, Any] = {"data": {"name": "digits", "limit": 24}, "model": {}}
-WRITER: dict[str, Any] = {
+JUDGE: Json = {"data": {"name": "digits", "limit": 24}, "model": {}}
+WRITER: Json = {
     "data": {"name": "phantom_captions", "size": 16, "length": 8, "limit": 24},
     "model": {"backbone": "small", "weights": "random", "tuned": False},
 }

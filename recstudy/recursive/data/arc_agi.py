@@ -23,12 +23,12 @@ from tempfile import TemporaryFile
 from typing import Any, ClassVar, Literal, NamedTuple
 from zlib import crc32
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import DataError, choices
 from recstudy.base.files import cache_folder, caching
 from recstudy.records.schema import REPEATED
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.parts import DATASETS, Shape
 from recstudy.recursive.config.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
 from recstudy.recursive.data.cache import IMAGES
@@ -78,29 +78,19 @@ class ArcAgi(Puzzles):
 
     name: Literal["arc_agi"] = "arc_agi"
     version: Literal[1, 2] = 1
-    side: int = Field(
-        LARGEST,
-        ge=2,
-        le=LARGEST,
-        description="side of the canvas in cells; below 30, tasks with a larger grid are left out",
-    )
-    augmentations: int = Field(
-        1000, ge=0, le=10_000, description="augmentations per task; fewer if a task has fewer different ones"
-    )
-    concept: bool = Field(
-        False, description="also train on the 160 tasks of ConceptARC, as the code of HRM and TRM does"
-    )
-    whole_tasks: bool = Field(
-        False,
-        description=(
-            "true: in training, a task's test pairs share the augmentation of its demonstration pairs, as in"
-            " the authors' code; false: they have an augmentation of their own"
-        ),
-    )
-    drawing_seed: int = Field(0, ge=0, description="random seed of the augmentations")
-    path: str = Field(
-        "arc_agi", description="folder of Kaggle's arc-agi_*.json files, relative to the data folder"
-    )
+    side: int = Field(LARGEST, ge=2, le=LARGEST)
+    """side of the canvas in cells; below 30, tasks with a larger grid are left out"""
+    augmentations: int = Field(1000, ge=0, le=10_000)
+    """augmentations per task; fewer if a task has fewer different ones"""
+    concept: bool = False
+    """also train on the 160 tasks of ConceptARC, as the code of HRM and TRM does"""
+    whole_tasks: bool = False
+    """true: in training, a task's test pairs share the augmentation of its demonstration pairs, as in the
+    authors' code; false: they have an augmentation of their own"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the augmentations"""
+    path: str = "arc_agi"
+    """folder of Kaggle's arc-agi_*.json files, relative to the data folder"""
 
     @property
     def title(self) -> str:
@@ -130,7 +120,7 @@ class ArcAgi(Puzzles):
 
     def verdict(
         self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
-    ) -> tuple[dict[str, float], dict[str, Any]]:
+    ) -> tuple[Scores, dict[str, Any]]:
         """Return pass@1 and pass@2, and the attempts in Kaggle's format. See `Puzzles.verdict`."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
         votes = ballots(answers, halt, ids, names)
@@ -440,16 +430,18 @@ def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) 
         )
     if not pairs or not inputs:
         raise DataError(f"{place} has no {'test inputs' if pairs else 'pairs'}. Correct it.")
-    parsed_task = ArcTask(name, [], [])
-    for number, (grid, answer) in enumerate(pairs):
-        position = f"{place}, pair {number}"
-        pair = _grid(grid, f"{position}, input"), _grid(answer, f"{position}, output")
-        parsed_task.demonstrations.append(pair)
-    for number, (grid, answer) in enumerate(zip(inputs, solutions, strict=True)):
-        answer_position = f"{solved}, task {name}, solution {number}"
-        pair = _grid(grid, f"{place}, test input {number}"), _grid(answer, answer_position)
-        parsed_task.test_pairs.append(pair)
-    return parsed_task
+    demonstrations = [
+        (_grid(grid, f"{place}, pair {number}, input"), _grid(answer, f"{place}, pair {number}, output"))
+        for number, (grid, answer) in enumerate(pairs)
+    ]
+    test_pairs = [
+        (
+            _grid(grid, f"{place}, test input {number}"),
+            _grid(answer, f"{solved}, task {name}, solution {number}"),
+        )
+        for number, (grid, answer) in enumerate(zip(inputs, solutions, strict=True))
+    ]
+    return ArcTask(name, demonstrations, test_pairs)
 
 
 def _grid(rows: Any, place: str) -> Pixels:

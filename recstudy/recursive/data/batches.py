@@ -10,6 +10,7 @@ Shapes: B images of one worker's share of a batch, C channels, H height, W width
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ class Batch(NamedTuple):
     smoothing: float = 0.0  # label smoothing in training
 
 
+@dataclass(eq=False)
 class Batches:
     """The batches of one split, for one of `world` workers.
 
@@ -74,34 +76,31 @@ class Batches:
         context: Computes the second input of the network from labels, groups and ids.
     """
 
-    def __init__(
-        self,
-        split: Split,
-        mean: tuple[float, ...],
-        std: tuple[float, ...],
-        classes: int,
-        batch_size: int,
-        augment: Augment,
-        seed: int,
-        device: torch.device,
-        rank: int = 0,
-        world: int = 1,
-        data: DataConfig | None = None,
-        context: Context = TaskKind.context,
-    ) -> None:
-        self.split, self.data, self.context = split, data, context
-        self.showings = 1 if data is None else data.showings
+    split: Split
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    classes: int
+    batch_size: int
+    augment: Augment
+    seed: int
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+    data: DataConfig | None = None
+    context: Context = TaskKind.context
+
+    def __post_init__(self) -> None:
+        split, device = self.split, self.device
+        self.showings = 1 if self.data is None else self.data.showings
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
         self.groups, self.ids = (
             None if numbers is None else torch.from_numpy(numbers) for numbers in (split.groups, split.ids)
         )
-        self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
-        self.device, self.rank, self.world = device, rank, world
-        deviation = torch.tensor(std).view(-1, 1, 1)
+        deviation = torch.tensor(self.std).view(-1, 1, 1)
         deviation = torch.where(deviation > 0, deviation, 1.0)  # a constant channel becomes 0
         self._scale = send(1 / ((255 if self.images.dtype == torch.uint8 else 1) * deviation), device)
-        self._shift = send(-torch.tensor(mean).view(-1, 1, 1) / deviation, device)
+        self._shift = send(-torch.tensor(self.mean).view(-1, 1, 1) / deviation, device)
 
     @property
     def size(self) -> int:

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS
@@ -310,7 +310,8 @@ class PhantomCaptions(Captioned):
     vocabulary: int = Field(64, ge=16, le=100_000)
     length: int = Field(32, ge=4, le=4096)
     size: int = Field(64, ge=16, le=256)
-    drawing_seed: int = Field(0, ge=0, description="random seed of the images and their captions")
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the images and their captions"""
 
     def reader(self) -> DrawingReader:
         return DrawingReader(self, partial(draw_set, self), "phantom captions", 1)
@@ -395,5 +396,4 @@ def draw(cases: DrawnShapes, size: int) -> Array:
         masks = [disc, disc - hole, ((1 - square) / 0.1).clip(0, 1)]
         mask = np.choose(shape[:, None, None], masks)
         bright = bright + np.where(number < cases.number, extra, 0)[:, None, None] * mask
-    tinted: Array = bright[:, None] * cases.tint[:, :, None, None]
-    return tinted
+    return bright[:, None] * cases.tint[:, :, None, None]

@@ -20,43 +20,21 @@ class Captioned(DataConfig):
 
     task: ClassVar = "caption"
 
-    tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
-        "byte",
-        description=(
-            "byte: one token per byte; word: words that occur 3 times in the training captions (MicarVLMoE);"
-            " bpe: byte pairs learned from the training captions; clip: CLIP's tokenizer (FuseLIP), from its"
-            " files"
-        ),
-    )
-    vocabulary: int = Field(
-        1000,
-        ge=16,
-        le=100_000,
-        description="V: maximum number of ids of 'word' and 'bpe', including 4 special ids",
-    )
-    length: int = Field(
-        512,
-        ge=4,
-        le=4096,
-        description="tokens per caption, including BOS and EOS; longer captions are cut and counted",
-    )
-    size: int = Field(
-        224, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels per side"
-    )
-    clean: Literal["none", "report"] = Field(
-        "none",
-        description=(
-            "none: only white space is normalized; report: captions are cleaned like reports in MicarVLMoE"
-            " (see `text.py`)"
-        ),
-    )
-    clip_files: str = Field(
-        "clip",
-        description=(
-            "folder of CLIP's vocab.json and merges.txt, relative to the data folder; if they are missing,"
-            " the Hugging Face cache is used"
-        ),
-    )
+    tokenizer: Literal["byte", "word", "bpe", "clip"] = "byte"
+    """byte: one token per byte; word: words that occur 3 times in the training captions (MicarVLMoE); bpe:
+    byte pairs learned from the training captions; clip: CLIP's tokenizer (FuseLIP), from its files"""
+    vocabulary: int = Field(1000, ge=16, le=100_000)
+    """V: maximum number of ids of 'word' and 'bpe', including 4 special ids"""
+    length: int = Field(512, ge=4, le=4096)
+    """tokens per caption, including BOS and EOS; longer captions are cut and counted"""
+    size: int = Field(224, ge=16, le=1024)
+    """images are resized and centre-cropped to this many pixels per side"""
+    clean: Literal["none", "report"] = "none"
+    """none: only white space is normalized; report: captions are cleaned like reports in MicarVLMoE (see
+    `text.py`)"""
+    clip_files: str = "clip"
+    """folder of CLIP's vocab.json and merges.txt, relative to the data folder; if they are missing, the
+    Hugging Face cache is used"""
 
     @property
     def shape(self) -> Shape:

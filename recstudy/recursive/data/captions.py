@@ -17,8 +17,6 @@ from itertools import compress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import Field
-
 from recstudy.base.errors import DataError, choices
 from recstudy.recursive.config.parts import DATASETS
 from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
@@ -70,11 +68,10 @@ class CaptionFiles(Captioned):
     (patient or case) in two splits is an error.
     """
 
-    path: str = Field(description="folder of the set, relative to the data folder")
-    allow_missing: bool = Field(
-        False,
-        description="leave out images that are missing or unreadable, and rows without a caption",
-    )
+    path: str
+    """folder of the set, relative to the data folder"""
+    allow_missing: bool = False
+    """leave out images that are missing or unreadable, and rows without a caption"""
 
 
 class CaptionRow(NamedTuple):

@@ -68,13 +68,9 @@ class ChestFindings(DataConfig):
     classes: ClassVar = len(FINDINGS)
     class_names: ClassVar = FINDINGS
 
-    findings: Literal["multilabel", "single"] = Field(
-        "multilabel",
-        description=(
-            "multilabel: all findings of every image; single: only images with exactly one known finding,"
-            " which is the class (a single classification token needs that: contradiction HRM-ChestXRay-2)"
-        ),
-    )
+    findings: Literal["multilabel", "single"] = "multilabel"
+    """multilabel: all findings of every image; single: only images with exactly one known finding, which is
+    the class (a single classification token needs that: contradiction HRM-ChestXRay-2)"""
 
     @property
     def task(self) -> str:
@@ -109,11 +105,12 @@ class ChestXray14(ChestFindings):
     title: ClassVar = "NIH ChestX-ray14"
 
     name: Literal["chest_xray14"] = "chest_xray14"
-    path: str = Field(SAMPLE_PATH, description="folder of the set, relative to the data folder")
-    size: int = Field(
-        64, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels per side"
-    )
-    allow_missing: bool = Field(False, description="leave out images of the table that are missing")
+    path: str = SAMPLE_PATH
+    """folder of the set, relative to the data folder"""
+    size: int = Field(64, ge=16, le=1024)
+    """images are resized and centre-cropped to this many pixels per side"""
+    allow_missing: bool = False
+    """leave out images of the table that are missing"""
 
     @property
     def shape(self) -> Shape:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Shape
 from recstudy.recursive.config.reader import Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
@@ -44,17 +44,16 @@ class Dominoes(DataConfig):
     train_size: ClassVar = TRAIN_IMAGES
 
     name: Literal["dominoes"] = "dominoes"
-    columns: int = Field(
-        3, ge=3, le=9, description="columns of the board, which has two rows; a domino is a 6x6 patch"
-    )
-    least_steps: int = Field(
-        0, ge=0, description="minimum number of steps from the marked domino to the colour"
-    )
-    most_steps: int = Field(3, ge=0, description="maximum number of steps")
-    noise: float = Field(
-        0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, which makes signs ambiguous"
-    )
-    drawing_seed: int = Field(0, ge=0, description="random seed of the boards")
+    columns: int = Field(3, ge=3, le=9)
+    """columns of the board, which has two rows; a domino is a 6x6 patch"""
+    least_steps: NonNegativeInt = 0
+    """minimum number of steps from the marked domino to the colour"""
+    most_steps: NonNegativeInt = 3
+    """maximum number of steps"""
+    noise: float = Field(0.0, ge=0, lt=0.5)
+    """share of the pixels that are inverted, which makes signs ambiguous"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the boards"""
 
     @model_validator(mode="after")
     def _chains_fit(self) -> Self:

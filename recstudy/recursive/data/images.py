@@ -179,11 +179,12 @@ class ImageFolder(DataConfig):
     """Any images with one folder per class: `PATH/train/CLASS/*.png` and `PATH/test/CLASS/*.png`."""
 
     name: Literal["folder"] = "folder"
-    path: str = Field(description="folder of the set, relative to the data folder, such as `cifar100_subset`")
-    class_count: int = Field(ge=2, description="number of classes; must match the folders")
-    size: int = Field(
-        32, ge=4, le=1024, description="images are resized and centre-cropped to this many pixels per side"
-    )
+    path: str
+    """folder of the set, relative to the data folder, such as `cifar100_subset`"""
+    class_count: int = Field(ge=2)
+    """number of classes; must match the folders"""
+    size: int = Field(32, ge=4, le=1024)
+    """images are resized and centre-cropped to this many pixels per side"""
     channels: Literal[1, 3] = 3
 
     @property

@@ -94,11 +94,12 @@ class Maze(GeneratedPuzzles, Mazes):
     """
 
     name: Literal["maze"] = "maze"
-    side: int = Field(9, ge=5, le=61, description="cells, odd: rooms and the walls between them")
-    openings: float = Field(
-        0.2, ge=0, le=0.5, description="share of open walls among those that do not connect the tree of rooms"
-    )
-    least_steps: int = Field(12, ge=2, description="minimum length of the path from start to goal, in cells")
+    side: int = Field(9, ge=5, le=61)
+    """cells, odd: rooms and the walls between them"""
+    openings: float = Field(0.2, ge=0, le=0.5)
+    """share of open walls among those that do not connect the tree of rooms"""
+    least_steps: int = Field(12, ge=2)
+    """minimum length of the path from start to goal, in cells"""
 
     @model_validator(mode="after")
     def _paths_fit(self) -> Self:
@@ -113,37 +114,33 @@ class Maze(GeneratedPuzzles, Mazes):
         return self
 
     def generate(self) -> Arrays:
-        return make_set(self)
+        """Generate the mazes and paths of both splits.
 
-
-def make_set(config: Maze) -> Arrays:
-    """Generate the mazes and paths of both splits.
-
-    Raises:
-        DataError: If too few different mazes are found.
-    """
-    random = np.random.default_rng([config.drawing_seed, config.side])
-    mazes: dict[bytes, tuple[Pixels, Pixels]] = {}
-    tries = 0
-    while len(mazes) < config.puzzles + config.test_puzzles:
-        tries += 1
-        free_cells = carved(config, random)
-        walls = canonical(free_cells, config.side)
-        if walls not in mazes and (way := path(free_cells, config, random)):
-            inputs = np.full(config.cells, WALL, np.uint8)
-            inputs[list(free_cells)] = SPACE
-            inputs[way[0]], inputs[way[-1]] = START, GOAL
-            answer = inputs.copy()
-            answer[way[1:-1]] = PATH
-            mazes[walls], tries = (inputs, answer), 0
-        if tries == TRIES:
-            raise DataError(
-                f"{config.title} has too few mazes: after {len(mazes):,} mazes, {TRIES:,} in a row were"
-                " duplicates or had no single shortest path of at least least_steps. Lower puzzles,"
-                " test_puzzles, least_steps or openings, or raise side."
-            )
-    inputs, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
-    return Arrays.cut(config.puzzles, images=inputs.reshape(-1, *config.shape), labels=answers)
+        Raises:
+            DataError: If too few different mazes are found.
+        """
+        random = np.random.default_rng([self.drawing_seed, self.side])
+        mazes: dict[bytes, tuple[Pixels, Pixels]] = {}
+        tries = 0
+        while len(mazes) < self.puzzles + self.test_puzzles:
+            tries += 1
+            free_cells = carved(self, random)
+            walls = canonical(free_cells, self.side)
+            if walls not in mazes and (way := path(free_cells, self, random)):
+                inputs = np.full(self.cells, WALL, np.uint8)
+                inputs[list(free_cells)] = SPACE
+                inputs[way[0]], inputs[way[-1]] = START, GOAL
+                answer = inputs.copy()
+                answer[way[1:-1]] = PATH
+                mazes[walls], tries = (inputs, answer), 0
+            if tries == TRIES:
+                raise DataError(
+                    f"{self.title} has too few mazes: after {len(mazes):,} mazes, {TRIES:,} in a row were"
+                    " duplicates or had no single shortest path of at least least_steps. Lower puzzles,"
+                    " test_puzzles, least_steps or openings, or raise side."
+                )
+        inputs, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
+        return Arrays.cut(self.puzzles, images=inputs.reshape(-1, *self.shape), labels=answers)
 
 
 def carved(config: Maze, random: np.random.Generator) -> set[int]:

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.recursive.config.parts import DATASETS, Shape
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Mask, Pixels, generator, np
@@ -57,8 +58,10 @@ class PhantomXray(ChestFindings):
     title: ClassVar = "Phantom chest X-rays (synthetic)"
 
     name: Literal["phantom_xray"] = "phantom_xray"
-    size: int = Field(32, ge=16, le=256, description="pixels per side")
-    drawing_seed: int = Field(0, ge=0, description="random seed of the patients and their images")
+    size: int = Field(32, ge=16, le=256)
+    """pixels per side"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the patients and their images"""
 
     @property
     def shape(self) -> Shape:
@@ -164,8 +167,8 @@ class SignPlace(NamedTuple):
     strength: Array
 
 
-class Chest:
-    """The healthy anatomy of some images.
+class Chest(SimpleNamespace):
+    """The healthy anatomy of some images, with an attribute for each of `MEASURES`.
 
     Args:
         cases: The random numbers of the images.
@@ -173,15 +176,11 @@ class Chest:
     """
 
     def __init__(self, cases: DrawnPatients, size: int) -> None:
+        parts = zip(MEASURES.items(), cases.anatomy.T[:, :, None, None], strict=True)
+        super().__init__(**{name: low + (high - low) * part for (name, (low, high)), part in parts})
         points = (2 * np.arange(size) + 1) / size - 1
         shift_x, shift_y = (0.12 * cases.image[:, axis, None, None] - 0.06 for axis in (0, 1))
         self.x, self.y = points[None, None, :] + shift_x, points[None, :, None] + shift_y  # of the pixels
-        parts = cases.anatomy.T[:, :, None, None]
-        measures = (
-            low + (high - low) * part for (low, high), part in zip(MEASURES.values(), parts, strict=True)
-        )
-        self.body, self.spread, self.width, self.height, self.base, *more_measures = measures
-        self.heart, self.ribs, self.bone, self.tissue = more_measures
         # The lung markings, 0 to 1: the grid is interpolated linearly in both directions.
         points = (np.arange(size) + 0.5) / size * (GRID - 1)
         low = points.astype(int)

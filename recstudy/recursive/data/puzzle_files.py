@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from recstudy.base.errors import DataError
 from recstudy.base.files import refuse_stand_in
@@ -54,14 +54,10 @@ class PuzzleFiles(Puzzles):
     """
 
     path: str
-    train_puzzles: int | None = Field(
-        None,
-        ge=16,
-        description=(
-            "number of training puzzles, a fixed random subset; the papers use 1,000; null uses all puzzles"
-        ),
-    )
-    drawing_seed: int = Field(0, ge=0, description="random seed of the subset of training puzzles")
+    train_puzzles: int | None = Field(None, ge=16)
+    """number of training puzzles, a fixed random subset; the papers use 1,000; null uses all puzzles"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the subset of training puzzles"""
 
     @property
     def train_size(self) -> int | None:
@@ -82,7 +78,8 @@ class SudokuExtreme(PuzzleFiles, Sudokus):
     shape: ClassVar = (1, 9, 9)
 
     name: Literal["sudoku_extreme"] = "sudoku_extreme"
-    path: str = Field("sudoku-extreme", description="folder of the set, relative to the data folder")
+    path: str = "sudoku-extreme"
+    """folder of the set, relative to the data folder"""
 
 
 @DATASETS.add("maze_hard")
@@ -96,7 +93,8 @@ class MazeHard(PuzzleFiles, Mazes):
     shape: ClassVar = (1, 30, 30)
 
     name: Literal["maze_hard"] = "maze_hard"
-    path: str = Field("maze-30x30-hard-1k", description="folder of the set, relative to the data folder")
+    path: str = "maze-30x30-hard-1k"
+    """folder of the set, relative to the data folder"""
 
 
 @DATASETS.add("puzzle_folder")
@@ -108,14 +106,14 @@ class PuzzleFolder(Puzzles):
     """
 
     name: Literal["puzzle_folder"] = "puzzle_folder"
-    path: str = Field(
-        description="folder of the set, relative to the data folder, such as `sudoku-extreme-1k-aug-1000`"
-    )
-    vocabulary: int = Field(
-        ge=2, le=256, description="V: number of tokens, including PAD; must match the folder"
-    )
-    rows: int = Field(ge=1, le=100, description="rows of a grid; rows x columns must match the folder")
-    columns: int = Field(ge=1, le=100, description="columns of a grid")
+    path: str
+    """folder of the set, relative to the data folder, such as `sudoku-extreme-1k-aug-1000`"""
+    vocabulary: int = Field(ge=2, le=256)
+    """V: number of tokens, including PAD; must match the folder"""
+    rows: int = Field(ge=1, le=100)
+    """rows of a grid; rows x columns must match the folder"""
+    columns: int = Field(ge=1, le=100)
+    """columns of a grid"""
 
     @property
     def title(self) -> str:

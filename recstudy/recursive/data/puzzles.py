@@ -9,11 +9,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
-from recstudy.recursive.config.answers import Answers
-from recstudy.recursive.config.parts import DataConfig, Shape
+from recstudy.recursive.config.answers import Answers, Scores
+from recstudy.recursive.config.parts import Count, DataConfig, Shape
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Tensor, np, torch
 
 
@@ -28,15 +28,11 @@ class Puzzles(DataConfig):
     # With these moments, standardization leaves the tokens unchanged.
     moments: ClassVar = ((0.0,), (1 / 255,))
 
-    augmentations: int | None = Field(
-        None,
-        ge=0,
-        description=(
-            "symmetries of a training puzzle: null draws a new one each time the puzzle is shown; a number"
-            " draws that many once per puzzle, in addition to the original; 0 uses none"
-        ),
-    )
-    rounds: int = Field(1, ge=1, description="number of passes over the training puzzles per epoch")
+    augmentations: int | None = Field(None, ge=0)
+    """symmetries of a training puzzle: null draws a new one each time the puzzle is shown; a number draws
+    that many once per puzzle, in addition to the original; 0 uses none"""
+    rounds: Count = 1
+    """number of passes over the training puzzles per epoch"""
 
     @property
     def draws(self) -> int:
@@ -146,7 +142,7 @@ class Puzzles(DataConfig):
 
     def verdict(
         self, answers: Answers, halt: Array, ids: Labels | None, names: Sequence[str] | None
-    ) -> tuple[dict[str, float], dict[str, Any]]:
+    ) -> tuple[Scores, dict[str, Any]]:
         """Compute metrics of the test puzzles that only this set has.
 
         Args:
@@ -167,11 +163,12 @@ class GeneratedPuzzles(Puzzles):
     synthetic: ClassVar = True
 
     side: int
-    puzzles: int = Field(1000, ge=16, description="number of training puzzles, including validation puzzles")
-    test_puzzles: int = Field(500, ge=16, description="number of test puzzles")
-    drawing_seed: int = Field(
-        0, ge=0, description="random seed of the puzzles and, for Sudokus, of the classes in the test split"
-    )
+    puzzles: int = Field(1000, ge=16)
+    """number of training puzzles, including validation puzzles"""
+    test_puzzles: int = Field(500, ge=16)
+    """number of test puzzles"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the puzzles and, for Sudokus, of the classes in the test split"""
 
     @property
     def title(self) -> str:
@@ -202,7 +199,7 @@ def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> Array:
     # splitmix64 (Steele, Lea and Flood 2014) of the three.
     keys = _mixed(_mixed(np.uint64(seed) + rows.astype(np.uint64)) + turns.astype(np.uint64))
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray((_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53)
+    return (_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53
 
 
 def _mixed(x: Any) -> Any:
@@ -268,4 +265,4 @@ class Groups:
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]
         example_offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.asarray(self.order[np.repeat(self.first[chosen], lengths) + example_offsets])
+        return self.order[np.repeat(self.first[chosen], lengths) + example_offsets]

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import NonNegativeInt
 
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS, DataConfig, Moments
@@ -64,7 +64,8 @@ class Digits(DataConfig):
     train_size: ClassVar = 1437
 
     name: Literal["digits"] = "digits"
-    drawing_seed: int = Field(0, ge=0, description="random seed of the test split, stratified by class")
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the test split, stratified by class"""
 
     def reader(self) -> DrawingReader:
         return DrawingReader(
@@ -147,13 +148,9 @@ class Mnist(_Torchvision):
 
 
 class _Cifar(_Torchvision):
-    statistics: Literal["own", "cifar10"] = Field(
-        "own",
-        description=(
-            "mean and deviation that standardize the images: own or CIFAR-10's, which the ViTRM paper also"
-            " uses for CIFAR-100"
-        ),
-    )
+    statistics: Literal["own", "cifar10"] = "own"
+    """mean and deviation that standardize the images: own or CIFAR-10's, which the ViTRM paper also uses for
+    CIFAR-100"""
     train_size: ClassVar = 50_000
     shape: ClassVar = (3, 32, 32)
 

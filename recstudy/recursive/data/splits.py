@@ -315,7 +315,7 @@ def whole_groups(groups: Labels, max_rows: int, seed: int) -> Mask:
             room -= size
     if not is_chosen.any():
         is_chosen[order[sizes[order].argmin()]] = True
-    return np.asarray(is_chosen[member])
+    return is_chosen[member]
 
 
 def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], prefix: str) -> None:

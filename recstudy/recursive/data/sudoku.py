@@ -116,15 +116,11 @@ class Sudoku(GeneratedPuzzles, Sudokus):
     """
 
     name: Literal["sudoku"] = "sudoku"
-    side: Literal[4, 6, 9] = Field(6, description="cells; boxes are 2x2, 2 rows x 3 columns, 3x3")
-    givens: int | None = Field(
-        None,
-        ge=1,
-        description=(
-            "minimum number of given cells; null empties cells in random order until no cell can be emptied"
-            " without a second solution"
-        ),
-    )
+    side: Literal[4, 6, 9] = 6
+    """cells; boxes are 2x2, 2 rows x 3 columns, 3x3"""
+    givens: int | None = Field(None, ge=1)
+    """minimum number of given cells; null empties cells in random order until no cell can be emptied without
+    a second solution"""
 
     @model_validator(mode="after")
     def _something_is_asked(self) -> Self:
@@ -135,19 +131,15 @@ class Sudoku(GeneratedPuzzles, Sudokus):
         return self
 
     def generate(self) -> Arrays:
-        return make_set(self)
-
-
-def make_set(config: Sudoku) -> Arrays:
-    """Generate the puzzles and solutions of both splits, which share no class."""
-    random = np.random.default_rng([config.drawing_seed, config.side])
-    grids, groups = (distinct if config.side == 9 else of_classes)(config, random)
-    is_given = np.array([thinned(grid, config, random) for grid in grids.tolist()])
-    answers = (grids + DIGITS).astype(np.uint8)
-    inputs = np.where(is_given, answers, np.uint8(BLANK)).reshape(-1, *config.shape)
-    return Arrays.cut(
-        config.puzzles, images=inputs, labels=answers, groups=groups if config.side == 6 else None
-    )
+        """Generate the puzzles and solutions of both splits, which share no class."""
+        random = np.random.default_rng([self.drawing_seed, self.side])
+        grids, groups = (distinct if self.side == 9 else of_classes)(self, random)
+        is_given = np.array([thinned(grid, self, random) for grid in grids.tolist()])
+        answers = (grids + DIGITS).astype(np.uint8)
+        inputs = np.where(is_given, answers, np.uint8(BLANK)).reshape(-1, *self.shape)
+        return Arrays.cut(
+            self.puzzles, images=inputs, labels=answers, groups=groups if self.side == 6 else None
+        )
 
 
 def of_classes(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Labels]:
@@ -238,15 +230,13 @@ def in_order(squares: Pixels, tall: int, wide: int) -> Pixels:
     names = squares[:, :tall, :wide].reshape(count, side).argsort(1).astype(np.uint8)
     renamed = np.take_along_axis(names, squares.reshape(count, -1), 1).reshape(squares.shape)
     rows, columns = _sorted(renamed[:, :, 0], tall), _sorted(renamed[:, 0], wide)
-    return np.asarray(
-        renamed[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]].reshape(count, -1)
-    )
+    return renamed[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]].reshape(count, -1)
 
 
 def _sorted(line: Pixels, size: int) -> Labels:
     """Return the sorting order of lines (N, side): blocks by smallest digit, lines within them by digit."""
     block_minimum = line.reshape(len(line), -1, size).min(2).repeat(size, 1).astype(np.int64)
-    return np.asarray((line.shape[1] * block_minimum + line).argsort(1))
+    return (line.shape[1] * block_minimum + line).argsort(1)
 
 
 def thinned(grid: Sequence[int], config: Sudoku, random: np.random.Generator) -> list[bool]:

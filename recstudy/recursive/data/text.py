@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from recstudy.base.errors import DataError
 from recstudy.base.values import digest
+from recstudy.records.files import Json
 from recstudy.recursive.config.reader import Arrays, Labels, Mask, Pixels, Tokens, np
 from recstudy.recursive.data.captioned import BYTES, CLIP_VOCABULARY, SPECIALS, Captioned
 
@@ -62,7 +63,7 @@ class Tokenizer(ABC):
         """Return the text up to the first EOS. Special and unknown ids are left out."""
         return self._text([*filter(self._has_text, takewhile(lambda token: token != self.eos, ids))])
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> Json:
         """Return JSON values from which `restore` creates an equal tokenizer."""
         return {"name": self.name, "contents": self.contents}
 
@@ -286,7 +287,7 @@ TOKENIZERS: dict[str, Callable[[Any], Tokenizer]] = {
 }
 
 
-def restore(stored: dict[str, Any]) -> Tokenizer:
+def restore(stored: Json) -> Tokenizer:
     """Create a tokenizer from the result of `Tokenizer.stored`."""
     return TOKENIZERS[stored["name"]](stored["contents"])
 

@@ -19,6 +19,7 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, np, pd
 from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
+from recstudy.recursive.config.parts import Count
 from recstudy.recursive.figures.examples import (
     TRACE,
     CaptionTrace,
@@ -107,8 +108,8 @@ class AttentionMaps(CaptionFigure):
     """
 
     name: str = "attention"
-    layer: int | None = Field(default=None, ge=1)
-    head: int | None = Field(default=None, ge=1)
+    layer: Count | None = None
+    head: Count | None = None
     default_title = "Attention while generating a caption"
     array, array_title = "cross_attention", "attention"
     columns = ("layer", "head", "place", "word", "of", "at", "seen", "share")

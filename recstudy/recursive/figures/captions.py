@@ -28,6 +28,7 @@ from recstudy.evidence import Fit
 from recstudy.papers import Target, published
 from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
+from recstudy.recursive.config.parts import Count
 from recstudy.recursive.figures.examples import add_images, read_examples
 from recstudy.recursive.figures.tiles import picture
 from recstudy.recursive.records import CosinePairs, KeptCaptions
@@ -67,7 +68,7 @@ class Captions(OfVariants):
 
     run_file = "captions.json"
     name: str = "captions"
-    most: int = Field(default=12, ge=1)
+    most: Count = 12
     default_title = "Reference captions and generated captions"
 
     def render(self, records: StudyRecords) -> RenderedPart:
@@ -179,7 +180,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
 
     run_file = "alignment.json"
     name: str = "alignment"
-    most: int = Field(default=12, ge=1)
+    most: Count = 12
     targets: tuple[Target, ...] = Field(
         default_factory=lambda: published("000_alignment_cosines"), kw_only=True
     )

@@ -18,11 +18,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from recstudy.base.lazy import go, np, pd, special
 from recstudy.base.opened import arrays
 from recstudy.records import Json
+from recstudy.recursive.config.parts import Count
 from recstudy.recursive.figures.examples import first_runs, read_runs
 from recstudy.recursive.figures.tiles import Tiles, tile_figure
 from recstudy.report.caveats import warnings
@@ -254,7 +253,7 @@ class Thinking(OfVariants):
 
     run_file = THINKING
     name: str = "thinking"
-    most: int = Field(default=4, ge=1)
+    most: Count = 4
     default_title = "Answers to test puzzles after each segment"
 
     def render(self, records: StudyRecords) -> RenderedPart:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
-from pydantic import Field
 
 from recstudy.base.lazy import go, pd
 from recstudy.base.opened import arrays
 from recstudy.records import Json
+from recstudy.recursive.config.parts import Count
 from recstudy.recursive.figures.examples import read_examples, to_images
 from recstudy.report.look import clipped, folded
 from recstudy.report.names import plural
@@ -113,7 +113,7 @@ class Mistakes(FigurePart, OfVariants):
 
     run_file = "mistakes.npz"
     name: str = "mistakes"
-    most: int = Field(default=25, ge=1)  # images of a variant; a run saves 36
+    most: Count = 25  # images of a variant; a run saves 36
     default_title = "Misclassified test images"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:

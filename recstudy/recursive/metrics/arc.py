@@ -14,11 +14,11 @@ Shapes: N answers, S cells of a canvas, side x side.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from recstudy.base.lazy import np
 from recstudy.programs.metric import METRICS
 from recstudy.recursive.metrics.registry import percent_quantity
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from recstudy.recursive.config.answers import Answers, Floats, Integers
@@ -59,8 +59,6 @@ class Augmented(NamedTuple):
 
     def undone(self, tokens: "Tokens") -> ArcGrid:
         """Undo the augmentation of an array (H, W) of tokens."""
-        import numpy as np
-
         is_transposed, flips_rows, flips_columns = TURNS[self.turn]
         turned = tokens[:: -1 if flips_rows else 1, :: -1 if flips_columns else 1]
         upright = turned.T if is_transposed else turned
@@ -82,8 +80,6 @@ def cropped(canvas: "Tokens") -> "Tokens":
 
     Of equal rectangles it is the one with fewer rows.
     """
-    import numpy as np
-
     widths = np.minimum.accumulate(np.cumprod(canvas >= COLOUR, 1).sum(1))
     areas = widths * np.arange(1, len(canvas) + 1)
     rows = int(areas.argmax())
@@ -125,8 +121,6 @@ def ballots(answers: "Answers", halt: "Floats", ids: "Integers", names: Sequence
         ids: Array (N,) with the puzzle of each answer.
         names: The name of each puzzle.
     """
-    import numpy as np
-
     side = round(answers.cells.shape[1] ** 0.5)
     answered: dict[int, int] = {}
     ballots_by_input: dict[Input, Ballot] = {}

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from recstudy.base.lazy import np
 from recstudy.programs.metric import METRICS, NotAvailable
-from recstudy.recursive.config.answers import UNKNOWN, Answers
+from recstudy.recursive.config.answers import UNKNOWN, Answers, Scores
 from recstudy.recursive.metrics.registry import metric, percent_metric
 
 if TYPE_CHECKING:
@@ -30,25 +31,19 @@ def top1_accuracy(answers: Answers) -> float:
 
 @METRICS.add("level_accuracy")
 @percent_metric("Top-1 accuracy by level", of_levels=True, share=True)
-def level_accuracy(answers: Answers) -> dict[str, float]:
+def level_accuracy(answers: Answers) -> Scores:
     """Return the accuracy by level of difficulty."""
-    import numpy as np
-
     if answers.levels is None:
         raise NotAvailable("the images have no levels of difficulty")
     is_right = answers.predicted == answers.labels
-    accuracies = {}
-    for level in np.unique(answers.levels):
-        accuracies[str(level)] = 100 * float(is_right[answers.levels == level].mean())
-    return accuracies
+    levels = np.unique(answers.levels)
+    return {str(level): 100 * float(is_right[answers.levels == level].mean()) for level in levels}
 
 
 @METRICS.add("macro_f1")
 @percent_metric("Macro F1")
 def macro_f1(answers: Answers) -> float:
     """Return the unweighted mean of 2 TP / (2 TP + FP + FN) over the classes with a label or a prediction."""
-    import numpy as np
-
     count = answers.logits.shape[1]
     predictions = np.bincount(answers.predicted, minlength=count)
     labels = np.bincount(answers.labels, minlength=count)
@@ -65,8 +60,6 @@ def calibration_error(answers: Answers) -> float:
 
     Each bin is weighted by its number of images (Guo et al. 2017).
     """
-    import numpy as np
-
     confidence = answers.probabilities.max(1)
     bins = (confidence * BINS).astype(np.int64).clip(max=BINS - 1)
     gaps = np.bincount(bins, weights=(answers.predicted == answers.labels) - confidence, minlength=BINS)
@@ -78,7 +71,7 @@ of_findings = partial(percent_metric, tasks=("multilabel",), by_finding=True)
 
 @METRICS.add("auroc")
 @of_findings("AUROC", ranks=True)
-def auroc(answers: Answers) -> dict[str, float]:
+def auroc(answers: Answers) -> Scores:
     from sklearn.metrics import roc_auc_score
 
     return _by_class(roc_auc_score, answers)
@@ -86,7 +79,7 @@ def auroc(answers: Answers) -> dict[str, float]:
 
 @METRICS.add("average_precision")
 @of_findings("Average precision")
-def average_precision(answers: Answers) -> dict[str, float]:
+def average_precision(answers: Answers) -> Scores:
     from sklearn.metrics import average_precision_score
 
     return _by_class(average_precision_score, answers)
@@ -98,8 +91,6 @@ def surprise(answers: Answers) -> "Floats":
     Raises:
         NotAvailable: The images have several labels each.
     """
-    import numpy as np
-
     if answers.task != "multiclass":
         raise NotAvailable("the mean is over labels, not over images")
     return -answers.log_probabilities[np.arange(len(answers)), answers.labels]
@@ -109,8 +100,6 @@ def surprise(answers: Answers) -> "Floats":
 @metric("NLL", unit="nats", better="lower", form=".3f", tasks=("multiclass", "multilabel"), each=surprise)
 def nll(answers: Answers) -> float:
     """Return the mean over the images, or over the known labels if an image has several labels."""
-    import numpy as np
-
     if answers.task == "multiclass":
         return float(surprise(answers).mean())
     is_known = answers.labels != UNKNOWN
@@ -118,7 +107,7 @@ def nll(answers: Answers) -> float:
     return float(np.logaddexp(0, signed).mean()) if is_known.any() else np.nan
 
 
-def _by_class(measure: Callable[..., Any], answers: Answers) -> dict[str, float]:
+def _by_class(measure: Callable[..., Any], answers: Answers) -> Scores:
     """Measure each class that has positive and negative images among its known labels."""
     values = {}
     for column, name in enumerate(answers.class_names):

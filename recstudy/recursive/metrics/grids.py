@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recstudy.programs.metric import METRICS, NotAvailable
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.metrics.registry import percent_metric, percent_quantity, quantity
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def other_solutions(answers: Answers) -> float:
 
 @METRICS.add("level_exact_accuracy")
 @of_grids("Exact accuracy by level", of_levels=True)
-def level_exact_accuracy(answers: Answers) -> dict[str, float]:
+def level_exact_accuracy(answers: Answers) -> Scores:
     """Return the exact accuracy by level of difficulty."""
     import numpy as np
 

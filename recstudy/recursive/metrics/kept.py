@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recstudy.base import opened
 from recstudy.base.errors import StorageError
+from recstudy.base.lazy import np
 from recstudy.programs.metric import METRICS
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.metrics.classification import BINS
 from recstudy.recursive.metrics.registry import measured
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 LIMIT = 4 * 2**20  # bytes of the file; about 2,000 of ImageNet's 50,000 x 1,000 answers fit
@@ -78,8 +78,6 @@ def unpack_answers(path: Path) -> SavedAnswers:
     Raises:
         StorageError: The file is damaged or was written by a newer recstudy.
     """
-    import numpy as np
-
     try:
         arrays = opened.arrays(path)
         about = _text(arrays["about"])
@@ -146,8 +144,6 @@ def _check(
 
 
 def _archive(answers: Answers, count: int, total: int) -> bytes:
-    import numpy as np
-
     first_answers = _first(answers, count)
     labels = first_answers.labels
     about = {
@@ -183,8 +179,6 @@ def _archive(answers: Answers, count: int, total: int) -> bytes:
 
 def archived(arrays: Mapping[str, Any]) -> bytes:
     """Return the content of a compressed .npz file with these arrays."""
-    import numpy as np
-
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
@@ -204,8 +198,6 @@ def _first(answers: Answers, count: int) -> Answers:
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
     """Return the outputs of the network in half precision, with the same most likely classes."""
-    import numpy as np
-
     is_multiclass = answers.task == "multiclass"
     # Half precision keeps four digits of a log probability of any size. Of probabilities it would lose the
     # small ones, which determine likelihoods, and those near 1.
@@ -220,7 +212,7 @@ def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
     return half
 
 
-def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, float]:
+def rounding_errors(answers: Answers, values: Mapping[str, float]) -> Scores:
     """Return the largest errors of metrics that come from half precision.
 
     Shares depend only on the most likely class, which half precision keeps, and captions and cells are not
@@ -233,8 +225,6 @@ def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, 
     Returns:
         Metric -> the largest difference to its value before half precision.
     """
-    import numpy as np
-
     names = [name for name in values if name in METRICS and not METRICS[name].share]
     if not answers.logits.size or not names:
         return {}
@@ -255,10 +245,11 @@ def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, 
     for step in (rounding, -uneven_rounding):
         extreme_answers = replace(answers, logits=answers.logits + np.where(right, step, -step))
         extreme_values.append(measured(extreme_answers, names).values)
-    errors = {}
-    for name, value in values.items():
-        if name in extreme_values[0]:
-            errors[name] = max(abs(extreme[name] - value) for extreme in extreme_values)
+    errors = {
+        name: max(abs(extreme[name] - value) for extreme in extreme_values)
+        for name, value in values.items()
+        if name in extreme_values[0]
+    }
     if "ece" in errors:
         # These extremes do not bound the calibration error, because gaps within a bin cancel out. A rounded
         # confidence moves the gap of its bin by its own rounding error. Near the border of two bins it may
@@ -275,8 +266,6 @@ def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, 
 
 
 def _bytes(value: Mapping[str, Any]) -> "npt.NDArray[np.uint8]":
-    import numpy as np
-
     return np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 

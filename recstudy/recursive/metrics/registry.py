@@ -18,7 +18,7 @@ from recstudy.base.errors import ConfigError, choices, missing_package
 from recstudy.plugins.files import INSTALLED, check_call
 from recstudy.plugins.registry import PACKAGE
 from recstudy.programs.metric import METRICS, PERCENT, Better, Metric, NotAvailable, NotInstalled
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.tasks import TASKS
 
 Value = float | Mapping[str, float]  # one value, or class or level -> its value
@@ -71,7 +71,7 @@ class MeasuredMetrics(NamedTuple):
         raised: The metrics whose code raised an error.
     """
 
-    values: dict[str, float]
+    values: Scores
     undefined: tuple[str, ...]
     unavailable: dict[str, str]
     raised: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
         answers: The answers of a run.
         names: The metrics; by default all that are registered for the task.
     """
-    values: dict[str, float] = {}
+    values: Scores = {}
     undefined: dict[str, None] = {}
     unavailable: dict[str, str] = {}
     raised: list[str] = []
@@ -96,7 +96,11 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
             if isinstance(value, Mapping):
                 class_names = () if METRICS[name].of_levels else answers.class_names
                 undefined |= dict.fromkeys(label for label in class_names if label not in value)
-                values |= _check_values(name, value)
+                numbers = {
+                    f"{name}.{label}": _check_bounds(METRICS[name], number) for label, number in value.items()
+                }
+                if numbers:  # the mean over the classes or levels, and the value of each
+                    values |= {name: sum(numbers.values()) / len(numbers), **numbers}
             else:
                 values[name] = _check_bounds(METRICS[name], value)
         except NotAvailable as reason:
@@ -222,12 +226,6 @@ def check_computed(name: str) -> Metric:
             f" Choose from {choices(answer_metrics())}."
         )
     return metric
-
-
-def _check_values(name: str, value: Mapping[str, float]) -> dict[str, float]:
-    """Return the mean over the classes or levels, and the value of each."""
-    values = {f"{name}.{label}": _check_bounds(METRICS[name], number) for label, number in value.items()}
-    return {name: sum(values.values()) / len(values), **values} if values else {}
 
 
 def _check_bounds(metric: Metric, value: float) -> float:

@@ -5,11 +5,10 @@ The network's part is in `networks/caption.py`.
 
 from typing import ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from recstudy.programs.settings import Config
-from recstudy.recursive.config.parts import DataConfig, ModelConfig, Shape
-from recstudy.recursive.models.fields import Count
+from recstudy.recursive.config.parts import Count, DataConfig, ModelConfig, Shape
 from recstudy.recursive.models.fuselip import Aligner, check_encoder
 
 LONGEST = 2048  # maximum number of tokens of a caption: positions with a rotary angle
@@ -45,54 +44,41 @@ class FuseLIPBackboneConfig(Config):
     then trained with it at its learning rate; otherwise it is frozen.
     """
 
-    revision: ClassVar[int] = 2  # no weight decay of gains, biases and the scale
+    revision: ClassVar = 2  # no weight decay of gains, biases and the scale
 
-    aligner: Aligner = Field(
-        Aligner(), description="the encoder, its image tokenizer, and the training of the tokenizer"
-    )
-    mode: Literal["prefix_causal", "image_only", "leaky"] = Field(
-        "prefix_causal",
-        description=(
-            "feature at each token: of the image and the tokens up to it; of the image only; or of the whole"
-            " caption, which contains the answer (the bug of the ImageHRM/ImageTRM paper, never compared)"
-        ),
-    )
-    epochs: Count = Field(20, description="epochs of the alignment")
-    batch_size: int = Field(64, ge=2, description="pairs per batch of the alignment")
-    learning_rate: float = Field(1e-3, gt=0, description="learning rate of the alignment")
+    aligner: Aligner = Aligner()
+    """the encoder, its image tokenizer, and the training of the tokenizer"""
+    mode: Literal["prefix_causal", "image_only", "leaky"] = "prefix_causal"
+    """feature at each token: of the image and the tokens up to it; of the image only; or of the whole
+    caption, which contains the answer (the bug of the ImageHRM/ImageTRM paper, never compared)"""
+    epochs: Count = 20
+    """epochs of the alignment"""
+    batch_size: int = Field(64, ge=2)
+    """pairs per batch of the alignment"""
+    learning_rate: PositiveFloat = 1e-3
+    """learning rate of the alignment"""
 
 
 class CaptionModel(ModelConfig):
     """A captioner's vision encoder. Default: the frozen, pretrained ResNet-18 of ImageHRM/ImageTRM."""
 
-    outputs: ClassVar[tuple[str, ...]] = ("caption",)
+    outputs: ClassVar = ("caption",)
 
-    backbone: BackboneName = Field(
-        "resnet18",
-        description="vision encoder: a network of timm, recstudy's small CNN for 64x64 pixels, or FuseLIP",
-    )
-    fuselip: FuseLIPBackboneConfig | None = Field(None, description="settings of the backbone 'fuselip'")
-    weights: Literal["pretrained", "random"] = Field(
-        "pretrained",
-        description=(
-            "initial weights of the backbone: timm's for ImageNet, from the Hugging Face hub, or random ones"
-        ),
-    )
-    tuned: bool = Field(
-        False,
-        description="whether the backbone is trained too; features of a frozen backbone are computed once",
-    )
-    decode: Literal["beam", "greedy", "official_quirk"] = Field(
-        "beam",
-        description=(
-            "decoding at test: beam search, the most likely token, or the beam search of MicarVLMoE's"
-            " published code"
-        ),
-    )
-    beam: int = Field(3, ge=1, le=32, description="number of beams per image")
-    length_normalisation: float = Field(
-        0.0, ge=0, le=2, description="exponent of the length that divides a beam's score"
-    )
+    backbone: BackboneName = "resnet18"
+    """vision encoder: a network of timm, recstudy's small CNN for 64x64 pixels, or FuseLIP"""
+    fuselip: FuseLIPBackboneConfig | None = None
+    """settings of the backbone 'fuselip'"""
+    weights: Literal["pretrained", "random"] = "pretrained"
+    """initial weights of the backbone: timm's for ImageNet, from the Hugging Face hub, or random ones"""
+    tuned: bool = False
+    """whether the backbone is trained too; features of a frozen backbone are computed once"""
+    decode: Literal["beam", "greedy", "official_quirk"] = "beam"
+    """decoding at test: beam search, the most likely token, or the beam search of MicarVLMoE's published
+    code"""
+    beam: int = Field(3, ge=1, le=32)
+    """number of beams per image"""
+    length_normalisation: float = Field(0.0, ge=0, le=2)
+    """exponent of the length that divides a beam's score"""
 
     @property
     def revised(self) -> int:
@@ -195,13 +181,10 @@ class ReportModel(CaptionModel):
 
     paper_name: ClassVar[str]  # name in the paper's tables
 
-    backbone: BackboneName = Field(
-        "resnet101", description="vision encoder: a network of timm, or recstudy's small CNN"
-    )
-    tuned: bool = Field(
-        True,
-        description="whether the backbone is trained too; features of a frozen backbone are computed once",
-    )
+    backbone: BackboneName = "resnet101"
+    """vision encoder: a network of timm, or recstudy's small CNN"""
+    tuned: bool = True
+    """whether the backbone is trained too; features of a frozen backbone are computed once"""
 
     @property
     def title(self) -> str:

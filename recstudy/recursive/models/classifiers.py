@@ -4,8 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
-from recstudy.recursive.models.fields import Count, Rate, patches_and_heads
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate
+from recstudy.recursive.models.fields import patches_and_heads
 
 # Size -> width, layers, heads, hidden width. These sizes give exactly the parameter counts in ViTRM's tables;
 # `small` is not timm's ViT-S.
@@ -16,13 +16,14 @@ SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024
 class CNN(ModelConfig):
     """Two stages of two convolutions each (261,824 parameters on CIFAR-10)."""
 
-    title: ClassVar[str] = "CNN two-stage"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.classifiers:CNNNetwork"
-    batch_norm: ClassVar[bool] = True
-    revision: ClassVar[int] = 2  # LeCun-normal initial weights; revision 1 had torch's
+    title: ClassVar = "CNN two-stage"
+    network: ClassVar = "recstudy.recursive.models.networks.classifiers:CNNNetwork"
+    batch_norm: ClassVar = True
+    revision: ClassVar = 2  # LeCun-normal initial weights; revision 1 had torch's
 
     family: Literal["cnn"] = "cnn"
-    width: Count = Field(64, description="channels of the first stage; the second has twice as many")
+    width: Count = 64
+    """channels of the first stage; the second has twice as many"""
 
     def check(self, data: DataConfig) -> None:
         height, width = data.shape[1:]
@@ -36,22 +37,23 @@ class CNN(ModelConfig):
 class ViT(ModelConfig):
     """Vision transformer with the parameter counts of ViTRM's Tables 1 and 2."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.classifiers:ViTNetwork"
+    network: ClassVar = "recstudy.recursive.models.networks.classifiers:ViTNetwork"
 
     family: Literal["vit"] = "vit"
-    size: Literal["small", "base", "large"] = Field(
-        "small", description="16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10"
-    )
-    patch: Count = Field(4, description="side of a square patch, in pixels")
-    width: int | None = Field(None, ge=8, description="dimensions of a token; default by size")
-    layers: int | None = Field(None, ge=1, le=48, description="number of layers; default by size")
-    heads: int | None = Field(None, ge=1, description="number of attention heads; default by size")
-    ffn_width: int | None = Field(
-        None, ge=1, description="hidden width of the GELU feed-forward network; default by size"
-    )
-    dropout: Rate = Field(
-        0.1, description="dropout rate of the embedding, the attention weights and the feed-forward network"
-    )
+    size: Literal["small", "base", "large"] = "small"
+    """16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10"""
+    patch: Count = 4
+    """side of a square patch, in pixels"""
+    width: int | None = Field(None, ge=8)
+    """dimensions of a token; default by size"""
+    layers: int | None = Field(None, ge=1, le=48)
+    """number of layers; default by size"""
+    heads: int | None = Field(None, ge=1)
+    """number of attention heads; default by size"""
+    ffn_width: int | None = Field(None, ge=1)
+    """hidden width of the GELU feed-forward network; default by size"""
+    dropout: Rate = 0.1
+    """dropout rate of the embedding, the attention weights and the feed-forward network"""
 
     @property
     def title(self) -> str:

@@ -9,10 +9,8 @@ from recstudy.recursive.config.parts import Shape
 
 # The updates of a recursion that have a gradient (`networks/recursion.py`).
 GradientMode = Literal["full_bptt", "last_cycle", "one_step"]
-Count = Annotated[int, Field(ge=1)]
 Depth = Annotated[int, Field(ge=1, le=48)]  # layers
 Repeats = Annotated[int, Field(ge=1, le=64)]  # updates by the same weights
-Rate = Annotated[float, Field(ge=0, lt=1)]
 Weight = Annotated[float, Field(ge=0)]  # of a loss
 LevelLayers = Annotated[Depth, Range(1, 6)]  # of one level of a hierarchy
 Layers = Annotated[Depth, Range(1, 4)]  # of one network for all updates

@@ -9,11 +9,11 @@ Every number that depends on it names it as a stand-in. The networks are in `net
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from recstudy.programs.settings import Config
-from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.recursive.models.fields import Count, Depth, Rate, Weight
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate, Shape
+from recstudy.recursive.models.fields import Depth, Weight
 
 # Size -> width, heads, layers, and the codebook size of the TiTok in its public weights.
 SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
@@ -22,29 +22,32 @@ SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768,
 class FuseLIP(Config):
     """FuseLIP. Defaults: FuseLIP-S on TiTok-S-128 codes and CLIP's text tokens (41,909,376 parameters)."""
 
-    size: Literal["small", "base", "large"] = Field(
-        "small", description="41.9 M, 67.4 M or 129.4 M parameters"
-    )
-    width: int | None = Field(None, ge=2, description="D: dimensions of a token; default by size")
-    heads: int | None = Field(None, ge=1, description="attention heads; default by size")
-    layers: int | None = Field(None, ge=1, le=48, description="number of layers; default by size")
-    text_vocabulary: int = Field(
-        49_408, ge=4, description="number of ids of the text tokenizer; default: CLIP's byte-pair encoding"
-    )
-    pad: int = Field(0, ge=0, description="id of the padding")
-    bos: int = Field(49_406, ge=0, description="id at the beginning of a text")
-    eos: int = Field(49_407, ge=0, description="id at the end of a text, at which the feature is read")
-    codes: Count = Field(128, description="K: number of codes of an image")
-    codebook: int | None = Field(None, ge=2, description="size of the codebook; default by size")
-    context: int = Field(
-        180, ge=4, description="maximum number of tokens of a sequence; longer texts are cut"
-    )
-    mask_rate: Rate = Field(
-        0.1, description="share of tokens that masked multimodal modelling hides; 0 turns it off"
-    )
-    mask_weight: Weight = Field(
-        0.25, description="weight of masked modelling, which is added to the contrastive loss"
-    )
+    size: Literal["small", "base", "large"] = "small"
+    """41.9 M, 67.4 M or 129.4 M parameters"""
+    width: int | None = Field(None, ge=2)
+    """D: dimensions of a token; default by size"""
+    heads: int | None = Field(None, ge=1)
+    """attention heads; default by size"""
+    layers: int | None = Field(None, ge=1, le=48)
+    """number of layers; default by size"""
+    text_vocabulary: int = Field(49_408, ge=4)
+    """number of ids of the text tokenizer; default: CLIP's byte-pair encoding"""
+    pad: NonNegativeInt = 0
+    """id of the padding"""
+    bos: NonNegativeInt = 49_406
+    """id at the beginning of a text"""
+    eos: NonNegativeInt = 49_407
+    """id at the end of a text, at which the feature is read"""
+    codes: Count = 128
+    """K: number of codes of an image"""
+    codebook: int | None = Field(None, ge=2)
+    """size of the codebook; default by size"""
+    context: int = Field(180, ge=4)
+    """maximum number of tokens of a sequence; longer texts are cut"""
+    mask_rate: Rate = 0.1
+    """share of tokens that masked multimodal modelling hides; 0 turns it off"""
+    mask_weight: Weight = 0.25
+    """weight of masked modelling, which is added to the contrastive loss"""
 
     @property
     def title(self) -> str:
@@ -94,31 +97,34 @@ class VQ(Config):
     Defaults: standin-vq on images of 64x64 pixels (3.7 million parameters).
     """
 
-    name: str = Field(
-        "standin-vq", description="name in tables; a TiTok tokenizer has the name of its public weights"
-    )
-    size: int = Field(64, ge=8, description="side of the images, in pixels")
-    patch: Count = Field(8, description="side of a square patch, in pixels")
-    codes: Count = Field(32, description="K: number of latent queries, and of ids of an image")
-    width: int = Field(192, ge=2, description="D: dimensions of a token")
-    layers: Depth = Field(4, description="layers of the encoder, and of the decoder")
-    heads: Count = Field(3, description="attention heads")
-    codebook: int = Field(1024, ge=2, description="V: number of codes")
-    token_size: Count = Field(12, description="E: dimensions of a code")
-    normalised: bool = Field(
-        True, description="whether codes and latents have length 1, so that cosine finds the nearest code"
-    )
-    legacy: bool = Field(
-        False,
-        description="whether latents are reshaped from (K, D) to (D, K) without a transpose (TiTok-S-128)",
-    )
-    commitment: Weight = Field(
-        0.25, description="weight of the commitment loss, which moves latents to their codes"
-    )
-    gradient_weight: Weight = Field(
-        0.1, description="weight of the loss on differences of neighbouring pixels"
-    )
-    usage_decay: Rate = Field(0.99, description="decay of the moving average that finds unused codes")
+    name: str = "standin-vq"
+    """name in tables; a TiTok tokenizer has the name of its public weights"""
+    size: int = Field(64, ge=8)
+    """side of the images, in pixels"""
+    patch: Count = 8
+    """side of a square patch, in pixels"""
+    codes: Count = 32
+    """K: number of latent queries, and of ids of an image"""
+    width: int = Field(192, ge=2)
+    """D: dimensions of a token"""
+    layers: Depth = 4
+    """layers of the encoder, and of the decoder"""
+    heads: Count = 3
+    """attention heads"""
+    codebook: int = Field(1024, ge=2)
+    """V: number of codes"""
+    token_size: Count = 12
+    """E: dimensions of a code"""
+    normalised: bool = True
+    """whether codes and latents have length 1, so that cosine finds the nearest code"""
+    legacy: bool = False
+    """whether latents are reshaped from (K, D) to (D, K) without a transpose (TiTok-S-128)"""
+    commitment: Weight = 0.25
+    """weight of the commitment loss, which moves latents to their codes"""
+    gradient_weight: Weight = 0.1
+    """weight of the loss on differences of neighbouring pixels"""
+    usage_decay: Rate = 0.99
+    """decay of the moving average that finds unused codes"""
 
     @property
     def patches(self) -> int:
@@ -169,25 +175,22 @@ TITOK_BL128 = VQ(
 class Aligner(ModelConfig):
     """A FuseLIP encoder on the codes of an image tokenizer, which is first trained on the same images."""
 
-    task: ClassVar[str] = "alignment"
-    outputs: ClassVar[tuple[str, ...]] = ("pair",)
-    network: ClassVar[str] = "recstudy.recursive.models.networks.fuselip:AlignerNetwork"
-    revision: ClassVar[int] = 2  # the scale of SigLIP is bounded
+    task: ClassVar = "alignment"
+    outputs: ClassVar = ("pair",)
+    network: ClassVar = "recstudy.recursive.models.networks.fuselip:AlignerNetwork"
+    revision: ClassVar = 2  # the scale of SigLIP is bounded
 
     family: Literal["fuselip"] = "fuselip"
-    encoder: FuseLIP = Field(FuseLIP(), description="the encoder of image and text")
-    tokenizer: VQ = Field(VQ(), description="the image tokenizer")
-    tokenizer_epochs: Count = Field(
-        20, description="training of the image tokenizer, in passes over the training images"
-    )
-    files: str = Field(
-        "",
-        description=(
-            "folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin), which"
-            " initialise the encoder and contain the image tokenizer; if empty, random initial weights and a"
-            " tokenizer that is trained first"
-        ),
-    )
+    encoder: FuseLIP = FuseLIP()
+    """the encoder of image and text"""
+    tokenizer: VQ = VQ()
+    """the image tokenizer"""
+    tokenizer_epochs: Count = 20
+    """training of the image tokenizer, in passes over the training images"""
+    files: str = ""
+    """folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin), which
+    initialise the encoder and contain the image tokenizer; if empty, random initial weights and a tokenizer
+    that is trained first"""
 
     @property
     def title(self) -> str:

@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from recstudy.recursive.config.parts import FAMILIES, Shape
 from recstudy.recursive.models.fields import Cycles, GradientMode, LevelLayers
 from recstudy.recursive.models.sequence import SequenceModel
@@ -16,21 +14,21 @@ class HRM(SequenceModel):
     The core has 27,262,976 parameters, and the whole network has 27,526,146.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.hrm:HRMCore"
-    bootstraps: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.hrm:HRMCore"
+    bootstraps: ClassVar = True
 
     family: Literal["hrm"] = "hrm"
-    high_layers: LevelLayers = Field(4, description="layers of f_H")
-    low_layers: LevelLayers = Field(4, description="layers of f_L")
-    high_cycles: Cycles = Field(2, description="N: H-updates per segment")
-    low_cycles: Cycles = Field(2, description="T: L-updates before each H-update")
-    gradient: GradientMode = Field(
-        "one_step",
-        description=(
-            "updates with gradient: the last L- and the last H-update (paper); those of the last high cycle;"
-            " or all"
-        ),
-    )
+    high_layers: LevelLayers = 4
+    """layers of f_H"""
+    low_layers: LevelLayers = 4
+    """layers of f_L"""
+    high_cycles: Cycles = 2
+    """N: H-updates per segment"""
+    low_cycles: Cycles = 2
+    """T: L-updates before each H-update"""
+    gradient: GradientMode = "one_step"
+    """updates with gradient: the last L- and the last H-update (paper); those of the last high cycle; or
+    all"""
 
 
 def parameter_growth(old: HRM, new: HRM, old_shape: Shape, new_shape: Shape) -> dict[str, float]:

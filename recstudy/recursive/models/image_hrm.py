@@ -5,39 +5,31 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, DataConfig
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig
 from recstudy.recursive.models.caption import CaptionModel
-from recstudy.recursive.models.fields import Count, Cycles, GradientMode, Layers, LevelLayers, Steps
+from recstudy.recursive.models.fields import Cycles, GradientMode, Layers, LevelLayers, Steps
 
 
 class RecursiveCaptionModel(CaptionModel):
     """A causal recursion over the tokens of a caption. Defaults: the widths of HRM and TRM."""
 
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
+    recursive: ClassVar = True
+    halts: ClassVar = True
 
-    width: int = Field(512, ge=2, description="d: dimensions of a token")
-    heads: Count = Field(8, description="attention heads")
-    expansion: Count = Field(
-        4, description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up to a multiple of 256"
-    )
-    image_norm: bool = Field(
-        False, description="whether E_v is RMS-normalised, so that image and token have the same scale"
-    )
-    halt_read: Literal["mean", "last"] = Field(
-        "mean",
-        description=(
-            "input of the halting head: the mean over a caption's tokens, or the last token; the first token,"
-            " which HRM reads, has seen only BOS"
-        ),
-    )
+    width: int = Field(512, ge=2)
+    """d: dimensions of a token"""
+    heads: Count = 8
+    """attention heads"""
+    expansion: Count = 4
+    """the SwiGLU's hidden width is 2/3 x expansion x width, rounded up to a multiple of 256"""
+    image_norm: bool = False
+    """whether E_v is RMS-normalised, so that image and token have the same scale"""
+    halt_read: Literal["mean", "last"] = "mean"
+    """input of the halting head: the mean over a caption's tokens, or the last token; the first token, which
+    HRM reads, has seen only BOS"""
 
-    halt_target: Literal["soft", "exact"] = Field(
-        "soft",
-        description=(
-            "target of halting: the share of a caption's correct tokens, or whether all of them are correct"
-        ),
-    )
+    halt_target: Literal["soft", "exact"] = "soft"
+    """target of halting: the share of a caption's correct tokens, or whether all of them are correct"""
 
     @property
     def exact_halt(self) -> bool:
@@ -63,34 +55,27 @@ class ImageHRM(RecursiveCaptionModel):
     `middle_cycles=0` is the dual loop with 13,631,488 parameters.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.image_hrm:image_hrm"
-    bootstraps: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.image_hrm:image_hrm"
+    bootstraps: ClassVar = True
 
     family: Literal["image_hrm"] = "image_hrm"
-    high_layers: LevelLayers = Field(2, description="layers of f_H")
-    middle_layers: LevelLayers = Field(2, description="layers of f_M")
-    low_layers: LevelLayers = Field(2, description="layers of f_L")
-    high_cycles: Cycles = Field(2, description="C_H: H-updates per segment")
-    middle_cycles: Annotated[int, Range(1, 4)] = Field(
-        2,
-        ge=0,
-        le=64,
-        description="C_M: M-updates before each H-update; 0 removes the middle level (the dual loop)",
-    )
-    low_cycles: Cycles = Field(2, description="C_L: L-updates before each update of the level above")
-    top_down: Literal["literal", "chain", "full"] = Field(
-        "chain",
-        description=(
-            "input of a level from above: nothing (the paper's Algorithm 1 as printed); the next higher level"
-            " (its text: H to M to L); or the sum of all higher levels"
-        ),
-    )
-    gradient: GradientMode = Field(
-        "one_step",
-        description=(
-            "updates with gradient: the last one of each level (paper); those of the last high cycle; or all"
-        ),
-    )
+    high_layers: LevelLayers = 2
+    """layers of f_H"""
+    middle_layers: LevelLayers = 2
+    """layers of f_M"""
+    low_layers: LevelLayers = 2
+    """layers of f_L"""
+    high_cycles: Cycles = 2
+    """C_H: H-updates per segment"""
+    middle_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=0, le=64)
+    """C_M: M-updates before each H-update; 0 removes the middle level (the dual loop)"""
+    low_cycles: Cycles = 2
+    """C_L: L-updates before each update of the level above"""
+    top_down: Literal["literal", "chain", "full"] = "chain"
+    """input of a level from above: nothing (the paper's Algorithm 1 as printed); the next higher level (its
+    text: H to M to L); or the sum of all higher levels"""
+    gradient: GradientMode = "one_step"
+    """updates with gradient: the last one of each level (paper); those of the last high cycle; or all"""
 
     @property
     def title(self) -> str:
@@ -114,19 +99,18 @@ class ImageTRM(RecursiveCaptionModel):
     The paper does not state the numbers of cycles and latent steps.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.image_hrm:image_trm"
+    network: ClassVar = "recstudy.recursive.models.networks.image_hrm:image_trm"
 
     family: Literal["image_trm"] = "image_trm"
-    layers: Layers = Field(2, description="layers of the network")
-    cycles: Cycles = Field(3, description="T: cycles per segment")
-    latent_steps: Steps = Field(6, description="n: z-updates per cycle")
-    gradient: GradientMode = Field(
-        "full_bptt",
-        description=(
-            "updates with gradient: all (paper); those of the last cycle (TRM's code); or the last z- and the"
-            " last y-update"
-        ),
-    )
+    layers: Layers = 2
+    """layers of the network"""
+    cycles: Cycles = 3
+    """T: cycles per segment"""
+    latent_steps: Steps = 6
+    """n: z-updates per cycle"""
+    gradient: GradientMode = "full_bptt"
+    """updates with gradient: all (paper); those of the last cycle (TRM's code); or the last z- and the last
+    y-update"""
 
     @property
     def title(self) -> str:

@@ -5,25 +5,22 @@ Their networks are in `networks/lstm_captioners.py`.
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from recstudy.recursive.config.parts import FAMILIES
+from recstudy.recursive.config.parts import FAMILIES, Count, Rate
 from recstudy.recursive.models.caption import CaptionModel, ReportModel
-from recstudy.recursive.models.fields import Count, Rate, Weight
+from recstudy.recursive.models.fields import Weight
 
 
 @FAMILIES.add("image_lstm")
 class ImageLSTM(CaptionModel):
     """ResNet-18 + LSTM. Defaults: 2,630,404 trained parameters with the byte vocabulary of 260."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ImageLSTMNetwork"
+    network: ClassVar = "recstudy.recursive.models.networks.lstm_captioners:ImageLSTMNetwork"
 
     family: Literal["image_lstm"] = "image_lstm"
-    width: Count = Field(512, description="dimensions of a token and of the LSTM's state")
-    image: Literal["merge", "inject"] = Field(
-        "merge",
-        description="input of the image: added to every token (merge), or the LSTM's initial state (inject)",
-    )
+    width: Count = 512
+    """dimensions of a token and of the LSTM's state"""
+    image: Literal["merge", "inject"] = "merge"
+    """input of the image: added to every token (merge), or the LSTM's initial state (inject)"""
 
     @property
     def title(self) -> str:
@@ -34,11 +31,12 @@ class ImageLSTM(CaptionModel):
 class ShowTell(ReportModel):
     """Show and Tell. Defaults: MicarVLMoE's, with 4,175,336 decoder parameters for 1,000 words."""
 
-    paper_name: ClassVar[str] = "ST"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ShowTellNetwork"
+    paper_name: ClassVar = "ST"
+    network: ClassVar = "recstudy.recursive.models.networks.lstm_captioners:ShowTellNetwork"
 
     family: Literal["show_tell"] = "show_tell"
-    width: Count = Field(512, description="dimensions of a word and of the LSTM's state")
+    width: Count = 512
+    """dimensions of a word and of the LSTM's state"""
 
 
 @FAMILIES.add("show_attend_tell")
@@ -48,18 +46,17 @@ class ShowAttendTell(ReportModel):
     The count is for 1,000 words.
     """
 
-    paper_name: ClassVar[str] = "SAT"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.lstm_captioners:ShowAttendTellNetwork"
-    grid: ClassVar[int] = 14
+    paper_name: ClassVar = "SAT"
+    network: ClassVar = "recstudy.recursive.models.networks.lstm_captioners:ShowAttendTellNetwork"
+    grid: ClassVar = 14
 
     family: Literal["show_attend_tell"] = "show_attend_tell"
-    width: Count = Field(512, description="dimensions of a word and of the LSTM's state")
-    attention: Count = Field(512, description="hidden width of the additive attention")
-    dropout: Rate = Field(0.5, description="dropout rate of the state that predicts the word")
-    alpha_c: Weight = Field(
-        1.0,
-        description=(
-            "weight of the doubly stochastic penalty, with which the attention to each position sums to 1"
-            " over a caption; 0 turns it off"
-        ),
-    )
+    width: Count = 512
+    """dimensions of a word and of the LSTM's state"""
+    attention: Count = 512
+    """hidden width of the additive attention"""
+    dropout: Rate = 0.5
+    """dropout rate of the state that predicts the word"""
+    alpha_c: Weight = 1.0
+    """weight of the doubly stochastic penalty, with which the attention to each position sums to 1 over a
+    caption; 0 turns it off"""

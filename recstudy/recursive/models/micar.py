@@ -9,11 +9,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, DataConfig
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Rate
 from recstudy.recursive.models.caption import ReportModel
-from recstudy.recursive.models.fields import Count, Layers, Rate, Weight, check_heads
+from recstudy.recursive.models.fields import Layers, Weight, check_heads
 
-EPS = 1e-6  # of every RMS norm
 # Channels of the backbones' stages C2 to C5.
 STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}
 ALIGNED = 8  # half-precision numbers in the 16 bytes that a GPU's grouped product reads at once
@@ -26,79 +25,58 @@ class MicarVLMoE(ReportModel):
     The paper uses 3 encoder and 3 decoder layers on the other data sets.
     """
 
-    paper_name: ClassVar[str] = "MicarVLMoE"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.micar:MicarNetwork"
-    grid: ClassVar[int] = 7  # side of the grid that the decoder attends to: s_i = 49 positions
+    paper_name: ClassVar = "MicarVLMoE"
+    network: ClassVar = "recstudy.recursive.models.networks.micar:MicarNetwork"
+    grid: ClassVar = 7  # side of the grid that the decoder attends to: s_i = 49 positions
     # Revision 2: the fusion's last dropout, W of (III-C) Xavier-uniform, PAD in the balance loss.
-    revision: ClassVar[int] = 2
+    revision: ClassVar = 2
 
     family: Literal["micar"] = "micar"
-    backbone: Literal["resnet101", "resnet18", "small"] = Field(
-        "resnet101", description="vision encoder: a network of timm, or recstudy's small CNN for 64x64 pixels"
-    )
-    msve: Literal["pyramid", "one_scale", "off"] = Field(
-        "pyramid",
-        description=(
-            "image features: the stages C2 to C5, added and convolved at the resolution of C2; C5 alone,"
-            " upsampled and convolved at that resolution (without scales, at the same FLOPs to 3 %); or C5"
-        ),
-    )
-    pyramid_width: Count = Field(2048, description="d_v: channels of the pyramid")
-    width: int = Field(512, ge=8, description="d_model: dimensions of a token and of an image position")
-    heads: Count = Field(8, description="h: attention heads")
-    latent: int = Field(768, ge=4, description="d_latent: width of the queries, keys and values of all heads")
-    projections: Literal["fused", "separate"] = Field(
-        "fused",
-        description="queries, keys and values share a bottleneck (published code) or have one each (paper)",
-    )
-    scale: Literal["head", "latent"] = Field(
-        "head",
-        description=(
-            "divisor of the attention scores: the square root of a head's width (published code: 96) or of"
-            " d_latent (paper: 768)"
-        ),
-    )
-    rope_dims: int = Field(
-        24,
-        ge=2,
-        description=(
-            "dimensions with rotary positions in the second half of a head: 24 (published code) or 48 (paper)"
-        ),
-    )
-    encoder_layers: Annotated[int, Range(1, 4)] = Field(
-        2, ge=0, le=48, description="layers of the latent encoder; 0 removes it"
-    )
-    decoder_layers: Layers = Field(2, description="layers of the decoder")
-    fusion: Literal["gated", "attention"] = Field(
-        "gated", description="how the image enters: gated fusion, or cross-attention alone"
-    )
-    fusion_reads: Literal["normed", "plain"] = Field(
-        "normed",
-        description="I_att that the last layer of gated fusion reads: normalised (code) or plain (paper)",
-    )
-    ffn_width: int = Field(
-        2048, ge=8, description="d_ff: hidden width of a gated feed-forward network, and of each expert"
-    )
-    activation: Literal["silu", "gelu"] = Field(
-        "silu", description="activation of the feed-forward networks; the paper uses gelu on MMR"
-    )
-    experts: Annotated[int, Range([2, 4, 8, 16])] = Field(
-        8,
-        ge=1,
-        le=256,
-        description="E: experts per decoder layer; 1 is a feed-forward network without a router",
-    )
-    top_k: Annotated[Count, Range(1, 2)] = Field(2, description="k: experts per token")
-    combine: Literal["weighted", "unweighted"] = Field(
-        "weighted",
-        description=(
-            "sum of the experts' outputs: weighted by their scores (paper); or unweighted, so that the router"
-            " learns only from the balance loss (published code, contradiction MicarVLMoE-1)"
-        ),
-    )
-    balance: Weight = Field(0.01, description="alpha: weight of the balance loss; 0 turns it off")
-    attention_dropout: Rate = Field(0.12, description="dropout rate of the attention weights")
-    dropout: Rate = Field(0.1, description="dropout rate of all other layers")
+    backbone: Literal["resnet101", "resnet18", "small"] = "resnet101"
+    """vision encoder: a network of timm, or recstudy's small CNN for 64x64 pixels"""
+    msve: Literal["pyramid", "one_scale", "off"] = "pyramid"
+    """image features: the stages C2 to C5, added and convolved at the resolution of C2; C5 alone, upsampled
+    and convolved at that resolution (without scales, at the same FLOPs to 3 %); or C5"""
+    pyramid_width: Count = 2048
+    """d_v: channels of the pyramid"""
+    width: int = Field(512, ge=8)
+    """d_model: dimensions of a token and of an image position"""
+    heads: Count = 8
+    """h: attention heads"""
+    latent: int = Field(768, ge=4)
+    """d_latent: width of the queries, keys and values of all heads"""
+    projections: Literal["fused", "separate"] = "fused"
+    """queries, keys and values share a bottleneck (published code) or have one each (paper)"""
+    scale: Literal["head", "latent"] = "head"
+    """divisor of the attention scores: the square root of a head's width (published code: 96) or of d_latent
+    (paper: 768)"""
+    rope_dims: int = Field(24, ge=2)
+    """dimensions with rotary positions in the second half of a head: 24 (published code) or 48 (paper)"""
+    encoder_layers: Annotated[int, Range(1, 4)] = Field(2, ge=0, le=48)
+    """layers of the latent encoder; 0 removes it"""
+    decoder_layers: Layers = 2
+    """layers of the decoder"""
+    fusion: Literal["gated", "attention"] = "gated"
+    """how the image enters: gated fusion, or cross-attention alone"""
+    fusion_reads: Literal["normed", "plain"] = "normed"
+    """I_att that the last layer of gated fusion reads: normalised (code) or plain (paper)"""
+    ffn_width: int = Field(2048, ge=8)
+    """d_ff: hidden width of a gated feed-forward network, and of each expert"""
+    activation: Literal["silu", "gelu"] = "silu"
+    """activation of the feed-forward networks; the paper uses gelu on MMR"""
+    experts: Annotated[int, Range([2, 4, 8, 16])] = Field(8, ge=1, le=256)
+    """E: experts per decoder layer; 1 is a feed-forward network without a router"""
+    top_k: Annotated[Count, Range(1, 2)] = 2
+    """k: experts per token"""
+    combine: Literal["weighted", "unweighted"] = "weighted"
+    """sum of the experts' outputs: weighted by their scores (paper); or unweighted, so that the router learns
+    only from the balance loss (published code, contradiction MicarVLMoE-1)"""
+    balance: Weight = 0.01
+    """alpha: weight of the balance loss; 0 turns it off"""
+    attention_dropout: Rate = 0.12
+    """dropout rate of the attention weights"""
+    dropout: Rate = 0.1
+    """dropout rate of all other layers"""
 
     @property
     def narrow(self) -> int:

@@ -6,13 +6,13 @@ HRM and TRM are in `hrm.py` and `trm.py`. Inputs, outputs and the transformer's 
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import import_object
-from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Shape
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.models.fields import Count, Depth, Repeats, Weight
+from recstudy.recursive.models.fields import Depth, Repeats, Weight
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,86 +24,54 @@ class SequenceModel(ModelConfig):
     Defaults: HRM-ChestXRay, which answers with one token about 8-bit pixels, without a puzzle embedding.
     """
 
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
-    outputs: ClassVar[tuple[str, ...]] = ("image", "cells")
+    recursive: ClassVar = True
+    halts: ClassVar = True
+    outputs: ClassVar = ("image", "cells")
 
-    tokens: Literal["pixel", "patch", "cell"] = Field(
-        "pixel",
-        description=(
-            "tokens of the input: pixels, by their grey level; linear patches; or the cells of a puzzle, in"
-            " which the answer is read too"
-        ),
-    )
-    patch: Count = Field(4, description="side of a square patch, in pixels, with patch tokens")
-    vocabulary: int = Field(
-        256,
-        ge=2,
-        le=256,
-        description="V: grey levels of a pixel, and tokens of an answer; puzzles have their own vocabulary",
-    )
-    width: int = Field(512, ge=2, description="d: dimensions of a token")
-    heads: Count = Field(
-        8, description="attention heads, of d / heads dimensions each, rounded down: 12 heads of 512 read 504"
-    )
-    expansion: Count = Field(
-        4, description="the SwiGLU's hidden width is 2/3 x expansion x width, rounded up by `multiple`"
-    )
-    multiple: Count = Field(256, description="divisor of the hidden widths; 256 is large for a small width")
-    mixing: Literal["attention", "mlp"] = Field(
-        "attention",
-        description=(
-            "how tokens mix: attention, or TRM-MLP's SwiGLU over the sequence, which needs no positions"
-        ),
-    )
-    positions: Literal["rotary", "learned"] = Field("rotary", description="position encoding of the tokens")
-    prefix: Repeats = Field(
-        1, description="positions before the image, filled with the puzzle embedding or zeros"
-    )
-    head: Literal["single_token", "multilabel"] = Field(
-        "single_token",
-        description=(
-            "output: a token of the vocabulary (HRM-ChestXRay), or one logit per class for multilabel data"
-        ),
-    )
-    puzzle_emb: Literal["none", "pathology_query", "patient", "puzzle"] = Field(
-        "none",
-        description=(
-            "content of the prefix: nothing; the finding in question, with one pass per finding; the patient;"
-            " or the puzzle"
-        ),
-    )
-    identifiers: int = Field(
-        0, ge=0, description="rows of the puzzle table: at least the number of patients or puzzles"
-    )
-    halt_bias: float = Field(
-        -5.0, description="initial bias of the halting head, the logit of a correct answer"
-    )
-    start: Literal["fixed", "random"] = Field(
-        "fixed",
-        description=(
-            "initial states: one vector at every position; or, in training, Gaussian noise for each puzzle"
-            " and position (EqR), and that vector at test"
-        ),
-    )
-    noise: Weight = Field(
-        0.0,
-        description="standard deviation of Gaussian noise on the lower state before each training segment",
-    )
-    feedback: float = Field(
-        0.0, description="puzzles: weight of the current answer, which each segment adds to its input"
-    )
-    halves: Literal["whole", "carry", "no_carry"] = Field(
-        "whole",
-        description=(
-            "how the image is read: whole; or the left half before the right half, with the states carried"
-            " over or reset"
-        ),
-    )
-    half_steps: Repeats = Field(1, description="supervision steps on the left half")
-    half_loss: Literal["last", "both"] = Field(
-        "last", description="with halves: whether only the answer after the right half has a loss, or both"
-    )
+    tokens: Literal["pixel", "patch", "cell"] = "pixel"
+    """tokens of the input: pixels, by their grey level; linear patches; or the cells of a puzzle, in which
+    the answer is read too"""
+    patch: Count = 4
+    """side of a square patch, in pixels, with patch tokens"""
+    vocabulary: int = Field(256, ge=2, le=256)
+    """V: grey levels of a pixel, and tokens of an answer; puzzles have their own vocabulary"""
+    width: int = Field(512, ge=2)
+    """d: dimensions of a token"""
+    heads: Count = 8
+    """attention heads, of d / heads dimensions each, rounded down: 12 heads of 512 read 504"""
+    expansion: Count = 4
+    """the SwiGLU's hidden width is 2/3 x expansion x width, rounded up by `multiple`"""
+    multiple: Count = 256
+    """divisor of the hidden widths; 256 is large for a small width"""
+    mixing: Literal["attention", "mlp"] = "attention"
+    """how tokens mix: attention, or TRM-MLP's SwiGLU over the sequence, which needs no positions"""
+    positions: Literal["rotary", "learned"] = "rotary"
+    """position encoding of the tokens"""
+    prefix: Repeats = 1
+    """positions before the image, filled with the puzzle embedding or zeros"""
+    head: Literal["single_token", "multilabel"] = "single_token"
+    """output: a token of the vocabulary (HRM-ChestXRay), or one logit per class for multilabel data"""
+    puzzle_emb: Literal["none", "pathology_query", "patient", "puzzle"] = "none"
+    """content of the prefix: nothing; the finding in question, with one pass per finding; the patient; or the
+    puzzle"""
+    identifiers: NonNegativeInt = 0
+    """rows of the puzzle table: at least the number of patients or puzzles"""
+    halt_bias: float = -5.0
+    """initial bias of the halting head, the logit of a correct answer"""
+    start: Literal["fixed", "random"] = "fixed"
+    """initial states: one vector at every position; or, in training, Gaussian noise for each puzzle and
+    position (EqR), and that vector at test"""
+    noise: Weight = 0.0
+    """standard deviation of Gaussian noise on the lower state before each training segment"""
+    feedback: float = 0.0
+    """puzzles: weight of the current answer, which each segment adds to its input"""
+    halves: Literal["whole", "carry", "no_carry"] = "whole"
+    """how the image is read: whole; or the left half before the right half, with the states carried over or
+    reset"""
+    half_steps: Repeats = 1
+    """supervision steps on the left half"""
+    half_loss: Literal["last", "both"] = "last"
+    """with halves: whether only the answer after the right half has a loss, or both"""
 
     @property
     def reads_pixels(self) -> bool:
@@ -229,10 +197,11 @@ class Transformer(SequenceModel):
     with.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.sequence:TransformerCore"
+    network: ClassVar = "recstudy.recursive.models.networks.sequence:TransformerCore"
 
     family: Literal["transformer"] = "transformer"
-    layers: Depth = Field(8, description="layers, each with its own weights")
+    layers: Depth = 8
+    """layers, each with its own weights"""
 
 
 def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:

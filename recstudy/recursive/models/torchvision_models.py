@@ -11,18 +11,15 @@ from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
 class ResNet(ModelConfig):
     """torchvision's ResNet with one of two stems. ViTRM uses the ImageNet stem on 32x32 images (ViTRM-9)."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.torchvision_models:ResNetNetwork"
-    batch_norm: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.torchvision_models:ResNetNetwork"
+    batch_norm: ClassVar = True
 
     family: Literal["resnet"] = "resnet"
-    depth: Literal[18, 34, 50] = Field(18, description="number of layers")
-    stem: Literal["imagenet", "cifar"] = Field(
-        "imagenet",
-        description=(
-            "imagenet: a 7x7 convolution with stride 2, then max-pooling; cifar: a 3x3 convolution with"
-            " stride 1, with 15 times the FLOPs on 32x32 images"
-        ),
-    )
+    depth: Literal[18, 34, 50] = 18
+    """number of layers"""
+    stem: Literal["imagenet", "cifar"] = "imagenet"
+    """imagenet: a 7x7 convolution with stride 2, then max-pooling; cifar: a 3x3 convolution with stride 1,
+    with 15 times the FLOPs on 32x32 images"""
 
     @property
     def title(self) -> str:
@@ -33,11 +30,12 @@ class ResNet(ModelConfig):
 class DenseNet(ModelConfig):
     """torchvision's DenseNet-121 with a choice of growth rate and random initial weights."""
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.torchvision_models:DenseNetNetwork"
-    batch_norm: ClassVar[bool] = True
+    network: ClassVar = "recstudy.recursive.models.networks.torchvision_models:DenseNetNetwork"
+    batch_norm: ClassVar = True
 
     family: Literal["densenet"] = "densenet"
-    growth: int = Field(32, ge=2, description="channels that each layer adds; the published network has 32")
+    growth: int = Field(32, ge=2)
+    """channels that each layer adds; the published network has 32"""
 
     @property
     def title(self) -> str:

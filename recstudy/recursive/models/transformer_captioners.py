@@ -7,23 +7,26 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.recursive.config.parts import FAMILIES, DataConfig
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Rate
 from recstudy.recursive.models.caption import ReportModel
-from recstudy.recursive.models.fields import Count, Depth, Rate, Repeats, check_heads
+from recstudy.recursive.models.fields import Depth, Repeats, check_heads
 
 
 class EncoderDecoderModel(ReportModel):
     """An encoder over the positions of an image and a decoder over the words."""
 
-    grid: ClassVar[int] = 7
+    grid: ClassVar = 7
 
-    width: int = Field(512, ge=2, description="dimensions of a word and of a position")
-    heads: Count = Field(8, description="attention heads")
-    layers: Depth = Field(3, description="layers of the encoder, and of the decoder")
-    ffn_width: Count = Field(2048, description="hidden width of the feed-forward networks")
-    dropout: Rate = Field(
-        0.1, description="dropout rate of the embeddings, the attention weights and the layers"
-    )
+    width: int = Field(512, ge=2)
+    """dimensions of a word and of a position"""
+    heads: Count = 8
+    """attention heads"""
+    layers: Depth = 3
+    """layers of the encoder, and of the decoder"""
+    ffn_width: Count = 2048
+    """hidden width of the feed-forward networks"""
+    dropout: Rate = 0.1
+    """dropout rate of the embeddings, the attention weights and the layers"""
 
     def check(self, data: DataConfig) -> None:
         super().check(data)
@@ -37,10 +40,8 @@ class CaptionTransformer(EncoderDecoderModel):
     The count is for 1,000 words, without the backbone.
     """
 
-    paper_name: ClassVar[str] = "Transformer"
-    network: ClassVar[str] = (
-        "recstudy.recursive.models.networks.transformer_captioners:CaptionTransformerNetwork"
-    )
+    paper_name: ClassVar = "Transformer"
+    network: ClassVar = "recstudy.recursive.models.networks.transformer_captioners:CaptionTransformerNetwork"
 
     family: Literal["caption_transformer"] = "caption_transformer"
 
@@ -49,11 +50,14 @@ class CaptionTransformer(EncoderDecoderModel):
 class R2Gen(EncoderDecoderModel):
     """R2Gen. Defaults: its published code (36,218,344 parameters for 1,000 words, without the backbone)."""
 
-    paper_name: ClassVar[str] = "R2Gen"
-    network: ClassVar[str] = "recstudy.recursive.models.networks.transformer_captioners:R2GenNetwork"
+    paper_name: ClassVar = "R2Gen"
+    network: ClassVar = "recstudy.recursive.models.networks.transformer_captioners:R2GenNetwork"
 
     family: Literal["r2gen"] = "r2gen"
-    ffn_width: Count = Field(512, description="hidden width of the feed-forward networks")
-    image_dropout: Rate = Field(0.5, description="dropout rate of the projected image features")
+    ffn_width: Count = 512
+    """hidden width of the feed-forward networks"""
+    image_dropout: Rate = 0.5
+    """dropout rate of the projected image features"""
 
-    slots: Repeats = Field(3, description="rows of the relational memory")
+    slots: Repeats = 3
+    """rows of the relational memory"""

@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field
-
 from recstudy.recursive.config.parts import FAMILIES
 from recstudy.recursive.models.fields import Cycles, GradientMode, Layers, Repeats, Steps
 from recstudy.recursive.models.sequence import SequenceModel
@@ -16,46 +14,31 @@ class TRM(SequenceModel):
     With attention, the core has 6,815,744 parameters.
     """
 
-    network: ClassVar[str] = "recstudy.recursive.models.networks.trm:TRMCore"
+    network: ClassVar = "recstudy.recursive.models.networks.trm:TRMCore"
 
     family: Literal["trm"] = "trm"
-    prefix: Repeats = Field(
-        16, description="positions before the image, of which the puzzle embedding fills one"
-    )
-    layers: Layers = Field(2, description="layers of the network")
-    cycles: Cycles = Field(3, description="T: cycles per segment")
-    latent_steps: Steps = Field(6, description="n: z-updates per cycle; 6 for Sudoku, 4 for ARC and mazes")
-    gradient: GradientMode = Field(
-        "last_cycle",
-        description=(
-            "updates with gradient: those of the last cycle (the authors' code); all; or the last z- and the"
-            " last y-update"
-        ),
-    )
+    prefix: Repeats = 16
+    """positions before the image, of which the puzzle embedding fills one"""
+    layers: Layers = 2
+    """layers of the network"""
+    cycles: Cycles = 3
+    """T: cycles per segment"""
+    latent_steps: Steps = 6
+    """n: z-updates per cycle; 6 for Sudoku, 4 for ARC and mazes"""
+    gradient: GradientMode = "last_cycle"
+    """updates with gradient: those of the last cycle (the authors' code); all; or the last z- and the last
+    y-update"""
 
-    networks: Literal[1, 2] = Field(
-        1, description="one network for z and y, or one for each, as in HRM (TRM, Table 1)"
-    )
-    states: Literal["answer and latent", "single", "multi-scale"] = Field(
-        "answer and latent",
-        description=(
-            "states: y and z; a single state; or y and a separate z for each of the n updates (TRM, Table 2)"
-        ),
-    )
-    act: Literal["halt only", "continue"] = Field(
-        "halt only",
-        description=(
-            "what the halting head learns: whether the answer is correct; or also HRM's value of continuing"
-            " (TRM, Table 1)"
-        ),
-    )
-    curriculum: Literal["none", "thirds"] = Field(
-        "none",
-        description=(
-            "depth curriculum: T and n are a third of their values in the first 30 % of the updates, two"
-            " thirds up to 60 %, and full after that (CGAR)"
-        ),
-    )
+    networks: Literal[1, 2] = 1
+    """one network for z and y, or one for each, as in HRM (TRM, Table 1)"""
+    states: Literal["answer and latent", "single", "multi-scale"] = "answer and latent"
+    """states: y and z; a single state; or y and a separate z for each of the n updates (TRM, Table 2)"""
+    act: Literal["halt only", "continue"] = "halt only"
+    """what the halting head learns: whether the answer is correct; or also HRM's value of continuing (TRM,
+    Table 1)"""
+    curriculum: Literal["none", "thirds"] = "none"
+    """depth curriculum: T and n are a third of their values in the first 30 % of the updates, two thirds up
+    to 60 %, and full after that (CGAR)"""
 
     @property
     def bootstraps(self) -> bool:

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig
-from recstudy.recursive.models.fields import Count, GradientMode, Layers, Rate, Repeats, patches_and_heads
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate
+from recstudy.recursive.models.fields import GradientMode, Layers, Repeats, patches_and_heads
 
 
 @FAMILIES.add("vitrm")
@@ -16,55 +16,44 @@ class ViTRM(ModelConfig):
     If the paper's text differs from the code, the field names both (contradictions ViTRM-1 to ViTRM-6).
     """
 
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
-    network: ClassVar[str] = "recstudy.recursive.models.networks.vitrm:ViTRMNetwork"
+    recursive: ClassVar = True
+    halts: ClassVar = True
+    network: ClassVar = "recstudy.recursive.models.networks.vitrm:ViTRMNetwork"
 
     family: Literal["vitrm"] = "vitrm"
-    patch: Count = Field(4, description="side of a square patch, in pixels")
-    width: Annotated[Count, Range([64, 128, 192, 256, 384, 512])] = Field(
-        384, description="d: dimensions of a token"
-    )
-    heads: Count = Field(6, description="attention heads")
-    layers: Layers = Field(3, description="k: transformer layers of a block")
-    latent_tokens: Annotated[int, Range([16, 32, 64, 128])] = Field(
-        64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
-    )
-    latent_steps: Annotated[Repeats, Range(1, 6)] = Field(3, description="n: z-updates per cycle")
-    cycles: Annotated[Repeats, Range(1, 3)] = Field(
-        1, description="T in training; the code runs one cycle per supervision step for any T"
-    )
-    test_cycles: Repeats = Field(1, description="T at test: number of cycles before the logits are read")
-    blocks: Literal[1, 2] = Field(
-        1, description="one block f for z and y (section 3.3, code), or one for each (section 3)"
-    )
-    ffn: Literal["swiglu", "gelu"] = Field(
-        "swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)"
-    )
-    ffn_width: int | None = Field(
-        None,
-        ge=1,
-        description="m: hidden width; by default 4d/3 (swiglu) or 2d (gelu), with equal parameter counts",
-    )
-    norm: Literal["pre", "post"] = Field(
-        "pre", description="layer norm before each branch (code) or after each sum"
-    )
-    dropout: Annotated[Rate, Range([0.0, 0.1, 0.2, 0.3])] = Field(
-        0.1, description="dropout rate of the attention weights and of both residual branches"
-    )
-    latent_init: Literal["learned", "fixed"] = Field(
-        "learned", description="initial z: trained, or one fixed random tensor"
-    )
-    image_in_answer: bool = Field(
-        False, description="whether the y-update also attends to the image tokens x"
-    )
-    gradient: GradientMode = Field(
-        "full_bptt",
-        description=(
-            "updates with gradient: all; those of the last cycle (TRM); or the last z- and the last y-update"
-            " (HRM)"
-        ),
-    )
+    patch: Count = 4
+    """side of a square patch, in pixels"""
+    width: Annotated[Count, Range([64, 128, 192, 256, 384, 512])] = 384
+    """d: dimensions of a token"""
+    heads: Count = 6
+    """attention heads"""
+    layers: Layers = 3
+    """k: transformer layers of a block"""
+    latent_tokens: Annotated[int, Range([16, 32, 64, 128])] = Field(64, ge=1, le=4096)
+    """K (M in the text): tokens of the latent state z"""
+    latent_steps: Annotated[Repeats, Range(1, 6)] = 3
+    """n: z-updates per cycle"""
+    cycles: Annotated[Repeats, Range(1, 3)] = 1
+    """T in training; the code runs one cycle per supervision step for any T"""
+    test_cycles: Repeats = 1
+    """T at test: number of cycles before the logits are read"""
+    blocks: Literal[1, 2] = 1
+    """one block f for z and y (section 3.3, code), or one for each (section 3)"""
+    ffn: Literal["swiglu", "gelu"] = "swiglu"
+    """feed-forward network: SwiGLU (code) or GELU (text)"""
+    ffn_width: int | None = Field(None, ge=1)
+    """m: hidden width; by default 4d/3 (swiglu) or 2d (gelu), with equal parameter counts"""
+    norm: Literal["pre", "post"] = "pre"
+    """layer norm before each branch (code) or after each sum"""
+    dropout: Annotated[Rate, Range([0.0, 0.1, 0.2, 0.3])] = 0.1
+    """dropout rate of the attention weights and of both residual branches"""
+    latent_init: Literal["learned", "fixed"] = "learned"
+    """initial z: trained, or one fixed random tensor"""
+    image_in_answer: bool = False
+    """whether the y-update also attends to the image tokens x"""
+    gradient: GradientMode = "full_bptt"
+    """updates with gradient: all; those of the last cycle (TRM); or the last z- and the last y-update
+    (HRM)"""
 
     @property
     def hidden_width(self) -> int:

@@ -57,10 +57,7 @@ def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, 
         votes = score_votes(network, batch, config, rows)
         for name, solved_B in chain(trajectories, votes):
             solved.setdefault(name, []).append(solved_B)
-    shares = {}
-    for name, parts in solved.items():
-        shares[name] = 100 * in_float64(torch.cat(parts)).mean().item()
-    return shares
+    return {name: 100 * in_float64(torch.cat(parts)).mean().item() for name, parts in solved.items()}
 
 
 def sample_puzzles(batches: Batches, config: AtTest) -> Batches:

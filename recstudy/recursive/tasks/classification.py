@@ -6,7 +6,7 @@
 Shapes: B images, K classes, V >= K logits (a token's vocabulary may be larger than the classes).
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from recstudy.base.lazy import np
 from recstudy.recursive.config.answers import UNKNOWN, Answers
@@ -27,11 +27,11 @@ MISTAKES = 36  # misclassified test images that are saved for the board
 class Classification(Task):
     """One label an image."""
 
-    name: ClassVar[str] = "multiclass"
-    labels: ClassVar[Labels] = Labels("int64", least=0, below="classes")
-    score: ClassVar[str] = "top1_accuracy"
-    mixes: ClassVar[bool] = True
-    registered_loss: ClassVar[bool] = True
+    name = "multiclass"
+    labels = Labels("int64", least=0, below="classes")
+    score = "top1_accuracy"
+    mixes = True
+    registered_loss = True
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
         """Return the loss (1) in nats, (B,), by the registered loss that `train.loss` names."""
@@ -80,9 +80,9 @@ class Classification(Task):
 class Findings(Task):
     """A yes (1), no (0) or unknown (-1) for each class of an image."""
 
-    name: ClassVar[str] = "multilabel"
-    labels: ClassVar[Labels] = Labels("int64", ("classes",), least=UNKNOWN, below=2)
-    score: ClassVar[str] = "auroc"
+    name = "multilabel"
+    labels = Labels("int64", ("classes",), least=UNKNOWN, below=2)
+    score = "auroc"
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
         """Return the loss (2) in nats, (B,)."""

@@ -8,7 +8,7 @@ Shapes: B puzzles, S cells, V tokens.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from recstudy.base.lazy import np
 from recstudy.recursive.config.run import RunConfig
@@ -38,14 +38,14 @@ PIECE = 2**15
 class Grid(Task):
     """The token of each cell."""
 
-    name: ClassVar[str] = "grid"
-    labels: ClassVar[Labels] = Labels("uint8", ("cells",), least=0, below="classes")
-    output: ClassVar[str] = "cells"
-    score: ClassVar[str] = "exact_accuracy"
-    takes: ClassVar[tuple[str, ...]] = ("puzzles", "ids")
-    augments: ClassVar[str] = "puzzles: they have symmetries of their own (data.augmentations)"
-    registered_loss: ClassVar[bool] = True
-    evaluation: ClassVar[str] = "recstudy.recursive.tasks.solving"
+    name = "grid"
+    labels = Labels("uint8", ("cells",), least=0, below="classes")
+    output = "cells"
+    score = "exact_accuracy"
+    takes = ("puzzles", "ids")
+    augments = "puzzles: they have symmetries of their own (data.augmentations)"
+    registered_loss = True
+    evaluation = "recstudy.recursive.tasks.solving"
 
     @classmethod
     def check(cls, config: RunConfig) -> None:

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from recstudy.programs.watchdog import heartbeat
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet
@@ -247,7 +247,7 @@ def collect_test_answers(task: Grid, solution: Solution, test: Batches) -> Answe
     return collect_answers(task, {"cells": solution.cells}, test)
 
 
-def by_depth(solution: Solution, config: RunConfig) -> dict[str, dict[str, float]]:
+def by_depth(solution: Solution, config: RunConfig) -> dict[str, Scores]:
     """Return the scores after 1, 2, ... segments of the same weights, in percent.
 
     `lost_puzzles` is the share of unsolved puzzles that fewer segments had solved. The scores of a model
@@ -255,14 +255,11 @@ def by_depth(solution: Solution, config: RunConfig) -> dict[str, dict[str, float
     """
     depths = range(1, config.train.evaluation_depths + 1) if config.model.recursive else ()
     names = {"exact_accuracy": "exact", "cell_accuracy": "cells", "lost_puzzles": "lost"}
-    scores = {}
-    for name, part in names.items():
-        shares = (100 * (solution.sums[part] / len(solution.right))).tolist()
-        scores[name] = {str(depth): shares[depth - 1] for depth in depths}
-    return scores
+    shares = {name: 100 * (solution.sums[part] / len(solution.right)) for name, part in names.items()}
+    return {name: {str(depth): share[depth - 1].item() for depth in depths} for name, share in shares.items()}
 
 
-def halting(solution: Solution, config: RunConfig) -> dict[str, float]:
+def halting(solution: Solution, config: RunConfig) -> Scores:
     """Return the metrics of the halting head; empty for models that never halt by themselves.
 
     Returns:
@@ -303,7 +300,7 @@ class ThinkingRecorder:
     def __init__(self) -> None:
         self.cells: list[Tensor] = []
         self.halt: list[Tensor] = []
-        self.residual: dict[str, float] = {}
+        self.residual: Scores = {}
         self.puzzles = torch.empty(0)
         self.answers = torch.empty(0)
 

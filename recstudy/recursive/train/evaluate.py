@@ -18,7 +18,7 @@ from torch import Tensor
 from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import METRICS
 from recstudy.programs.watchdog import heartbeat
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.reader import Labels
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
@@ -144,7 +144,7 @@ def joint_scores(task: Task, arrays: TaskArrays, loss: Tensor, batches: Batches)
     return concatenated(loss).mean().item(), selection_score(task.config.score, answers)
 
 
-def training_score(task: Task, arrays: TaskArrays, train: Batches) -> dict[str, float]:
+def training_score(task: Task, arrays: TaskArrays, train: Batches) -> Scores:
     """Return the score on the first training items, for which the arrays are; empty if it is undefined."""
     name, count = task.config.score, len(next(iter(arrays.values())))
     answers = collect_answers(task, arrays, train, train.rows[:count].numpy())
@@ -214,7 +214,7 @@ def answered(task: Task, network: Network, test: Batches, data: DataSet) -> Answ
     return collect_answers(task, arrays, test)
 
 
-def score_by_depth(task: Task, network: Network, test: Batches) -> dict[str, float]:
+def score_by_depth(task: Task, network: Network, test: Batches) -> Scores:
     """Return the test score after 1, 2, ... supervision steps of the same weights.
 
     The first depth is the first one that has seen the whole image. A model without recursion has no depths.
@@ -232,18 +232,18 @@ def score_by_depth(task: Task, network: Network, test: Batches) -> dict[str, flo
             depth_arrays, _ = predict(task, network, test, some_depths)
             for depth, arrays in zip(some_depths, depth_arrays, strict=True):
                 scores[depth] = score(config.score, collect_answers(task, arrays, test))
-        return drop_undefined({str(depth): value for depth, value in scores.items()})
-    # A mean over items is summed batch by batch, so more depths need no more memory.
-    rows, start = test.rows.numpy(), 0
-    for depth, batch, output, count in iterate_outputs(network, test, config, depths):
-        arrays = _item_arrays(task, output, batch, count)
-        answers = collect_answers(task, arrays, test, rows[start : start + count])
-        scores[depth] += float(item_score(answers).sum()) / len(rows)
-        start += count if depth == depths[-1] else 0
+    else:
+        # A mean over items is summed batch by batch, so more depths need no more memory.
+        rows, start = test.rows.numpy(), 0
+        for depth, batch, output, count in iterate_outputs(network, test, config, depths):
+            arrays = _item_arrays(task, output, batch, count)
+            answers = collect_answers(task, arrays, test, rows[start : start + count])
+            scores[depth] += float(item_score(answers).sum()) / len(rows)
+            start += count if depth == depths[-1] else 0
     return drop_undefined({str(depth): value for depth, value in scores.items()})
 
 
-def drop_undefined(values: dict[str, float]) -> dict[str, float]:
+def drop_undefined(values: Scores) -> Scores:
     """Return the values without NaN and infinity."""
     return {name: value for name, value in values.items() if np.isfinite(value)}
 

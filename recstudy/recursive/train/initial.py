@@ -17,13 +17,14 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from recstudy.base.errors import ConfigError, DataError
+from recstudy.base.files import sha256_of
 from recstudy.base.opened import is_regular_file
 from recstudy.records import Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import Initial, current_time
 from recstudy.recursive.config.parts import DataConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.models.networks.contract import build
-from recstudy.recursive.models.networks.weight_files import check_weights, read_weights, sha256
+from recstudy.recursive.models.networks.weight_files import check_weights, read_weights
 
 DIGITS = 20  # length of a digest, as of a run id
 # File names of weights: of a folder from `recstudy weights export`, and of a run's folder.
@@ -91,7 +92,9 @@ def read_initial_weights(source: str, results: Results) -> Weights:
 
     settings = read_json(file.parent / "config.json") or {}
     data = settings.get("recstudy", settings).get("data")
-    return Weights(read_weights(file), Initial(source=origin, sha256=sha256(file), date=current_time()), data)
+    return Weights(
+        read_weights(file), Initial(source=origin, sha256=sha256_of(file), date=current_time()), data
+    )
 
 
 def initial(config: RunConfig, results: Results) -> Weights | None:
@@ -139,7 +142,7 @@ def check_rows(weights: Weights, config: RunConfig, count: int) -> None:
         )
 
 
-def check_initial(configs: Iterable[RunConfig], results: Results, weights: Weights | None = None) -> None:
+def check_initial(configs: Iterable[RunConfig], results: Results, weights: Weights | None) -> None:
     """Check, before any run starts, that its initial weights exist and fit its network.
 
     Args:

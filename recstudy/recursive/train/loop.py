@@ -28,6 +28,7 @@ from torch import Tensor
 from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import METRICS
 from recstudy.programs.watchdog import heartbeat
+from recstudy.records.files import Json
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet, Split
@@ -125,7 +126,7 @@ class Training:
         self.state = State(network, average, make_optimizers(network, config.train))
         self._sign = METRICS[config.score].sign
         self.state.best.score = -np.inf * self._sign
-        self.trace: dict[str, Any] = {}  # losses of the last epoch, update by update
+        self.trace: Json = {}  # losses of the last epoch, update by update
         self._extras: list[Tensor] = []  # losses that the network added in this epoch
         self.files: dict[str, Any] = {}  # content of the files in the run's folder, after `finish`
         self._train = self._batches(data.train)
@@ -383,7 +384,7 @@ class Training:
             self.state.best = BestEpoch(self.state.epoch, score, weights)
         return {"selection_loss": loss, **drop_undefined({f"selection_{self.config.score}": score})}
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Json:
         """Load the selected weights and evaluate the test set, once.
 
         Every worker of a group calls this method. The first worker evaluates, and the others assist it.
@@ -403,7 +404,7 @@ class Training:
         findings, self.files = self.task.findings(state.evaluated, test, train, self.data)
         if self.facts:
             findings["tokenizer"] = findings.get("tokenizer", {}) | self.facts
-        selected: dict[str, Any] = {"split": "", "epoch": None}  # imported weights: nothing was selected
+        selected: Json = {"split": "", "epoch": None}  # imported weights: nothing was selected
         if not config.train.imported:
             epoch = state.best.epoch if state.best.weights else state.epoch - 1
             selected = {"split": config.train.selection, "epoch": epoch}
@@ -474,7 +475,7 @@ def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int
     return not reason
 
 
-def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:
+def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> Json:
     """Return at most `TRACED` evenly spaced losses of an epoch.
 
     Args:

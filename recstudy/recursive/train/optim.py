@@ -33,6 +33,8 @@ from recstudy.recursive.config.functions import OPTIMIZERS, SCHEDULES
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.models.networks.contract import Network, VisionEncoder
 
+ParameterGroups = list[dict[str, Any]]  # as torch.optim takes them
+
 
 def learning_rate(config: TrainConfig, done: int, length: int) -> float:
     """Return the learning rate of the config's schedule.
@@ -117,7 +119,7 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     return optimizers
 
 
-def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> list[dict[str, Any]]:
+def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> ParameterGroups:
     """Return groups of all weights except the tables, by learning rate and weight decay.
 
     The first group has the learning rate of the config, from which the schedule computes the others.
@@ -128,12 +130,12 @@ def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> li
         encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
     encoder_ids = {id(weight) for encoder in encoders for weight in encoder.parameters()}
     dense = [weight for weight in network.parameters() if all(weight is not table for table in tables)]
-    groups: list[dict[str, Any]] = [{"params": [weight for weight in dense if id(weight) not in encoder_ids]}]
+    groups: ParameterGroups = [{"params": [weight for weight in dense if id(weight) not in encoder_ids]}]
     if encoder_ids:
         groups.append({"params": [weight for weight in dense if id(weight) in encoder_ids], "lr": rate})
     if config.decayed == "all":
         return groups
-    parts: list[dict[str, Any]] = []
+    parts: ParameterGroups = []
     for group in groups:  # FuseLIP: matrices have weight decay; gains, biases and scales do not
         flat = [weight for weight in group["params"] if weight.dim() < 2]
         matrices = [weight for weight in group["params"] if weight.dim() >= 2]
@@ -141,7 +143,7 @@ def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> li
     return [part for part in parts if part["params"]]
 
 
-def _split_hidden(groups: list[dict[str, Any]], network: nn.Module) -> list[dict[str, Any]]:
+def _split_hidden(groups: ParameterGroups, network: nn.Module) -> ParameterGroups:
     """Split each group in two for Muon: other weights, and hidden matrices with the mark `hidden`.
 
     Hidden matrices are the weights of linear layers outside `Network.outer_parts`. A weight that is shared
@@ -151,7 +153,7 @@ def _split_hidden(groups: list[dict[str, Any]], network: nn.Module) -> list[dict
     layers = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
     hidden = {id(layer.weight) for name, layer in layers if outer_parts.isdisjoint(name.split("."))}
     hidden -= {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
-    parts: list[dict[str, Any]] = []
+    parts: ParameterGroups = []
     for group in groups:
         matrices = [weight for weight in group["params"] if id(weight) in hidden]
         other_weights = [weight for weight in group["params"] if id(weight) not in hidden]
@@ -164,18 +166,18 @@ def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
     return isinstance(module, nn.Embedding) and module.sparse
 
 
-def adamw(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+def adamw(groups: ParameterGroups, config: TrainConfig) -> torch.optim.Optimizer:
     """Return AdamW."""
     return torch.optim.AdamW(groups, **_rates(config), amsgrad=config.amsgrad, fused=True)
 
 
-def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+def adam_atan2(groups: ParameterGroups, config: TrainConfig) -> torch.optim.Optimizer:
     """Return Adam-atan2, Eq. 4, which has no epsilon (HRM, TRM)."""
     return AdamAtan2(groups, **_rates(config))
 
 
 def sgd(
-    groups: list[dict[str, Any]], config: TrainConfig, *, momentum: float = 0.9, nesterov: bool = False
+    groups: ParameterGroups, config: TrainConfig, *, momentum: float = 0.9, nesterov: bool = False
 ) -> torch.optim.Optimizer:
     """Return stochastic gradient descent with momentum, whose weight decay is a part of the gradient."""
     rate, decay = config.learning_rate, config.weight_decay
@@ -185,7 +187,7 @@ def sgd(
 
 
 def muon(
-    groups: list[dict[str, Any]],
+    groups: ParameterGroups,
     config: TrainConfig,
     *,
     matrix_learning_rate: float | None = None,

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from recstudy.base.errors import DataError
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.records import Json, Result
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.data.cache import load
@@ -63,7 +63,7 @@ def answers_again(
     return task.answered(network, batches(task, read(data.test), data, device), data)
 
 
-def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dict[str, float]:
+def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> Scores:
     """Return the percentage of test items that are correct in only one of two ways: float32 on one worker
     without compiling, and another way.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.plugins import import_object
 from recstudy.programs.metric import METRICS
+from recstudy.records.files import Json
 from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, TaskKind
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Read = Callable[[Split], Split]
 
 Files = dict[str, Any]  # files of a run's folder by name: JSON values, arrays by name, or bytes
-Judged = tuple[dict[str, Any], Files]  # the fields of the result, and the files
+Judged = tuple[Json, Files]  # the fields of the result, and the files
 
 
 class Task(TaskKind):
@@ -115,7 +116,7 @@ class Task(TaskKind):
         """Whether the workers of a group share the selection split instead of each evaluating all of it."""
         return True
 
-    def reader(self, data: "DataSet", device: "torch.device") -> "tuple[Read, dict[str, Any]]":
+    def reader(self, data: "DataSet", device: "torch.device") -> "tuple[Read, Json]":
         """Return a function that reads a split, and the facts about it for the result (`tokenizer`).
 
         By default a split is read unchanged.
@@ -126,7 +127,7 @@ class Task(TaskKind):
         self,
         network: "Network",
         data: "DataSet",
-        facts: dict[str, Any],
+        facts: Json,
         trained: "Callable[[RunConfig], dict[str, Tensor]]",
     ) -> None:
         """Prepare a new network for training, for example with weights of another network.

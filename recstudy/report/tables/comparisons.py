@@ -91,7 +91,7 @@ def _mean(candidate: Cell) -> Weighted:
 def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return a note on the metrics without a significant difference, in the whole table or in a part."""
     best_metrics = {marked_cell.metric for marked_cell in cells if marked_cell.best}
-    tied_metrics = dict.fromkeys(marked_cell.metric for marked_cell in cells if marked_cell.tied)
+    tied_metrics = dict.fromkeys(cell.metric for cell in cells if cell.tied and cell.has_spread)
     names = [
         f"{metric(name).title}{' (in a part of the table)' if name in best_metrics else ''}"
         for name in tied_metrics

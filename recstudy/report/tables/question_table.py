@@ -29,7 +29,6 @@ from recstudy.report.names import (
     join_labels,
     metric,
     plural,
-    resolving_form,
     value_text,
 )
 from recstudy.report.question_rows import Family, QuestionRow
@@ -82,12 +81,15 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(records.indices)
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
+    sample = f"n={' or '.join(map(str, counts))}" * bool(counts)
+    if over_items := {row.estimate.sample for row in questions.rows if row.estimate.is_over_items}:
+        sample = f"single runs, {' and '.join(sorted(over_items))}; other seeds may differ by more"
     facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
     tests = TESTS.format(plural(questions.adjusted_for, "question"))
     # a single metric is named in the caption or in the head of the scores
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
-    caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
+    caption += [facts["caption"], sample]
     table = TableData(
         part.name,
         part.heading,
@@ -109,8 +111,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
 
 def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRow:
     """Return the row of a question, with an entry for each of `COLUMNS`."""
-    answer, value = row.answer, row.estimate.value
-    form = resolving_form(difference_form(row.metric), row.interval)
+    answer, value, form = row.answer, row.estimate.value, difference_form(row.metric, row.interval)
     terms = [term for term in row.terms if term.runs]
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
     sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
@@ -152,15 +153,15 @@ def block_notes(row: QuestionRow) -> list[str]:
     """Return the difference in each block, and the statement on other blocks of this kind."""
     if not row.in_blocks:
         return []
-    form, estimates = difference_form(row.metric), [answer.estimate for _, answer in row.in_blocks]
+    estimates = [answer.estimate for _, answer in row.in_blocks]
     sizes = [
-        f"{words} {size_words(answer.estimate, form)}, p {p_words(answer.adjusted)}"
+        f"{words} {size_words(answer.estimate, row.metric)}, p {p_words(answer.adjusted)}"
         for words, answer in row.in_blocks
     ]
     notes = [f"{row.label}: {'; '.join(sizes)} (p by Holm over these blocks)"]
     other = other_blocks(estimates)
     if other.interval:
-        text = f"other blocks of this kind (t over {len(sizes)} differences): {size_words(other, form)}"
+        text = f"other blocks of this kind (t over {len(sizes)} differences): {size_words(other, row.metric)}"
         notes.append(f"{row.label}, {text}")
     return notes
 
@@ -295,14 +296,14 @@ def adjusted_words(row: QuestionRow) -> str:
     low, high = row.interval
     if any(low <= edge <= high for edge in row.answer.question.region):
         return ""
-    form = resolving_form(difference_form(row.metric)[1:], adjusted)
+    form = difference_form(row.metric, adjusted)[1:]
     words = " to ".join(formatted(bound, form) for bound in adjusted)
     return f"adjusted for all questions and looks, the interval is {words}"
 
 
-def size_words(estimate: Estimate, form: str) -> str:
+def size_words(estimate: Estimate, name: str) -> str:
     """Return `+2.10 [+1.00, +3.20]`."""
-    form = resolving_form(form, estimate.interval)
+    form = difference_form(name, estimate.interval)
     value = DASH if estimate.value is None else format(estimate.value, form)
     return f"{value} {Interval(*estimate.interval, form)}" if estimate.interval else value
 
@@ -340,9 +341,10 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
     The region of a row is the claimed range, or else the published difference with its margin.
     """
     rows, several = [], len({row.metric for row in questions.rows}) > 1
+    bases = {row.group for row in questions.rows}
     for row in (row for row in questions.rows if row.estimate.value is not None):
         definition = metric(row.metric)
-        if isinstance(part, Effects) and row.group:  # all levels share an axis, so that effects compare
+        if isinstance(part, Effects) and len(bases) > 1:  # all levels share an axis, so that effects compare
             row = replace(row, label=row.contrast, group="", marks=())
         # a question of one variant alone is about the metric itself and not about a difference
         is_mean = len(row.terms) == 1 and len(row.terms[0].direction) == 1
@@ -355,7 +357,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
-        form = resolving_form(difference_form(row.metric), row.interval)
+        form = difference_form(row.metric, row.interval)
         interval = f"95 % CI {Interval(*row.interval, form)}" if row.interval else ""
         about = f"{row.words or row.contrast or row.label}; {interval}"
         for theirs in row.published:

@@ -26,11 +26,10 @@ from recstudy.report.names import (
     DASH,
     at_alpha,
     axis_title,
-    formatted,
     inline,
     join_labels,
     metric,
-    resolving_form,
+    number,
 )
 from recstudy.report.shown import RenderedPart
 from recstudy.report.table import Interval, TableData, TableEntry, TableRow
@@ -92,8 +91,8 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     for words, estimate in intervals.items():
         hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
     if 1 < cell.n <= LISTED_SEEDS and not base and is_measured(cell):
-        form = resolving_form(metric(cell.metric).form, cell.estimate.interval)
-        hint.append(f"seeds {', '.join(formatted(value, form) for value in cell.values)}")
+        interval = cell.estimate.interval
+        hint.append(f"seeds {', '.join(number(cell.metric, value, interval) for value in cell.values)}")
     against = f" against {' '.join(run.id for run in base)}" * bool(base)
     origin = ""
     if cell.counted:
@@ -266,6 +265,8 @@ def finding(table: TableData) -> str:
         return ""
     name = cells[0][1].metric
     best = [label for label, cell in cells if cell.best]
+    if not best and not any(cell.has_spread for _, cell in cells):
+        return ""  # nothing is tested
     if not best:
         return f"no significant difference by {inline(name)}"
     tie = " (tie)" * (is_single and len(best) > 1)

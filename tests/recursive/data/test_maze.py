@@ -10,13 +10,12 @@ import torch
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Maze
-from recstudy.recursive.data.maze import make_set
 
 
 @cache
 def small(**fields):
     config = Maze(puzzles=24, test_puzzles=16, **fields)
-    return config, make_set(config)
+    return config, config.generate()
 
 
 def tokens(*grids):
@@ -95,4 +94,4 @@ def test_lawful_by_hand():
 
 def test_maze_that_cannot_be_generated_is_refused():
     with pytest.raises(DataError, match=r"Maze 5x5 \(synthetic\) has too few mazes: after .* or raise side"):
-        make_set(Maze(side=5, least_steps=4, openings=0))
+        Maze(side=5, least_steps=4, openings=0).generate()

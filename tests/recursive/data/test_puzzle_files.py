@@ -16,7 +16,6 @@ from recstudy.recursive import Augment, Grid, MazeHard, PuzzleFolder, Sudoku, Su
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.data.reading import read_data
-from recstudy.recursive.data.sudoku import make_set
 
 FOLDER = PuzzleFolder(path="puzzles", vocabulary=5, rows=2, columns=2)
 ABOUT = {
@@ -137,7 +136,7 @@ def test_a_folder_that_is_not_whole_is_refused(folder, about, changes, message):
         load(FOLDER, folder)
 
 
-SUDOKU_SET = make_set(Sudoku(side=9, puzzles=24, test_puzzles=16, drawing_seed=3))
+SUDOKU_SET = Sudoku(side=9, puzzles=24, test_puzzles=16, drawing_seed=3).generate()
 
 
 def spelled(tokens):

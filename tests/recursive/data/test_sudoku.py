@@ -15,7 +15,7 @@ import torch
 from recstudy.programs.trial import run_trial
 from recstudy.recursive import Sudoku
 from recstudy.recursive.data.cache import load
-from recstudy.recursive.data.sudoku import canonical, in_classes, make_set
+from recstudy.recursive.data.sudoku import canonical, in_classes
 from recstudy.recursive.testing import make_trial, tiny_model, tiny_run
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
@@ -24,7 +24,7 @@ BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 @cache
 def small(side, **fields):
     config = Sudoku(side=side, puzzles=16, test_puzzles=16, **fields)
-    return config, make_set(config)
+    return config, config.generate()
 
 
 def solutions_of(puzzle, max_solutions=2):

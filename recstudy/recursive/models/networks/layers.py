@@ -36,9 +36,9 @@ class Rotary(nn.Module):
     cos: Tensor  # (S, E)
     sin: Tensor
 
-    def __init__(self, positions: int, head_width: int, theta: float = 10_000.0) -> None:
+    def __init__(self, positions: int, head_width: int) -> None:
         super().__init__()
-        rates_F = theta ** (-torch.arange(0, head_width, 2, dtype=torch.float32) / head_width)
+        rates_F = 10_000.0 ** (-torch.arange(0, head_width, 2, dtype=torch.float32) / head_width)
         angles_SE = torch.outer(torch.arange(positions, dtype=torch.float32), rates_F).repeat(1, 2)
         self.register_buffer("cos", angles_SE.cos(), persistent=False)
         self.register_buffer("sin", angles_SE.sin(), persistent=False)

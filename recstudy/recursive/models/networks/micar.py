@@ -56,7 +56,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -65,7 +65,7 @@ from torch.nn import functional as F
 
 from recstudy.recursive.config.parts import PAD, Shape
 from recstudy.recursive.models.caption import LONGEST
-from recstudy.recursive.models.micar import EPS, MicarVLMoE
+from recstudy.recursive.models.micar import MicarVLMoE
 from recstudy.recursive.models.networks.caption import (
     POOLING,
     BackboneNetwork,
@@ -83,6 +83,8 @@ from recstudy.recursive.models.networks.experts import (
 )
 from recstudy.recursive.models.networks.layers import Past, Rotary, attend
 from recstudy.recursive.models.networks.transformer_captioners import sinusoids
+
+rms_norm = partial(nn.RMSNorm, eps=1e-6)
 
 
 class MicarTrace(NamedTuple):
@@ -107,9 +109,7 @@ class MicarNetwork(Captioner):
         self.config = config
         rotary = Rotary(LONGEST, config.rope_dims)
         self.eyes = MultiscaleEncoder(config)
-        self.project = nn.Sequential(
-            nn.RMSNorm(config.seen_width, eps=EPS), nn.Linear(config.seen_width, config.width)
-        )
+        self.project = nn.Sequential(rms_norm(config.seen_width), nn.Linear(config.seen_width, config.width))
         self.encoder = nn.Sequential(
             *(LatentEncoderLayer(config, rotary) for _ in range(config.encoder_layers))
         )
@@ -117,7 +117,7 @@ class MicarNetwork(Captioner):
         self.register_buffer("sinusoids", sinusoids(LONGEST, config.width), persistent=False)
         self.dropout = nn.Dropout(config.dropout)
         self.decoder = nn.ModuleList(ExpertDecoderLayer(config, rotary) for _ in range(config.decoder_layers))
-        self.norm = nn.RMSNorm(config.width, eps=EPS)
+        self.norm = rms_norm(config.width)
         self.answer = nn.Linear(config.width, classes, bias=False)
         for part in (self.project, self.encoder, self.embed, self.decoder, self.answer):
             for module in part.modules():  # the experts initialise their own matrices in the same way
@@ -202,7 +202,7 @@ class LatentEncoderLayer(nn.Module):
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
-        self.norm1, self.norm2 = (nn.RMSNorm(config.width, eps=EPS) for _ in range(2))
+        self.norm1, self.norm2 = (rms_norm(config.width) for _ in range(2))
         self.attention, self.ffn = MDLA(config, rotary, 3), GatedFFN(config)
 
     def forward(self, i_BPD: Tensor) -> Tensor:
@@ -216,7 +216,7 @@ class ExpertDecoderLayer(nn.Module):
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
-        self.norm1, self.norm2 = (nn.RMSNorm(config.width, eps=EPS) for _ in range(2))
+        self.norm1, self.norm2 = (rms_norm(config.width) for _ in range(2))
         self.attention, self.fusion, self.moe = (
             MDLA(config, rotary, 3),
             Fusion(config, rotary),
@@ -278,7 +278,7 @@ class Bottleneck(nn.Module):
         self.parts, self.heads = parts, config.heads
         narrow = parts * config.narrow
         self.down = nn.Linear(config.width, narrow, bias=False)
-        self.norm = nn.RMSNorm(narrow, eps=EPS)
+        self.norm = rms_norm(narrow)
         self.up = nn.Linear(narrow, parts * config.latent, bias=False)
 
     def forward(self, x_BSD: Tensor) -> tuple[Tensor, ...]:
@@ -353,7 +353,7 @@ class Fusion(nn.Module):
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
-        self.norm_image, self.norm_text = (nn.RMSNorm(config.width, eps=EPS) for _ in range(2))
+        self.norm_image, self.norm_text = (rms_norm(config.width) for _ in range(2))
         self.attention = MDLA(config, rotary, 1, 2)
         self.gate = Gate(config) if config.fusion == "gated" else None
 
@@ -384,7 +384,7 @@ class Gate(nn.Module):
         self.reads_plain = (
             config.fusion_reads == "plain"
         )  # A' of (5e) is A (paper), not rms(A) (published code)
-        self.norm = nn.RMSNorm(d, eps=EPS)
+        self.norm = rms_norm(d)
         self.summary = nn.Linear(2 * d, d)
         self.opening = nn.Sequential(nn.Linear(2 * d, d), activation(), nn.Linear(d, d))
         first, last = (nn.Dropout(config.dropout) for _ in range(2))

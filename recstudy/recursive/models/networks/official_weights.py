@@ -17,15 +17,17 @@ are the same. `recstudy weights` calls these functions.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 from torch import Tensor, nn
 
 from recstudy.base.errors import ConfigError, DataError, choices
 from recstudy.base.strict_yaml import read_yaml
+from recstudy.records.files import Json
 from recstudy.records.reading import fault
+from recstudy.recursive.config.parts import Count
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.models.hrm import HRM
 from recstudy.recursive.models.networks.sequence import SequenceNetwork
@@ -85,18 +87,18 @@ class Arch(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     name: str = ""
-    H_cycles: int = Field(ge=1)
-    L_cycles: int = Field(ge=1)
-    H_layers: int = Field(ge=0)
-    L_layers: int = Field(ge=1)
-    hidden_size: int = Field(512, ge=1)
-    num_heads: int = Field(8, ge=1)
+    H_cycles: Count
+    L_cycles: Count
+    H_layers: NonNegativeInt
+    L_layers: Count
+    hidden_size: Count = 512
+    num_heads: Count = 8
     expansion: float = 4
     pos_encodings: str = "rope"
     mlp_t: bool = False
     puzzle_emb_len: int = 16  # of TRM
     no_ACT_continue: bool = True
-    halt_max_steps: int = Field(16, ge=1)
+    halt_max_steps: Count = 16
     rms_norm_eps: float = FIXED["rms_norm_eps"]
     rope_theta: float = FIXED["rope_theta"]
 
@@ -184,7 +186,7 @@ def official_model(family: Family, arch: Arch, weights: Mapping[str, Tensor]) ->
         raise ConfigError(
             f"arch.pos_encodings must be {choices(allowed_positions)}, but got {arch.pos_encodings!r}"
         )
-    fields: dict[str, Any] = {
+    fields: Json = {
         "tokens": "cell",
         "positions": "learned" if arch.pos_encodings == "learned" else "rotary",
         "mixing": "mlp" if arch.mlp_t else "attention",
@@ -285,7 +287,7 @@ def _swapped(own_name: str, value: Tensor) -> Tensor:
 LEARNING = {"gradient", "start", "noise", "halt_bias", "curriculum"}
 
 
-def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
+def official_arch(config: RunConfig, family: Family) -> Json:
     """Return the `arch` block with which the authors' code builds the network of a run.
 
     Args:
@@ -303,7 +305,7 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
         )
     is_mlp = model.mixing == "mlp"
     loss = "stablemax_cross_entropy" if config.train.loss == "stablemax" else "softmax_cross_entropy"
-    arch: dict[str, Any] = {theirs: getattr(model, ours) for theirs, ours in FIELDS[family].items()}
+    arch: Json = {theirs: getattr(model, ours) for theirs, ours in FIELDS[family].items()}
     arch |= {
         "name": "hrm.hrm_act_v1@HierarchicalReasoningModel_ACTV1",
         "pos_encodings": {"learned": "learned", "rotary": "none" if is_mlp else "rope"}[model.positions],

@@ -61,10 +61,7 @@ class Encoder(nn.Module):
         self.embed = PatchEmbedding(3, config.patch, config.width)
         self.class_token = random_parameter(1, config.width)
         self.places = random_parameter(config.patches + 1, config.width)
-        self.queries, self.query_places = (
-            random_parameter(config.codes, config.width),
-            random_parameter(config.codes, config.width),
-        )
+        self.queries, self.query_places = (random_parameter(config.codes, config.width) for _ in range(2))
         self.norm_in, self.norm_out = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.layers = nn.Sequential(*(ClipLayer(config.width, config.heads) for _ in range(config.layers)))
         self.project = nn.Linear(config.width, config.token_size)

@@ -3,7 +3,6 @@
 Nothing in a file is executed. `recstudy weights import` and public FuseLIP weights use these functions.
 """
 
-import hashlib
 import pickle
 import re
 import string
@@ -156,8 +155,3 @@ def _count_keys(keys: Collection[str]) -> str:
         return "0 keys"
     first_keys = ", ".join([*sorted(keys)[:3], *(["..."] if len(keys) > 3 else [])])
     return f"{len(keys)} keys ({first_keys})"
-
-
-def sha256(file: Path) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

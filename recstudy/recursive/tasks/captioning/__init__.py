@@ -16,7 +16,7 @@ A halting head learns the share of right tokens, or, for an exact model, whether
 Shapes: B images, T tokens, V of a vocabulary.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.parts import PAD
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 class CaptionedImages(Task):
     """Base class of the tasks on captioned images, which share their data and vision encoders."""
 
-    labels: ClassVar[Labels] = Labels("int32", ("tokens",), least=0, below="classes")
-    takes: ClassVar[tuple[str, ...]] = ("captions",)
-    augments: ClassVar[str] = "captions: a mirrored image has another one, and features are kept"
+    labels = Labels("int32", ("tokens",), least=0, below="classes")
+    takes = ("captions",)
+    augments = "captions: a mirrored image has another one, and features are kept"
 
     @staticmethod
     def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
@@ -72,11 +72,11 @@ class CaptionedImages(Task):
 class Captioning(CaptionedImages):
     """Predict each token of a caption from the image and the tokens before it."""
 
-    name: ClassVar[str] = "caption"
-    output: ClassVar[str] = "caption"
-    score: ClassVar[str] = "token_accuracy"
-    registered_loss: ClassVar[bool] = True
-    evaluation: ClassVar[str] = "recstudy.recursive.tasks.captioning.writing"
+    name = "caption"
+    output = "caption"
+    score = "token_accuracy"
+    registered_loss = True
+    evaluation = "recstudy.recursive.tasks.captioning.writing"
 
     @staticmethod
     def cut_by(name: str, answers: "Answers") -> str:
@@ -114,10 +114,10 @@ class Captioning(CaptionedImages):
 class ImageCaptionPairs(CaptionedImages):
     """Find the caption of each image, and the image of each caption."""
 
-    name: ClassVar[str] = "alignment"
-    output: ClassVar[str] = "pair"
-    score: ClassVar[str] = "recall_1"
-    evaluation: ClassVar[str] = "recstudy.recursive.tasks.captioning.retrieval"
+    name = "alignment"
+    output = "pair"
+    score = "recall_1"
+    evaluation = "recstudy.recursive.tasks.captioning.retrieval"
 
     @classmethod
     def check_score(cls, config: RunConfig) -> None:

@@ -118,7 +118,10 @@ def _grow_beams(beams: _Beams, logits: Tensor, special: Tokenizer, power: float)
     count, width, _ = beams.tokens.shape
     logp = _writable(logits, special).float().log_softmax(-1)
     logp_BWV = logp.unflatten(0, (count, width))
-    totals_BWV = beams.scores[..., None] + _freeze_ended(logp_BWV, beams.has_ended, special)
+    # A finished beam continues with PAD only, with probability 1.
+    pad = torch.tensor(special.pad, device=logits.device)
+    only_pad_V = torch.full_like(logp_BWV[0, 0], -torch.inf).index_fill(0, pad, 0)
+    totals_BWV = beams.scores[..., None] + torch.where(beams.has_ended[..., None], only_pad_V, logp_BWV)
     words_BW = beams.words + ~beams.has_ended
     # Equation (1): all beams of an image compete with all their next words.
     normalised_BWV = totals_BWV / words_BW[..., None] ** power
@@ -146,10 +149,3 @@ def _writable(logits: Tensor, special: Tokenizer) -> Tensor:
     """Return the logits (N, V) without PAD and BOS."""
     unwritable = torch.tensor([special.pad, special.bos], device=logits.device)
     return logits.index_fill(1, unwritable, -torch.inf)
-
-
-def _freeze_ended(logp_BWV: Tensor, ended_BW: Tensor, special: Tokenizer) -> Tensor:
-    """Let finished beams continue with PAD only, with probability 1."""
-    pad = torch.tensor(special.pad, device=logp_BWV.device)
-    only_pad_V = torch.full_like(logp_BWV[0, 0], -torch.inf).index_fill(0, pad, 0)
-    return torch.where(ended_BW[..., None], only_pad_V, logp_BWV)

@@ -22,9 +22,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from recstudy.base.files import cache_folder
+from recstudy.base.files import cache_folder, sha256_of
 from recstudy.base.values import digest
 from recstudy.programs.watchdog import heartbeat
+from recstudy.records.files import Json
 from recstudy.recursive.config.parts import ModelConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
@@ -34,7 +35,6 @@ from recstudy.recursive.models.fuselip import Aligner
 from recstudy.recursive.models.networks.caption import frozen
 from recstudy.recursive.models.networks.contract import Network
 from recstudy.recursive.models.networks.fuselip_weights import load_public, weight_file
-from recstudy.recursive.models.networks.weight_files import sha256
 from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 
 FORMAT = 1  # of a file of features; increase it if the same backbone computes other numbers
@@ -44,7 +44,7 @@ Features = npt.NDArray[np.float32]
 Read = Callable[[Split], Split]
 
 
-def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
+def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, Json]:
     """Return a function that reads a split, and the facts about the image tokenizer for the result."""
     model = config.model
     fused = isinstance(model, CaptionModel) and model.fuselip
@@ -67,7 +67,7 @@ def equip(
     network: Network,
     config: RunConfig,
     data: DataSet,
-    facts: dict[str, Any],
+    facts: Json,
     align: Callable[[RunConfig], dict[str, Tensor]],
 ) -> None:
     """Load the weights that a captioner or an aligner starts from.
@@ -156,13 +156,13 @@ def checksum(network: nn.Module) -> str:
 
 def _codes_reader(
     aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
-) -> tuple[Read, dict[str, Any]]:
+) -> tuple[Read, Json]:
     """Return a reader of codes, by the public tokenizer or a substitute trained on the same images."""
     if aligner.files:
         _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
         name = f"{aligner.tokenizer.name} (public weights)"
         tokenizer = tokenizer.to(device).eval()
-        description = {"image": name, "image_hash": sha256(weight_file(Path(aligner.files)))[:20]}
+        description = {"image": name, "image_hash": sha256_of(weight_file(Path(aligner.files)))[:20]}
     else:
         network, header = image_tokenizer(
             aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device

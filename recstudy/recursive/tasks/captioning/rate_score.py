@@ -189,9 +189,8 @@ def embed_entities(texts: Sequence[Sequence[tuple[str, str]]], folder: Path) -> 
     """
     tokenizer, model = _loaded(folder, "AutoModel")
     distinct = list(dict.fromkeys(words for entities in texts for words, _ in entities))
-    states = []
-    for _, output in _batches(distinct, tokenizer, model, 30):
-        states.append(output.last_hidden_state[:, 0].float().cpu())
+    outputs = (output for _, output in _batches(distinct, tokenizer, model, 30))
+    states = [output.last_hidden_state[:, 0].float().cpu() for output in outputs]
     embeddings = dict(zip(distinct, torch.cat(states), strict=True)) if states else {}
     result = []
     for entities in texts:

@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 
 from recstudy.programs.watchdog import heartbeat
+from recstudy.records.files import Json
+from recstudy.recursive.config.answers import Scores
 from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batches
@@ -104,9 +106,7 @@ def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor
 
 
 @torch.no_grad()
-def expert_use(
-    network: Captioner, test: Batches, config: RunConfig
-) -> tuple[dict[str, float], dict[str, Any]]:
+def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[Scores, Json]:
     """Return metrics of the expert use on the test set, and the facts by layer.
 
     The network reads the true captions as in training, including BOS and EOS. PAD is not counted. Both
@@ -135,7 +135,7 @@ def expert_use(
 
 def summarize_routing(
     load_LE: Tensor, entropy_L: Tensor, dropped_L: Tensor, tokens: int, top_k: int
-) -> tuple[dict[str, float], dict[str, Any]]:
+) -> tuple[Scores, Json]:
     """Return the routing metrics in nats and percent, and the facts that they are computed from.
 
     Args:

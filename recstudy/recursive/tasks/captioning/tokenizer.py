@@ -35,6 +35,7 @@ from recstudy.base.values import digest
 from recstudy.programs.watchdog import heartbeat
 from recstudy.records import Json
 from recstudy.records.files import write_whole
+from recstudy.recursive.config.answers import Scores
 from recstudy.recursive.config.reader import Tokens
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.cache import DataSet, Split, build_lock, ensure_cached
@@ -90,7 +91,7 @@ def train_tokenizer(
 
 
 @torch.no_grad()
-def quality(network: VQNetwork, images: Tensor) -> dict[str, float]:
+def quality(network: VQNetwork, images: Tensor) -> Scores:
     """Return PSNR and codebook use on images (N, 3, size, size), which are reconstructed batch by batch."""
     decibels = 0.0
     ids = []
@@ -157,7 +158,7 @@ def psnr(reconstructions: Tensor, images: Tensor) -> float:
     return (-10 * errors_N.clamp(min=1e-12).log10()).mean().item()  # 120 dB for equal images
 
 
-def codebook_use(ids: Tensor, codebook: int) -> dict[str, float]:
+def codebook_use(ids: Tensor, codebook: int) -> Scores:
     """Return `used_percent` of the codebook and the `perplexity` of the codes `ids` (N, K).
 
     The perplexity is the number of equally frequent codes with the same entropy.
@@ -176,7 +177,7 @@ def image_tokenizer(
     data: DataSet,
     title: str,
     device: torch.device,
-) -> tuple[VQNetwork, dict[str, Any]]:
+) -> tuple[VQNetwork, Json]:
     """Return a tokenizer of all training images of a data set, and its header: title, facts and hash."""
 
     def train(file: Path) -> None:
@@ -190,7 +191,7 @@ def image_tokenizer(
     return network.to(device).eval(), header
 
 
-def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, dict[str, Any]]:
+def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, Json]:
     """Return the tokenizer in a file, which is trained first if it is missing or damaged."""
     # The file may come from another machine, because its header has the hash of its weights.
     with suppress(*DAMAGED):

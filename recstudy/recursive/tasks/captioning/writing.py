@@ -17,7 +17,7 @@ from torch import Tensor
 
 from recstudy.programs.metric import METRICS
 from recstudy.programs.watchdog import heartbeat
-from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batches
 from recstudy.recursive.data.cache import DataSet, Split
@@ -151,7 +151,7 @@ def _caption_answers(ids: Sequence[Sequence[int]], split: Split, data: DataSet) 
     )
 
 
-def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
+def by_depth(network: Network, test: Batches, config: RunConfig) -> Scores:
     """Return the test token accuracy in percent after 1, 2, ... supervision steps of the same weights.
 
     The result is empty for a model without recursion.
