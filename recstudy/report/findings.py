@@ -121,7 +121,9 @@ def _findings(records: StudyRecords) -> list[Sentence]:
     # a table of finished runs without claims also asks which variant is the best
     is_ranked = records.plan.imported and not isinstance(parts_of(records)[0], Claims)
     if (is_ranked and not any(records.blocks)) or not (decided or undecided):
-        decided[1:1] = _best_variant(records)
+        has_answer = bool(decided or undecided)
+        best = _best_variant(records)
+        decided[1:1] = [sentence for sentence in best if sentence.verdict != NO_DIFFERENCE or not has_answer]
     last = [*undecided[:1], *_published(records), *_missing_runs(records, waiting)]
     sentences = [*_select(decided, MAX_SENTENCES - len(last)), *last]
     return sentences or [Sentence(NO_DIFFERENCE, "no table of this report compares variants")]
