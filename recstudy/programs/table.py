@@ -18,6 +18,7 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.programs.base import PROGRAMS
 from recstudy.programs.columns import (
+    BLOCKS,
     COMMITS,
     EMPTY,
     ERROR_OF,
@@ -203,6 +204,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
             column.role = NEITHER if stated_roles.get(role) else role
     _read_states(table)
     _name_variants(table)
+    if not settings:
+        _leave_out_results(table)
     if not table.with_role(UNCLEAR):
         _check_levels(table)
         _reduce(table, options)
@@ -332,6 +335,18 @@ def _leave_out(table: RunTable) -> None:
     if 1 < _count(table, [column for column in settings if column not in texts]) < count:
         for column in texts:
             column.role = NEITHER if column.matches(FILES) else UNCLEAR
+
+
+def _leave_out_results(table: RunTable) -> None:
+    """Exclude columns that item and settings decide, such as the item's category or the model's answer."""
+    columns = [column for column in table.columns if column.role in (SETTING, UNCLEAR)]
+    columns.sort(key=lambda column: len(set(column.cells)), reverse=True)
+    for column in columns if table.with_role(ITEM) else ():
+        roles = (SETTING, UNCLEAR, SEED, ITEM)
+        others = [other for other in table.columns if other.role in roles and other is not column]
+        is_decided = _count(table, others) == _count(table, [*others, column])
+        if is_decided and len(set(column.cells)) > 1 and not column.matches(BLOCKS):
+            column.role = NEITHER
 
 
 def _problem(table: RunTable, is_stated: bool) -> str:

@@ -500,6 +500,16 @@ def test_lines_of_test_items_are_one_run(table):
         imported(table(text + "q0,A,0,False\n"))
 
 
+def test_columns_of_test_items_and_of_answers_are_no_settings(table):
+    rows = [
+        f"q{item},{method},{('algebra', 'logic')[item % 2]},{'ABCD'[(item * shift) % 4]},{20 + item},{item % shift == 0}"
+        for method, shift in (("m1", 2), ("m2", 3))
+        for item in range(40)
+    ]
+    text = "item_id,method,category,prediction,n_tokens,correct\n" + "\n".join(rows)
+    assert assigned_columns(table(text)) == (["method"], "none", ["correct"])
+
+
 def test_a_name_of_many_questions_is_an_item_and_one_of_few_is_a_setting(table):
     for count, settings in ((40, ["method"]), (3, ["question", "method"])):
         text = "question,method,score\n" + "".join(
