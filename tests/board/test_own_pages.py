@@ -27,7 +27,7 @@ def test_pages_are_read_with_the_metrics_of_their_study(results):
     assert ["Accuracy (%)" in client.get(address).text for address in addresses] == [True, False, True] * 2
     index = client.get("/").text
     assert "Best: by accuracy, depth 4 92.1 [" in index
-    assert "Best: by accuracy, depth 4 0.921 [" in index
+    assert "Best: by accuracy, depth 4 0.9210 [" in index
 
 
 def test_a_run_is_described_in_the_words_of_its_program(results):
