@@ -294,7 +294,8 @@ class Fit:
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
         low, high = min(low, mean), max(high, mean)  # the inverse is rounded and can miss the mean
-        reach, result = (scale.low, scale.high), self.over_items(key)
+        reach = scale.low, scale.high
+        result = self.over_items(key)
         items = result.items if result else None
         return Estimate(mean, low, high, LEVEL, n, spread.df, error, reach, why, items=items)
 

@@ -230,7 +230,8 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
     results = [(weight, term.items) for weight, term in known_terms if term.items]
     items = min(result.items for _, result in results) if len(results) == len(known_terms) else None
     if len(results) > 1 and all(result.scores for _, result in results) and items is not None:
-        scores, weights = [result.scores for _, result in results], [weight for weight, _ in results]
+        scores = [result.scores for _, result in results]
+        weights = [weight for weight, _ in results]
         # the error is 0 if all runs have the same score for each item
         if paired_error := items_error(scores, weights):
             parts = [(paired_error**2, items - 1.0)]
@@ -472,7 +473,8 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
         return answer
     if Reason.OVER_BLOCKS in answer.reasons:
         return answer
-    variants, later_levels = len(answer.question.weights), looks.later_levels(estimate.n)
+    variants = len(answer.question.weights)
+    later_levels = looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:
         # Our mean is outside of the published value's margin, and more seeds do not move it closer. The test
         # compares the value with one more run, whose variance does not shrink with more seeds.
@@ -484,7 +486,8 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
         return replace(answer, chance=float(chance))
     spread = estimate.error, estimate.df, estimate.n, variants, estimate.overlap
     analysis = PowerAnalysis(abs(room), *spread)
-    seeds_needed, chance = analysis.seeds_needed(looks, share), analysis.chance(looks, share)
+    seeds_needed = analysis.seeds_needed(looks, share)
+    chance = analysis.chance(looks, share)
     return replace(answer, seeds_needed=seeds_needed, chance=chance)
 
 

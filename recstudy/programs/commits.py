@@ -116,7 +116,8 @@ class CommitsProgram(CommandProgram):
 
     def _inputs(self) -> dict[str, str]:
         """Return the digests of inputs outside of the repository, whose tree is part of the run id."""
-        folder, top = Path(self.command.folder), self.repository
+        folder = Path(self.command.folder)
+        top = self.repository
         digests = super()._inputs()
         paths = {name: Path(os.path.normpath(folder / name)) for name in digests}
         return {
@@ -141,7 +142,8 @@ class CommitsProgram(CommandProgram):
                 )
         for commit in sorted({run.values["settings"][COMMIT] for run in settings}):
             with self.worktree(commit) as program:
-                folder, script = Path(program.command.folder), script_of(self.words)
+                folder = Path(program.command.folder)
+                script = script_of(self.words)
                 # an earlier script may have changed files
                 git(folder, "checkout", "--force", "--", ":/")
                 if script.endswith((".py", ".sh")) and not (folder / script).is_file():
@@ -186,7 +188,9 @@ def tree_of(commit: str) -> list[str]:
 def _worktree(folder: Path, tree: str, commit: str) -> Iterator[Path]:
     """Yield the worktree of a commit. It is made by the first process that needs it."""
     place = cache_folder() / "worktrees" / tree[:20]
-    lock, marker, top = place / "lock", place / "complete", place / "worktree"
+    lock = place / "lock"
+    marker = place / "complete"
+    top = place / "worktree"
     while True:
         place.mkdir(parents=True, exist_ok=True)
         with open(lock, "ab") as file:

@@ -178,7 +178,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
         ConfigError: A column is missing, its role is unclear, or cells or lines can be read in two ways. The
             message names the option that decides.
     """
-    settings, metrics = options.settings, list(options.metrics)
+    settings = options.settings
+    metrics = list(options.metrics)
     stated_items = [options.items] if options.items != "none" else []
     roles = [(METRIC, metrics), (SETTING, settings), (SEED, [options.seed])]
     roles += [(ITEM, stated_items), (NEITHER, [options.last])]
@@ -330,7 +331,8 @@ def _count(table: RunTable, columns: Sequence[Column]) -> int:
 
 def _leave_out(table: RunTable) -> None:
     """Exclude files of single runs. Other texts that differ in each row may be settings or names."""
-    count, settings = len(table.rows), table.with_role(SETTING)
+    count = len(table.rows)
+    settings = table.with_role(SETTING)
     texts = [column for column in settings if not column.numbers and _count(table, [column]) == count]
     if 1 < _count(table, [column for column in settings if column not in texts]) < count:
         for column in texts:
@@ -351,7 +353,9 @@ def _leave_out_results(table: RunTable) -> None:
 
 def _problem(table: RunTable, is_stated: bool) -> str:
     """Return why the roles of the columns are wrong or unclear; empty if they are plausible."""
-    settings, metrics, unclear = table.with_role(SETTING), table.with_role(METRIC), table.with_role(UNCLEAR)
+    settings = table.with_role(SETTING)
+    metrics = table.with_role(METRIC)
+    unclear = table.with_role(UNCLEAR)
     if sum(column.name.isdigit() for column in unclear) > 1:
         return "columns named by numbers look like seeds, but each run needs its own line. Use pandas.melt"
     if unclear:
@@ -432,7 +436,8 @@ def _run(table: RunTable, rows: Sequence[int], run: ImportedRun) -> ImportedRun:
     for column in table.with_role(METRIC):
         scores: dict[str, float] = {}
         for row in rows:
-            cell, number = column.cells[row], column.number(row)
+            cell = column.cells[row]
+            number = column.number(row)
             if number is None and cell.lower() not in EMPTY:
                 table.refuse_number(column, cell)
             if number is not None:

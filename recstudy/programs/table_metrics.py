@@ -85,7 +85,8 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
                 f"the metric {column.head!r} has no {name!r}: it has {choices(field_names)}."
                 f"{nearest(name, field_names)}"
             )
-    head, name = PREFIX.sub("", column.head), column.name.lower()
+    head = PREFIX.sub("", column.head)
+    name = column.name.lower()
     is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
     usual: dict[str, Any] = {
         "title": head.replace("_", " ").capitalize() if head == column.name else head,

@@ -106,7 +106,9 @@ def _findings(records: StudyRecords) -> list[Sentence]:
         return [smoke, *_missing_runs(records)]
     if not any(run.done for run in records.rows):
         return [Sentence(NO_RESULT, "no run has finished"), *_missing_runs(records)]
-    decided, undecided, waiting = list[Sentence](), list[Sentence](), list[str]()
+    decided: list[Sentence] = []
+    undecided: list[Sentence] = []
+    waiting: list[str] = []
     # A part that cannot be asked is left out: its own section and the log state the problem.
     for questions in study_family(records).parts.values():
         rows = questions.rows

@@ -103,7 +103,8 @@ def _ask_axis(
     A mark says if the difference differs between these settings.
     """
     rows, total = [], len({*chain(*places.values())})
-    group, scope = level_words(axis, base), block_words(blocks[0])
+    group = level_words(axis, base)
+    scope = block_words(blocks[0])
     if total > 1:
         of_total = f"{len(blocks)} of " * (len(blocks) < total)
         names = choices(axis_title(axis_name) for axis_name, _ in blocks[0])
@@ -111,7 +112,8 @@ def _ask_axis(
     for level in (level for level in places if level != base):
         pairs = [(places[level][block], places[base][block]) for block in blocks]
         contrasts = [{ours: {name: 1.0}, theirs: {name: -1.0}} for ours, theirs in pairs]
-        row, estimates = ask(average(contrasts)), [ask(weights).estimate for weights in contrasts]
+        row = ask(average(contrasts))
+        estimates = [ask(weights).estimate for weights in contrasts]
         if differ(estimates):
             values = [estimate.value or 0.0 for estimate in estimates]
             form = resolving_form(difference_form(name), row.interval)

@@ -150,7 +150,8 @@ def judge(
         described = {head: metric_fields(metric) for head, metric in metrics.items()}
     stated_options = TableOptions(metrics=described, replace=replace, **options)
     if isinstance(table, str | Path):
-        name, run_table = name or Path(table).stem, read_table(Path(table))
+        name = name or Path(table).stem
+        run_table = read_table(Path(table))
     else:
         name = name or "table"
         run_table = frame_table(table, name)
@@ -160,7 +161,8 @@ def judge(
         claims_file = read_claims(claims_path, map(name_of, stated_options.texts))
     else:
         claims_file = ClaimsFile(claims=list(claims))
-    place, published_path = Results(results), Path(published) if published else None
+    place = Results(results)
+    published_path = Path(published) if published else None
     import_table(run_table, name, place, stated_options, claims_file, claims_path, published_path)
     return load(place.study(name, PRESET))
 
