@@ -123,6 +123,7 @@ class Column:
         self.kind = str(prefix.lastgroup) if prefix else ""
         self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
         self.notation = read_numbers(self.texts)
+        self.values: dict[str, Any] = {}  # of settings, by cell
         self.is_boolean = bool(self.texts) and all(cell.lower() in BOOLEANS for cell in set(self.texts))
 
     @property
@@ -153,7 +154,9 @@ class Column:
         cell = self.cells[row]
         if self.is_text:
             return cell or "(empty)"
-        return value_of(cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}")
+        if cell not in self.values:
+            self.values[cell] = value_of(cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}")
+        return self.values[cell]
 
     def is_plain(self, cell: str) -> bool:
         """Return whether a cell is a text, or a number as Python writes it."""

@@ -294,7 +294,9 @@ def _leaders(table: TableData) -> Sentence | None:
             is_tested = any(cell.has_spread for _, cell in cells)
             note = f"no difference is significant ({reason})" if is_tested else reason
         label, first = cells[0]
-        text = f"{label} with {cell_text(first)}, of {len(table.rows):,} variants; {note}"
+        # a table of many variants shows its best ones alone
+        count = len(first.records.variants if first.records.plan.imported else table.rows)
+        text = f"{label} with {cell_text(first)}, of {count:,} variants; {note}"
         return Sentence("Best", f"by {name}, {text}")
     if best:
         tie = " tie without a significant difference" * (is_single and len(best) > 1)
