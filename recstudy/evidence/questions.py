@@ -462,7 +462,7 @@ def _verdict(answer: Answer) -> Verdict:
         return Verdict.SUPPORTED
     _, high = answer.adjusted_interval or (-inf, inf)
     # The claimed direction may still be true if the interval has values above 0.
-    may_be_positive = (question.lower_bound or 0.0) > 0 and high > 0
+    may_be_positive = (question.lower_bound or 0.0) > max(0.0, value) and high > 0
     return Verdict.SMALLER if may_be_positive else Verdict.CONTRADICTED
 
 

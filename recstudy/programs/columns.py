@@ -79,6 +79,7 @@ AROUND = (
 )
 # names of metrics for which lower is better
 LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")
+TRAINING = re.compile("(.*_)?train(ing)?_")  # metrics that are no score
 USUAL_COST = re.compile(rf"(.*_)?({COST}|latency)(_({UNITS}|{AROUND}))*")
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
 BLOCKS = re.compile(

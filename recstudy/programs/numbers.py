@@ -105,6 +105,6 @@ def read_numbers(cells: Sequence[str], decimal: str = "") -> Numbers:
         for _, other_readings in others:
             if str(number) != str(other_readings[cell]):
                 values = f"{number:.12g} or {other_readings[cell]:.12g}"
-                return Numbers(plain, problem=f"{cell!r} is {values}, by the decimal mark", wrong=cell)
+                return Numbers(plain, problem=f"{cell!r} can be {values}", wrong=cell)
     has_mark = any(notation.decimal in cell for cell in texts)
     return Numbers(readings, "%" if True in signs else "", notation.decimal if has_mark else "")

@@ -161,7 +161,9 @@ class RunTable:
 
     def refuse_number(self, column: Column, cell: str) -> NoReturn:
         problem = column.notation.problem or f"{cell!r} is not a number"
-        fix = f"Write all its numbers alike and without units, or take them as texts: --texts {column.head}"
+        fix = "Write all numbers of the column alike and without units"
+        if column.role == SETTING:
+            fix += f", or take them as texts: --texts {column.head}"
         self.refuse(column.cells.index(cell), column, f"{problem}. {fix}")
 
 
@@ -180,6 +182,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
     """
     settings = options.settings
     metrics = list(options.metrics)
+    if options.last and options.best:
+        raise ConfigError("--last and --best choose different lines of a run. Give one of them")
     stated_items = [options.items] if options.items != "none" else []
     roles = [(METRIC, metrics), (SETTING, settings), (SEED, [options.seed])]
     roles += [(ITEM, stated_items), (NEITHER, [options.last])]
@@ -294,7 +298,13 @@ def _reduce(table: RunTable, options: TableOptions) -> None:
         if options.best:
             rule = f"line with the {'highest' if sign > 0 else 'lowest'} {counter.head}"
         stated = f"--last {counter.head}" if options.last else f"--best {counter.head}"
-        table.notes.append(f"{stated}: of {len(table.rows):,} lines, the {rule} of each run counts")
+        note = f"{stated}: of {len(table.rows):,} lines, the {rule} of each run counts"
+        numbers = sorted({sign * number for number, _ in lines.values()})
+        if options.last and len(numbers) > 1:
+            note += f", which is {counter.head} {numbers[0]:g} to {numbers[-1]:g}"
+        elif options.best and counter.role == METRIC:
+            note += f", so {counter.head} itself is the best of several lines"
+        table.notes.append(note)
         table.rows = sorted(row for _, row in lines.values())
     if not options.lines_are_runs:
         _merge(table, keys)

@@ -47,8 +47,13 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
     """
     fields: dict[str, Any] = {}
     for word in words:
-        if word in ("higher", "lower"):
+        if word in ("higher", "lower") and "better" not in fields:
             fields["better"] = word
+        elif "=" in word or word in ("higher", "lower"):
+            raise ConfigError(
+                f"--metrics: {word!r} is no unit. Write higher or lower once, the unit, and the number of"
+                " items, such as accuracy:%:10000"
+            )
         elif hint := nearest(word, ("higher", "lower")):
             raise ConfigError(f"--metrics: {word!r} would be a unit.{hint}")
         elif word.isdigit():
@@ -93,6 +98,8 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
         "better": "lower" if LOWER.fullmatch(name) else "higher",
         "unit": column.notation.unit or ("%" if is_percent else ""),
     }
+    unit = {**usual, **stated_fields}["unit"]
+    usual |= {} if unit == "%" else {"form": ".6g"}  # single runs may differ in the sixth digit
     if items and (column.is_boolean or {*column.numbers} <= {0.0, 1.0}):
         usual |= {"items": items, "unit": ""}
     return Metric(**{**usual, **stated_fields})

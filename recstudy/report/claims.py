@@ -76,8 +76,8 @@ class Claim:
     Args:
         text: The sentence, with the section of its paper. Use quotation marks only for verbatim text.
         lower: The variants with the lower metric, whether lower is better or worse.
-        higher: The variants with the higher metric. (Version 0.2 wrote `higher` and `margin` for `of` and
-            `at_least`, which is still read.)
+        higher: The variants with the higher metric. (Records of version 0.2 have `higher` and `margin`
+            for `of` and `at_least`.)
         margin: The least difference that is claimed, in the unit of the metric.
         within: Claims equivalence instead of a direction: the two sides differ by less than this.
         metric: The metric of the difference. By default, the metric that all selectors name (the first of
@@ -124,10 +124,15 @@ class Claim:
             raise ConfigError(f"{_claim_name(self)} {problem}")
         if self.of is None and self.lower is None:  # as in version 0.2
             at_least = self.margin if self.within is None else None
-            self.__dict__.update(of=self.higher, at_least=at_least, higher=None, margin=0.0)
+            self.__dict__.update(of=self.higher, at_least=at_least, higher=None, margin=0.0, lacks_lower=True)
         metric_names = [selector.get(METRIC) for _, selector in self.selectors]
         if all(metric_names):  # then the score of the runs plays no part
             object.__setattr__(self, "metric", metric_names[0])
+
+    @property
+    def has_no_lower(self) -> bool:
+        """Whether it was written as in version 0.2, with `higher` alone."""
+        return "lacks_lower" in self.__dict__
 
     @property
     def sides(self) -> list[Side]:

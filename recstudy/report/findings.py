@@ -89,7 +89,7 @@ class Sentence(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self.text}."
+        return f"{self.verdict}: {self.text}" + "." * (not self.text.endswith("?"))
 
 
 def findings(records: StudyRecords) -> list[Sentence]:

@@ -105,7 +105,9 @@ def _ask_axis(
     rows, total = [], len({*chain(*places.values())})
     group = level_words(axis, base)
     scope = block_words(blocks[0])
-    if total > 1:
+    if total > 1 and len(blocks) == 1:
+        scope = f"only with {scope}"
+    elif total > 1:
         of_total = f"{len(blocks)} of " * (len(blocks) < total)
         names = choices(axis_title(axis_name) for axis_name, _ in blocks[0])
         scope = f"on average over {of_total}{total} settings of {names}"

@@ -181,7 +181,10 @@ def capitalized(text: str) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    return f"{count:,} {word}" + ("" if count == 1 else "s")
+    if count == 1:
+        return f"{count:,} {word}"
+    plural_word = re.sub("([^aeiou])y$", r"\1ie", word) + "s"
+    return f"{count:,} {plural_word}"
 
 
 def join_labels(labels: Sequence[str], separator: str = " / ", limit: int = 3) -> str:

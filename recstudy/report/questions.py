@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import inf, sqrt
+from statistics import variance
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
@@ -24,6 +25,7 @@ from recstudy.evidence import (
     Verdict,
     Why,
     answer,
+    at_level,
     contrast,
     estimable,
     holm,
@@ -403,6 +405,8 @@ def _ask_contrast(
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
         edge = contrast([term.weighted(margin) for term in terms])
+    elif records.plan.imported and len(terms) > 2:
+        estimate = _with_shared_seeds(terms, estimate)
     estimate = replace(estimate, overlap=records.plan.overlap)
     tested = answer(question, estimate, left, len(lost_rows), run_ids, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
@@ -415,6 +419,27 @@ def _ask_contrast(
     if tested.unseen_failures:
         marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
     return QuestionRow(name, tested, terms, left, lost_rows, tuple(marks))
+
+
+def _with_shared_seeds(terms: Sequence[Term], estimate: Estimate) -> Estimate:
+    """Widen an average over several variants if the values of one seed vary together.
+
+    A table may have several lines of one trained model, such as its scores on several benchmarks. The sum of
+    each side within a seed has a variance that holds whether or not the lines are of one model. It counts if
+    it is larger than that of independent runs.
+    """
+    parts = []
+    for sign in (1, -1):
+        side = [term for term in terms if sign * term.weight > 0]
+        seeds = set.intersection(*(set(term.by_seed) for term in side)) if side else set()
+        sums = [sum(term.weight * term.by_seed[seed] for term in side) for seed in sorted(seeds)]
+        if len(sums) > 1:
+            parts.append((variance(sums) / len(sums), len(sums) - 1))
+    total = sum(side_variance for side_variance, _ in parts)
+    if estimate.error is None or total <= estimate.error**2:
+        return estimate
+    df = total**2 / sum(side_variance**2 / df for side_variance, df in parts)
+    return at_level(replace(estimate, error=sqrt(total), df=df), estimate.level)
 
 
 def _paired_contrast(terms: Sequence[Term], overlap: float) -> Estimate:

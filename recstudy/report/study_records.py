@@ -233,6 +233,8 @@ class StudyRecords:
         """The looks (interim analyses) at the whole study, with the present look."""
         seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES})
         looks = self.looks_at(self.indices)
+        # lines of a table may have fewer seeds of some variants
+        seeds = 0 if self.plan.imported and looks.seed_counts else seeds
         counts = {*looks.seed_counts, seeds, *self.plan.most_seeds.values()}
         return replace(looks, seed_counts=tuple(sorted(counts - {0})))
 

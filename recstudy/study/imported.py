@@ -6,7 +6,7 @@ from itertools import combinations
 from math import prod
 from typing import Any
 
-from recstudy.base.errors import ConfigError, choices
+from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.papers import Target
 from recstudy.programs.columns import BLOCKS, FOLDS, name_of
@@ -32,6 +32,13 @@ def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[s
         ConfigError: A finished run has other values in the file.
     """
     files = (*earlier_imports.files, file)
+    settings = {name for run in runs.values() for name in run.settings}
+    earlier_settings = {name for run in earlier_imports.runs.values() for name in run.settings}
+    if settings and earlier_settings and settings.isdisjoint(earlier_settings):
+        raise ConfigError(
+            f"{file.name} has the settings {choices(settings)}, but runs that were imported before under this"
+            f" name have {choices(earlier_settings)}. Give another --name, or replace them with --replace"
+        )
     file_index = [imported_file.sha256 for imported_file in files].index(file.sha256)
     known_runs = dict(earlier_imports.runs)
     conflicts = []
@@ -110,6 +117,10 @@ def finished_plan(
     axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
     names = list(map(name_of, options.blocks)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
     names = [] if names == ["none"] else names
+    for block in names:
+        if block not in levels:
+            near = nearest(block, levels)
+            raise ConfigError(f"--blocks {block!r} is no setting: there are {choices(levels)}.{near}")
     # an axis that follows from blocks, such as the number of classes, is one of them
     blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
     methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}

@@ -298,6 +298,11 @@ class Study(StudyBase):
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, required=False)
         for claim in (claim for claims in self.values_of("claims", required=False) for claim in claims):
+            if claim.has_no_lower:
+                raise ConfigError(
+                    f"the claim {claim.text!r} has higher without lower: give lower={{...}} for a difference,"
+                    " or of={...} with at_least or at_most for the metric itself"
+                )
             if claim.alpha and claim.alpha > self.alpha:
                 raise ConfigError(
                     f"the claim {claim.text!r} has alpha={claim.alpha:g}, which must not exceed the"

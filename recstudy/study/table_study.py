@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.papers import published as published_values
-from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, name_of
+from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, TRAINING, name_of
 from recstudy.programs.metric import Metric, scale_problem, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
@@ -64,13 +64,16 @@ def import_table(
     options = changed(options, metrics=options.metrics or claims.metrics)
     assign(table, options)
     items = len({cell for column in table.with_role(ITEM) for cell in column.texts})
-    metrics = {
-        column.name: table_metric(column, options.metrics, items) for column in table.with_role(METRIC)
-    }
+    columns = table.with_role(METRIC)
+    if not options.metrics:  # the first metric is the score
+        columns.sort(key=lambda column: bool(TRAINING.match(column.name.lower())))
+    metrics = {column.name: table_metric(column, options.metrics, items) for column in columns}
     for column in table.with_role(METRIC):
         if problem := scale_problem(column.head, metrics[column.name], column.numbers):
             fix = f"--metrics {column.head}:share for values from 0 to 1, or no unit for others"
             raise ConfigError(f"{table.file.name}: {problem}. State its scale: {fix}")
+    if options.test_share and not table.with_role(SEED):
+        raise ConfigError("--test-share needs the column of the folds or seeds, such as --seed fold")
     runs, notes = finished_runs(table, PROGRAM + name)
     with results.holding(name, PRESET) as folder:
         earlier_imports = read_imported(folder)
@@ -104,11 +107,12 @@ def _missing_items(runs: Iterable[ImportedRun], blocks: Sequence[str]) -> list[s
 
 def judge(
     table: "pd.DataFrame | str | Path",
-    claims: "Sequence[Claim] | str | Path" = (),
+    claims: "Sequence[Claim] | Claim | str | Path" = (),
     *,
     name: str = "",
     results: str | Path = "results",
-    metrics: str | Mapping[str, Metric] = "",
+    metrics: str | Sequence[str] | Mapping[str, Metric] = "",
+    alpha: float | None = None,
     published: str | Path | None = None,
     replace: bool = True,
     **options: Any,
@@ -121,10 +125,11 @@ def judge(
         name: The name of the study. By default the name of the file, or `table`.
         results: The results folder. It keeps the runs and which of them were looked at.
         metrics: Which columns are metrics, as on the command line, or with their descriptions.
+        alpha: The level of all tests. By default 0.05, or as the claims file states.
         published: A CSV file of published values.
         replace: Whether the table replaces what was imported before under this name.
-        **options: The other fields of `TableOptions`: `settings`, `seed`, `items`, `blocks`, `texts`, `last`,
-            `best`, `lines_are_runs` and `paired`.
+        **options: The other fields of `TableOptions`: `settings`, `seed`, `items`, `blocks`, `base`, `texts`,
+            `last`, `best`, `lines_are_runs`, `paired` and `test_share`.
 
     Returns:
         The study, as `load` returns it: `.answers`, `.estimates`, `.runs`, tables and figures.
@@ -144,10 +149,10 @@ def judge(
             raise ConfigError(f"judge has no option {option!r}.{nearest(option, known_options)}")
         if known_options[option] == () and isinstance(value, str):
             options[option] = listed(value)
-    if isinstance(metrics, str):
-        described = described_metrics(metrics)
-    else:
+    if isinstance(metrics, Mapping):
         described = {head: metric_fields(metric) for head, metric in metrics.items()}
+    else:
+        described = described_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
     stated_options = TableOptions(metrics=described, replace=replace, **options)
     if isinstance(table, str | Path):
         name = name or Path(table).stem
@@ -160,7 +165,9 @@ def judge(
         claims_path = Path(claims)
         claims_file = read_claims(claims_path, map(name_of, stated_options.texts))
     else:
-        claims_file = ClaimsFile(claims=list(claims))
+        claims_file = ClaimsFile(claims=list(claims) if isinstance(claims, Sequence) else [claims])
+    if alpha is not None:
+        claims_file = claims_file.model_copy(update={"alpha": alpha})
     place = Results(results)
     published_path = Path(published) if published else None
     import_table(run_table, name, place, stated_options, claims_file, claims_path, published_path)

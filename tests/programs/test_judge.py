@@ -316,7 +316,7 @@ def test_damaged_imports_are_one_line(judge, tmp_path):
 
 
 def test_a_refused_file_leaves_nothing_behind(judge):
-    Path("claims.yaml").write_text("- text: a\n  higher: {lr: 0.5}\n")
+    Path("claims.yaml").write_text("- text: a\n  of: {lr: 0.5}\n  at_least: 1\n")
     with pytest.raises(
         ConfigError, match=r"the claim 'a' names lr=0.5, which no variant has: there are lr=0.01, lr=0.1"
     ):
@@ -376,7 +376,7 @@ def test_data_sets_alone_are_not_compared_unless_that_is_stated(judge_multi, cap
 
 def test_a_block_that_is_no_setting_is_named_and_nothing_is_written(judge_multi):
     with pytest.raises(
-        ConfigError, match=r"a block of multi must be one of dataset, classes, method, .* but got 'site'"
+        ConfigError, match=r"--blocks 'site' is no setting: there are dataset, classes, method"
     ):
         judge_multi(blocks="site")
     assert not Path("results").exists()

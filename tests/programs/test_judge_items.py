@@ -2,12 +2,13 @@
 
 import json
 import random
+import re
 from math import hypot
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from scipy.stats import norm, t, ttest_rel
+from scipy.stats import norm, t, ttest_ind, ttest_rel
 
 import recstudy
 from recstudy import Claim, Metric
@@ -204,3 +205,67 @@ def test_folds_can_be_seeds_with_overlapping_training_data(capsys):
     error = (differences.var() * (1 / 5 + 0.25)) ** 0.5
     answer = next(row for label, row in answers.iterrows() if "ours" in label and "P" in label)
     assert answer.p == pytest.approx(2 * t.sf(differences.mean() / error, 4))
+
+
+def test_scores_of_one_model_on_several_benchmarks_are_no_independent_runs():
+    draw = random.Random(4)
+    runs = {(model, seed): 60 + draw.gauss(0, 1) for model in "AB" for seed in range(4)}
+    rows = [
+        (model, seed, task, value + draw.gauss(0, 0.01) + difficulty)
+        for (model, seed), value in runs.items()
+        for task, difficulty in (("arc", 0), ("mmlu", 5), ("gsm8k", -20))
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "seed", "task", "acc"])
+    claim = Claim("B is better", higher={"model": "B"}, lower={"model": "A"})
+    answer = recstudy.judge(frame, claims=claim, metrics=["acc:%"]).answers.iloc[0]
+    means = frame.groupby(["model", "seed"]).acc.mean()
+    expected = ttest_ind(means["B"], means["A"], equal_var=False)
+    assert (answer.low, answer.high) == pytest.approx(tuple(expected.confidence_interval()), rel=1e-3)
+
+
+SCORES = pd.DataFrame(
+    {
+        "model": ["A", "A", "B", "B"],
+        "seed": [0, 1, 0, 1],
+        "train_loss": [0.3, 0.31, 0.2, 0.22],
+        "acc": [81, 81.5, 84, 84.4],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"blocks": "modle"}, "--blocks 'modle' is no setting: there are model. Did you mean 'model'"),
+        ({"last": "seed", "best": "acc"}, "--last and --best choose different lines of a run"),
+        ({"metrics": "acc:%:higher:lower"}, "'lower' is no unit. Write higher or lower once"),
+        ({"metrics": "acc:%:items=1000"}, "'items=1000' is no unit"),
+        ({"claims": Claim("B is better", higher={"model": "B"})}, "has higher without lower: give lower="),
+    ],
+)
+def test_options_that_allow_two_readings_are_refused(options, problem):
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        recstudy.judge(SCORES, **options)
+
+
+def test_folds_need_their_column_and_a_name_keeps_its_settings():
+    with pytest.raises(ConfigError, match="--test-share needs the column of the folds or seeds"):
+        recstudy.judge(SCORES.drop(columns="seed").drop_duplicates("model"), test_share=0.2)
+    recstudy.judge(SCORES, name="first")
+    with pytest.raises(
+        ConfigError, match=r"has the settings lr, but .* under this name have model. Give another"
+    ):
+        recstudy.judge(
+            SCORES.rename(columns={"model": "lr"}).replace({"A": 1, "B": 2}), name="first", replace=False
+        )
+
+
+def test_the_score_is_no_metric_of_training_and_the_level_can_be_stated():
+    loaded = recstudy.judge(SCORES, alpha=0.01, metrics="")
+    assert list(loaded.records.plan.metrics) == ["acc", "train_loss"]
+    assert loaded.records.plan.alpha == 0.01
+
+
+def test_a_value_above_a_range_contradicts_it():
+    claim = Claim("B is between 70 and 75", of={"model": "B"}, at_least=70, at_most=75)
+    assert recstudy.judge(SCORES, claims=claim).answers.verdict[0] == "contradicted"

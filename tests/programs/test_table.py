@@ -163,11 +163,11 @@ WRONG = {
     GRID.replace(
         "90.1", '"90,1"'
     ): "runs.csv, line 2, column 'accuracy': '90.4' and '90,1' have different notations. "
-    "Write all its numbers alike and without units, or take them as texts: --texts accuracy",
+    "Write all numbers of the column alike and without units",
     GRID.replace(
         "91.1", "91.1%"
     ): "line 4, column 'accuracy': '91.1%' has a percent sign and '91.8' has none",
-    "model;steps;acc\nA;1,234;5\nB;1,235;6\n": "line 2, column 'steps': '1,234' is 1234 or 1.234, by the decimal mark",
+    "model;steps;acc\nA;1,234;5\nB;1,235;6\n": "line 2, column 'steps': '1,234' can be 1234 or 1.234",
     "model,latency_ms\nA,12ms\nB,13ms\n": "line 2, column 'latency_ms': '12ms' is not a number",
     GRID.replace(
         "0.1,1,1,", "0.1,1,x,"
@@ -450,7 +450,10 @@ def test_the_best_line_of_each_run_counts_if_that_is_stated(table):
     text = "lr,seed,epoch,val_loss,acc\n1,0,1,0.5,80\n1,0,2,0.4,81\n1,0,3,0.6,82\n2,0,1,0.3,70\n2,0,2,,90\n"
     runs, lines = imported(table(text), best="val_loss")
     assert [run.metrics["acc"] for run in runs.values()] == [81, 70]
-    assert lines == ["--best val_loss: of 5 lines, the line with the lowest val_loss of each run counts"]
+    assert lines == [
+        "--best val_loss: of 5 lines, the line with the lowest val_loss of each run counts, "
+        "so val_loss itself is the best of several lines"
+    ]
 
 
 @pytest.mark.parametrize("name", ["latency_ms", "train_time", "peak_memory_mb", "val_bpb"])

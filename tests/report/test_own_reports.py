@@ -103,7 +103,7 @@ def shares(run: RunContext) -> dict[str, float]:
 
 
 def test_a_share_in_percent_is_named_beside_every_number(tmp_path):
-    claims = [Claim("deep", higher={"depth": 4}, margin=0.5)]
+    claims = [Claim("deep", of={"depth": 4}, at_least=0.5)]
     results = run_study(tmp_path, program=shares, claims=claims, metrics={"accuracy": Metric("%", items=100)})
 
     line = "ccuracy looks like a share: its values are 0.8 to 0.802, but its unit is %"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from recstudy.evidence import Question, Weighted, answer, contrast, holm, ratio
+from recstudy.evidence import Question, Weighted, Why, answer, contrast, holm, ratio
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.report.caveats import interim_words
@@ -45,8 +45,10 @@ def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
         best_flags = _find_best(name, [cells[position] for position in compared])
         # if all cells are equally good, none is marked and a note says so (tied_notes)
         all_best = all(best_flags)
+        # equal seeds show no spread, so different values of theirs are neither equal nor significant
+        has_equal_seeds = all(cells[position].estimate.why is Why.EQUAL for position in compared)
         for position, is_best in zip(compared, best_flags, strict=True):
-            is_tied = all_best and not metric(name).computed
+            is_tied = all_best and not metric(name).computed and not has_equal_seeds
             result[position] = replace(cells[position], best=is_best and not all_best, tied=is_tied)
     return tuple(result)
 
