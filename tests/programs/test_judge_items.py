@@ -269,3 +269,14 @@ def test_the_score_is_no_metric_of_training_and_the_level_can_be_stated():
 def test_a_value_above_a_range_contradicts_it():
     claim = Claim("B is between 70 and 75", of={"model": "B"}, at_least=70, at_most=75)
     assert recstudy.judge(SCORES, claims=claim).answers.verdict[0] == "contradicted"
+
+
+def test_different_values_of_equal_seeds_are_not_called_equal(capsys):
+    frame = pd.DataFrame(
+        {"precision": ["fp16", "int8"] * 3, "seed": [0, 0, 1, 1, 2, 2], "memory_gb": [14.2, 7.8] * 3}
+    )
+    frame.to_csv("memory.csv", index=False)
+    Judge(Path("memory.csv")).run()
+    output = capsys.readouterr().out
+    assert "all seeds gave the same number: does the program use its seed?\n" in output
+    assert "no significant difference" not in output

@@ -46,7 +46,9 @@ def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
         # if all cells are equally good, none is marked and a note says so (tied_notes)
         all_best = all(best_flags)
         # equal seeds show no spread, so different values of theirs are neither equal nor significant
-        has_equal_seeds = all(cells[position].estimate.why is Why.EQUAL for position in compared)
+        estimates = [cells[position].estimate for position in compared]
+        has_equal_seeds = all(estimate.why is Why.EQUAL for estimate in estimates)
+        has_equal_seeds &= len({estimate.value for estimate in estimates}) > 1
         for position, is_best in zip(compared, best_flags, strict=True):
             is_tied = all_best and not metric(name).computed and not has_equal_seeds
             result[position] = replace(cells[position], best=is_best and not all_best, tied=is_tied)
