@@ -89,7 +89,12 @@ class Sentence(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self.text}" + "." * (not self.text.endswith("?"))
+        return f"{self.verdict}: {self.text}{self.end_mark}"
+
+    @property
+    def end_mark(self) -> str:
+        """A period, or nothing after a question."""
+        return "" if self.text.endswith("?") else "."
 
 
 def findings(records: StudyRecords) -> list[Sentence]:

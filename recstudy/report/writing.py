@@ -91,7 +91,10 @@ def show_report(
         folder = results.study(name, preset)
         tables = write_files(records, folder, export, paper, say, price)
         for finding in findings(records):
-            console.print(Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}."), soft_wrap=True)
+            console.print(
+                Text.assemble((f"{finding.verdict}: ", "bold"), f"{finding.text}{finding.end_mark}"),
+                soft_wrap=True,
+            )
         facts = caption_facts(records, records.indices)["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{capitalized(line)}.")
