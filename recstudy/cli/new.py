@@ -22,6 +22,7 @@ from recstudy.programs.inputs import CODE
 WITHOUT_RAY = "" if find_spec("ray") else " --no-ray"  # a base install has no Ray
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 OPTION = re.compile(r"(?<=\s)(--?[A-Za-z][\w.-]*(?:=|\s+)|\+*[A-Za-z][\w.]*=)(-?[\d.]\S*|[^\s-]\S*)")
+WANDB = re.compile(r"^\s*(import|from) wandb\b", re.MULTILINE)
 SEEDS = ("seed", "random_seed", "random_state", "manual_seed")
 OUTPUT = re.compile(
     r"o|out|output|(out|output|save|log|checkpoint|result|results|run|root)_?(dir|path|folder)"
@@ -122,10 +123,15 @@ def _filled(text: str, folder: Path, command: str) -> str:
             return option[0]
         return f"{option[1]}{{{name}}}"
 
-    line = OPTION.sub(placeholder, command)
+    launcher, _, options = command.partition(script)  # the options of torchrun and others stay
+    line = f"{launcher}{script}{OPTION.sub(placeholder, options)}"
     if line == command:
         line, settings = f"{command} --lr {{lr}} --seed {{seed}} --out {{folder}}", {"lr": 0.1}
     source = 'JsonFile("metrics.json")' if "{folder}" in line else 'LastLine(r"accuracy: (\\S+)")'
+    if script.endswith(".py") and WANDB.search(
+        (folder / script).read_text(encoding="utf-8", errors="replace")
+    ):
+        source = "Wandb()"
     name, value = next(iter(flatten(settings).items()), ("", 0))
     levels = [value / 2, value] if isinstance(value, float) else [value, 2 * value or 1]
     variants = f"grid({{{json.dumps(name)}: {levels}}})" if name else '[Variant("as_it_is", {})]'

@@ -144,3 +144,12 @@ def test_the_numbers_of_a_command_become_settings(line, command, settings, varia
     assert ('metrics=JsonFile("metrics.json"),' in text) == ("{folder}" in command)
     words = ["--no-ray"] if "--out" in line else ["--dry-run"]
     subprocess.run([sys.executable, "mine.py", *words], check=True, capture_output=True)
+
+
+def test_options_of_a_launcher_stay_and_a_script_that_logs_to_wandb_is_read_there(new):
+    Path("run.py").write_text("import wandb\n")
+    assert new("mine", "--command", "torchrun --nproc_per_node 2 run.py --lr 0.1")[0] == 0
+
+    text = Path("mine.py").read_text()
+    assert '    "torchrun --nproc_per_node 2 run.py --lr {lr}",\n' in text
+    assert "    metrics=Wandb(),\n" in text
