@@ -73,7 +73,7 @@ class Weighted(NamedTuple):
     low: float = -inf
     high: float = inf
     why: Why | None = None
-    items: ItemResult | None = None  # of a single run whose variance is over test items
+    item_result: ItemResult | None = None  # of a single run whose variance is over test items
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Fit:
         scale: The metric's scale.
         success_threshold: The value that a successful seed is better than. None if the study states none.
         floor: The smallest variance of one run on the scale, from the saved answers. 0 without saved answers.
-        items: Variant -> the result of its single run on test items. It gives the variance if no variant has
-            two seeds.
+        item_results: Variant -> the result of its single run on test items. It gives the variance if no
+            variant has two seeds.
         overlap: q / (1 - q) if each seed draws a share q of the data as its test set. The sets overlap, so
             the variance of a mean is s^2 (1/n + overlap) and not s^2 / n (Nadeau and Bengio 2003).
     """
@@ -95,12 +95,12 @@ class Fit:
     scale: Scale = LINEAR
     success_threshold: float | None = None
     floor: float = 0.0
-    items: Mapping[Key, ItemResult] = field(default_factory=dict)
+    item_results: Mapping[Key, ItemResult] = field(default_factory=dict)
     overlap: float = 0.0
 
-    def over_items(self, key: Key) -> ItemResult | None:
+    def item_result(self, key: Key) -> ItemResult | None:
         """Return the result on test items that gives the variance; None if seeds give it."""
-        return None if self.own_variances else self.items.get(key)
+        return None if self.own_variances else self.item_results.get(key)
 
     @cached_property
     def own_variances(self) -> dict[Key, Variance]:
@@ -171,7 +171,7 @@ class Fit:
         total_df = sum(weight * self.own_variances[key].df for key, weight in self._weights.items())
         variances: dict[Key, Variance | None] = dict.fromkeys(self.splits)
         for key in (key for key in self.scores if key not in self.splits):
-            if result := self.over_items(key):
+            if result := self.item_result(key):
                 error = result.error / self.scale.slope(mean_of(self.scores[key]))
                 if not error and self.scale.kind == "share":  # all items have the same score
                     error = 1 / sqrt(4 * self.scale.items)
@@ -231,7 +231,7 @@ class Fit:
 
     def prediction(self, key: Key) -> Estimate:
         """Return the mean with the prediction interval of one more run: mean ± t s sqrt(1 + 1/n)."""
-        if self.over_items(key):
+        if self.item_result(key):
             return Estimate(mean_of(self.scores[key]), n=len(self.scores[key]), why=Why.NO_SPREAD)
         return self._around(key, lambda n: sqrt(1 + 1 / n))
 
@@ -259,7 +259,7 @@ class Fit:
             variance = slope * slope * spread.value * (1 + len(values) * self.overlap) / len(values)
             df = spread.df
         bounds = self.scale.low, self.scale.high
-        return Weighted(mean, variance, df, len(values), *bounds, self.why(key), self.over_items(key))
+        return Weighted(mean, variance, df, len(values), *bounds, self.why(key), self.item_result(key))
 
     def why(self, key: Key) -> Why | None:
         """Return why this variant's interval is missing or needs care. None for a plain t interval."""
@@ -268,7 +268,7 @@ class Fit:
             return Why.NO_RUN
         if key in self.splits:
             return Why.SPLIT
-        if self.over_items(key) and self.variance(key):
+        if self.item_result(key) and self.variance(key):
             return None
         if len(set(values)) == 1 and self.scale.items_from_bound(values[0]) == 0:
             return Why.CEILING if self.scale.share(values[0]) == 1.0 else Why.FLOOR
@@ -295,7 +295,7 @@ class Fit:
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
         low, high = min(low, mean), max(high, mean)  # the inverse is rounded and can miss the mean
         reach = scale.low, scale.high
-        result = self.over_items(key)
+        result = self.item_result(key)
         items = result.items if result else None
         return Estimate(mean, low, high, LEVEL, n, spread.df, error, reach, why, items=items)
 

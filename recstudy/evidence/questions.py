@@ -227,7 +227,7 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
     parts = [
         (weight**2 * term.variance, term.df) for weight, term in known_terms if term.variance is not None
     ]
-    results = [(weight, term.items) for weight, term in known_terms if term.items]
+    results = [(weight, term.item_result) for weight, term in known_terms if term.item_result]
     items = min(result.items for _, result in results) if len(results) == len(known_terms) else None
     if len(results) > 1 and all(result.scores for _, result in results) and items is not None:
         scores = [result.scores for _, result in results]

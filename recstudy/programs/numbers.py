@@ -97,12 +97,12 @@ def read_numbers(cells: Sequence[str], decimal: str = "") -> Numbers:
         }
     if not complete:
         readings = max(by_notation.values(), key=len)
-        other = next(cell for cell in texts if cell not in readings)
-        problem = f"{next(iter(readings))!r} and {other!r} have different notations"
-        return Numbers(plain, problem=problem, wrong=other)
-    (notation, readings), *others = complete.items()
+        other_cell = next(cell for cell in texts if cell not in readings)
+        problem = f"{next(iter(readings))!r} and {other_cell!r} have different notations"
+        return Numbers(plain, problem=problem, wrong=other_cell)
+    (notation, readings), *other_notations = complete.items()
     for cell, number in readings.items():
-        for _, other_readings in others:
+        for _, other_readings in other_notations:
             if str(number) != str(other_readings[cell]):
                 values = f"{number:.12g} or {other_readings[cell]:.12g}"
                 return Numbers(plain, problem=f"{cell!r} can be {values}", wrong=cell)

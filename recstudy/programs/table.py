@@ -208,7 +208,7 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
             role = NEITHER if settings and metrics else column.usual_role(table.refuse_number)
             column.role = NEITHER if stated_roles.get(role) else role
     _read_states(table)
-    _name_variants(table)
+    _settle_roles(table)
     if not settings:
         _leave_out_results(table)
     if not table.with_role(UNCLEAR):
@@ -226,8 +226,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
         raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
 
 
-def _name_variants(table: RunTable) -> None:
-    """Take commits as the variants if no column is a setting, and check the notation of numbers."""
+def _settle_roles(table: RunTable) -> None:
+    """Take commits as the variants if no column is a setting. Refuse numbers of different notations."""
     if not table.with_role(SETTING) and (commits := table.unassigned(COMMITS)[:1]):
         commits[0].role, commits[0].is_text = SETTING, True
     metric_names = {column.name for column in table.with_role(METRIC)}
@@ -297,8 +297,8 @@ def _reduce(table: RunTable, options: TableOptions) -> None:
         rule = "last line"
         if options.best:
             rule = f"line with the {'highest' if sign > 0 else 'lowest'} {counter.head}"
-        stated = f"--last {counter.head}" if options.last else f"--best {counter.head}"
-        note = f"{stated}: of {len(table.rows):,} lines, the {rule} of each run counts"
+        option = f"--last {counter.head}" if options.last else f"--best {counter.head}"
+        note = f"{option}: of {len(table.rows):,} lines, the {rule} of each run counts"
         numbers = sorted({sign * number for number, _ in lines.values()})
         if options.last and len(numbers) > 1:
             note += f", which is {counter.head} {numbers[0]:g} to {numbers[-1]:g}"
@@ -355,8 +355,8 @@ def _leave_out_results(table: RunTable) -> None:
     columns.sort(key=lambda column: len(set(column.cells)), reverse=True)
     for column in columns if table.with_role(ITEM) else ():
         roles = (SETTING, UNCLEAR, SEED, ITEM)
-        others = [other for other in table.columns if other.role in roles and other is not column]
-        is_decided = _count(table, others) == _count(table, [*others, column])
+        other_columns = [other for other in table.columns if other.role in roles and other is not column]
+        is_decided = _count(table, other_columns) == _count(table, [*other_columns, column])
         if is_decided and len(set(column.cells)) > 1 and not column.matches(BLOCKS):
             column.role = NEITHER
 

@@ -30,7 +30,8 @@ def described_metrics(words: str) -> dict[str, MetricFields]:
     Raises:
         ConfigError: A unit is probably a misspelt `higher` or `lower`.
     """
-    return {head: _words(stated) for head, *stated in (metric.split(":") for metric in listed(words))}
+    parts = [metric.split(":") for metric in listed(words)]
+    return {head: _words(metric_words) for head, *metric_words in parts}
 
 
 def metric_fields(metric: Metric) -> MetricFields:
@@ -75,7 +76,7 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
             a share of items.
 
     Raises:
-        ConfigError: A stated field is unknown, or the numbers contradict the unit.
+        ConfigError: A stated field is unknown.
     """
     field_names = [field.name for field in fields(MetricRecord)]
     matches = (

@@ -182,8 +182,8 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
             scale = scale_of(name, [run for runs in group.values() for run in runs])
             floor = _floor(records, name, scale, list(distinct_runs.values()))
             results = {key: _item_result(runs, name) for key, runs in distinct_runs.items()}
-            items = {key: result for key, result in results.items() if result}
-            fit = Fit(scores, scale, threshold, floor, items, records.plan.overlap)
+            item_results = {key: result for key, result in results.items() if result}
+            fit = Fit(scores, scale, threshold, floor, item_results, records.plan.overlap)
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 

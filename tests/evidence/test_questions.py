@@ -304,7 +304,7 @@ def single_runs(results: np.ndarray) -> Fit:
     scores = [{str(item): float(score) for item, score in enumerate(row)} for row in results]
     items = {key: ItemResult(items_error([row], [1.0]), len(row), row) for key, row in enumerate(scores)}
     means = {key: [float(row.mean())] for key, row in enumerate(results)}
-    return Fit(means, Scale(0.0, 1.0, "share", results.shape[1]), items=items)
+    return Fit(means, Scale(0.0, 1.0, "share", results.shape[1]), item_results=items)
 
 
 def test_single_runs_are_paired_by_item_and_items_of_one_run_alone_are_independent():
