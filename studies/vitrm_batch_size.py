@@ -340,13 +340,16 @@ study = Study(
                 where=ALL_BATCHES["CIFAR-100"],
                 targets=TABLE2,
             ),
-            Table(
-                "training_accuracy",
-                where={"model": list(MODELS)},
-                rows="model",
-                columns="batch_size",
-                metrics=("train_top1_accuracy",),
-                title="Accuracy on training images (section 4.3.1: ViT-Large overfits)",
+            *(
+                Table(
+                    f"training_{data.name}",
+                    where=ALL_BATCHES[title],
+                    rows="model",
+                    columns="batch_size",
+                    metrics=("train_top1_accuracy",),
+                    title=f"{title}: accuracy on training images (section 4.3.1: ViT-Large overfits)",
+                )
+                for title, data in DATA.items()
             ),
             Table(
                 "early_stopping",

@@ -124,6 +124,18 @@ def test_vit_large_is_out_of_memory_where_the_paper_says_so():
     assert gigabytes[1024] == pytest.approx(165, abs=1)
 
 
+def test_an_epoch_of_vitrm_costs_less_than_one_of_vit_base_by_counting():
+    """002 4.2; as many images an epoch for all."""
+    plan = make_plan(load("vitrm_batch_size"), "paper")
+    gflops = {
+        variant.levels["model"]: config.program.cost(config).train_gflops
+        for variant, config in zip(plan.variants, plan.configs, strict=True)
+    }
+
+    counts = [round(gflops[model], 1) for model in ("ViTRM", "ViT-Base", "ViT-Large")]
+    assert counts == [10.4, 33.6, 119.0]
+
+
 @pytest.mark.parametrize(
     "name",
     [
