@@ -60,7 +60,7 @@ REPORTS = {"tokenizer": "word", "clean": "report", "length": 80}
 # The paper's model and settings on MMR.
 DEEPER = MicarVLMoE(encoder_layers=3, decoder_layers=3, activation="gelu")
 ON_MMR = {
-    "data": MmRetinal(**{**REPORTS, "length": 60}, vocabulary=20_000),
+    "data": MmRetinal(**{**REPORTS, "length": 60}, vocabulary=20_000, split_by="image"),
     "model": DEEPER,
     "train.batch_size": 32,
 }
@@ -181,13 +181,18 @@ study = Study(
             data=PhantomCaptions(), model=SMALL, train=QUICK_TRAIN, resources=Resources(gpus=0)
         ),
         "standard": RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
-        "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=PAPER_TRAIN),
+        "paper": RunConfig(data=CovCtr(**REPORTS, split_by="image"), model=MicarVLMoE(), train=PAPER_TRAIN),
     },
     variants={
         "quick": sweep([2, 8], [2], [8, 24, 32]),
         "standard": sweep([2, 4, 8], [1, 3, 4], [8, 24, 32, 64]),
         "paper": [
-            *sweep([2, 4, 8, 16], [1, 3, 4], [8, 20, 24, 30, 32, 64], COVCTR={"data": CovCtr(**REPORTS)}),
+            *sweep(
+                [2, 4, 8, 16],
+                [1, 3, 4],
+                [8, 20, 24, 30, 32, 64],
+                COVCTR={"data": CovCtr(**REPORTS, split_by="image")},
+            ),
             *sweep([2, 4, 8, 16], [1, 2, 4], [8, 16, 20, 24, 30, 64], MMR=ON_MMR),
         ],
     },

@@ -95,7 +95,7 @@ ROWS = leave_one_out(
 ON_MMR = Variant(
     "full, MMR",
     {
-        "data": MmRetinal(**{**REPORTS, "length": 60}, vocabulary=20_000),
+        "data": MmRetinal(**{**REPORTS, "length": 60}, vocabulary=20_000, split_by="image"),
         "model": MicarVLMoE(encoder_layers=3, decoder_layers=3, activation="gelu"),
         "train.batch_size": 32,
     },
@@ -121,7 +121,7 @@ study = Study(
             data=PhantomCaptions(), model=SMALL, train=QUICK_TRAIN, resources=Resources(gpus=0)
         ),
         "standard": RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
-        "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=PAPER_TRAIN),
+        "paper": RunConfig(data=CovCtr(**REPORTS, split_by="image"), model=MicarVLMoE(), train=PAPER_TRAIN),
     },
     variants={"quick": ROWS, "standard": ROWS, "paper": [*ROWS, ON_MMR]},
     seeds={"quick": 3, "standard": 3, "paper": 3},

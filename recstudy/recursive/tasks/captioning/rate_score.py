@@ -58,8 +58,8 @@ def model_folder() -> Path:
     return Path(os.environ[FOLDER])
 
 
-def mean_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Return the mean RaTEScore of the images that have a reference, by the configured models.
+def scores_of_reports(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+    """Return the RaTEScore of each image that has a reference, by the configured models.
 
     Raises:
         NotAvailable: no models are configured, or no image has a reference.
@@ -67,7 +67,7 @@ def mean_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -
     scores = rate_scores(hypotheses, references, model_folder())
     if not scores:
         raise NotAvailable("no image has a reference caption")
-    return sum(scores) / len(scores)
+    return scores
 
 
 def describe_models() -> str:
