@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
-from recstudy.programs.metric import METRICS
+from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.metrics.registry import metric
 
@@ -112,9 +112,12 @@ def rouge_l_f1(answers: Answers) -> float:
 @lru_cache(maxsize=4)
 def rates(answers: Answers) -> list[float]:
     """Return the RaTEScore of each image that has a reference."""
-    from recstudy.recursive.tasks.captioning.rate_score import scores_of_reports  # it loads torch
+    from recstudy.recursive.tasks.captioning.rate_score import model_folder, rate_scores  # it loads torch
 
-    return scores_of_reports(answers.written, answers.references)
+    scores = rate_scores(answers.written, answers.references, model_folder())
+    if not scores:
+        raise NotAvailable("no image has a reference caption")
+    return scores
 
 
 @METRICS.add("rate_score")
