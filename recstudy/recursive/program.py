@@ -38,7 +38,7 @@ from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_d
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory
-from recstudy.recursive.tasks.captioning.scores import words
+from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
 initial = LazyModule("recstudy.recursive.train.initial")
@@ -185,9 +185,9 @@ class RecursiveModels(Program):
             return dict.fromkeys(result.metrics, reason)
         reasons = dict.fromkeys(result.metrics, "it cannot be computed from answers on the test set")
         # not recomputed: it would also load torch
-        reasons["rate_score"] = "a network computes it, so its last digits depend on the machine"
+        reasons |= dict.fromkeys(RATES, "a network computes it, so its last digits depend on the machine")
         names = [
-            name for name in result.metrics if name in METRICS and METRICS[name].of and name != "rate_score"
+            name for name in result.metrics if name in METRICS and METRICS[name].of and name not in RATES
         ]
         values, _, unavailable, _ = measured(saved.answers, names)
         cutter = result.tokenizer.get("metrics")
