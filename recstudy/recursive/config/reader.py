@@ -77,6 +77,7 @@ class Arrays(NamedTuple):
     notes: tuple[str, ...] = ()  # facts about the decoding that belong with the results
     train_captions: list[list[str]] | None = None  # reference texts of each of the N images
     test_captions: list[list[str]] | None = None
+    test_names: list[str] | None = None  # file of each test image
     tokenizer: dict[str, Any] | None = None  # `Tokenizer.stored` of the tokenizer of the captions
     # (N,) int64, the puzzle of each example, for puzzles with several examples. An epoch shows one puzzle per
     # group.
