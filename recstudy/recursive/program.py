@@ -39,7 +39,7 @@ from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpac
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.caption import aligner_of
 from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory
-from recstudy.recursive.tasks.captioning.scores import words
+from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
 fuselip_weights = LazyModule("recstudy.recursive.models.networks.fuselip_weights")
@@ -202,9 +202,9 @@ class RecursiveModels(Program):
             return dict.fromkeys(result.metrics, reason)
         reasons = dict.fromkeys(result.metrics, "it cannot be computed from answers on the test set")
         # not recomputed: it would also load torch
-        reasons["rate_score"] = "a network computes it, so its last digits depend on the machine"
+        reasons |= dict.fromkeys(RATES, "a network computes it, so its last digits depend on the machine")
         names = [
-            name for name in result.metrics if name in METRICS and METRICS[name].of and name != "rate_score"
+            name for name in result.metrics if name in METRICS and METRICS[name].of and name not in RATES
         ]
         values, _, unavailable, _ = measured(saved.answers, names)
         cutter = result.tokenizer.get("metrics")

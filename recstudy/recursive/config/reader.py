@@ -47,6 +47,7 @@ __all__ = [
     "torch",
 ]
 
+DATA_MODULES = "recstudy.recursive.data."  # the sets with a page in docs/data
 PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
 
 
@@ -221,6 +222,8 @@ class Reader(ABC):
         """Return the error for a missing file, with advice: set a path, download, or unpack an archive."""
         can_download = type(self).fetch is not Reader.fetch
         fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if can_download else self.advice
+        if type(self.config).__module__.startswith(DATA_MODULES):
+            fix += f" docs/data/{self.config.name}.md has the source and the folder tree."
         for archive in [*(f"{missing_file}{ending}" for ending in PACKED), *self.archives]:
             if (folder / archive).is_file():
                 fix = f"Unpack {archive} in its folder."
