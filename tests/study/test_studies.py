@@ -239,3 +239,33 @@ def test_vitrm_is_compared_with_its_text_and_with_trms_procedure():
     ) == (3, 3, 1)
     assert (strict.train.supervision_steps, strict.model.cycles, strict.model.test_cycles) == (1, 3, 3)
     assert strict.model.gradient == "last_cycle"
+
+
+@pytest.mark.parametrize(("preset", "updates"), [("quick", 500), ("paper", 39_060)])
+def test_two_passes_are_compared_at_equal_updates_and_at_equal_flops(preset, updates):
+    """Pull request 41 has 39,060 updates. Its warm-up takes 2,000 of them, in quick 15."""
+    plan = make_plan(load("trm_two_passes"), preset)
+    rows = {}
+    for variant, config in zip(plan.variants, plan.configs, strict=True):
+        count = config.training_images // config.train.batch_size * config.train.epochs
+        assert config.train.warmup * count == pytest.approx({"quick": 15, "paper": 2000}[preset], rel=0.01)
+        rows[variant.label] = count / updates, config.program.pflop(config)
+    flops = rows["one pass"][1]
+
+    assert rows == {
+        "one pass": (1, flops),
+        "two passes": (1, pytest.approx(2 * flops)),
+        "one pass, updates x 2": (2, pytest.approx(2 * flops)),
+        "one pass, batch x 2": (1, pytest.approx(2 * flops)),
+    }
+
+
+def test_every_preset_of_test_iterations_scores_128_segments():
+    study = load("trm_test_iterations")
+    for preset in study.presets:
+        plan = make_plan(study, preset)
+        assert {config.train.evaluation_depths for config in plan.configs} == {128}
+    # Public weights are those of one network, which the preset `weights` only evaluates.
+    changes = {"train.epochs": 0, "train.init_from": "0123456789abcdef0123"}
+    (config,) = make_plan(study, "weights", changes).configs
+    assert (config.train.imported, config.model.mixing, config.model.puzzle_emb) == (True, "mlp", "puzzle")
