@@ -96,7 +96,7 @@ AS_IN_TEXT = {
 ALL_AS_IN_TEXT = {field: value for changes in AS_IN_TEXT.values() for field, value in changes.items()}
 # The paper's settings on MM-Retinal.
 MMR = {
-    "data": MmRetinal(**REPORTS, length=60, vocabulary=20_000),
+    "data": MmRetinal(**REPORTS, length=60, vocabulary=20_000, split_by="image"),
     "train.batch_size": 32,
     "model.activation": "gelu",
     "model.encoder_layers": 3,
@@ -177,7 +177,9 @@ study = Study(
         "standard": RunConfig(
             data=MedPix(**REPORTS, length=80, vocabulary=1600), model=MicarVLMoE(), train=TRAIN
         ),
-        "paper": RunConfig(data=CovCtr(**REPORTS, length=80), model=MicarVLMoE(), train=PAPER_TRAIN),
+        "paper": RunConfig(
+            data=CovCtr(**REPORTS, length=80, split_by="image"), model=MicarVLMoE(), train=PAPER_TRAIN
+        ),
     },
     variants={
         "quick": leave_one_out(remove_parts(SMALL)),

@@ -147,6 +147,7 @@ _STATE_DEFAULTS = {"start": "fixed", "noise": 0.0, "feedback": 0.0, "chunk": 0}
 YOUNGER: dict[str, Json] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
     **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _FIRST_DRAWING_SEED_0},
+    **{f"data.{name}": {"drawing": "fixed", "split_by": "group"} for name in CAPTION_FILES},
     "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
     "data.arc_agi": {"drawing": "fixed", "whole_tasks": False},
     "AtTest": {"halts": []},
