@@ -43,9 +43,11 @@ Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V voc
 
 import math
 from abc import abstractmethod
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
@@ -146,7 +148,8 @@ class SequenceNetwork(Network):
             z_high_BQSD = z_high_BQSD + self.config.noise * torch.randn_like(z_high_BQSD)
         x_BQSD = self.inputs(images, z_high_BQSD, groups)
         states = (tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD))
-        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in self.core(*states))
+        new_states = in_chunks(self.core, [*states], self.config.chunk)
+        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in new_states)
         return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
 
     def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
@@ -252,6 +255,23 @@ class CellNetwork(SequenceNetwork):
 def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
     """Look up rows of a table with sparse gradients, outside of a compiled graph."""
     return table(ids)
+
+
+def in_chunks(core: SequenceCore, states: list[Tensor], size: int) -> tuple[Tensor, Tensor]:
+    """Return the states after one segment, computed for `size` sequences at a time; 0 means all at once.
+
+    The backward pass computes every chunk but the last again, so that one chunk's activations are in memory.
+    The result and its gradient are those of all sequences at once, up to rounding.
+    """
+    if not size or size >= len(states[0]):
+        return core(*states)
+    *chunks, last = zip(*(state.split(size) for state in states), strict=True)
+    # Without a gradient there is no backward pass. Reentrant, because `counting.saved` sees these inputs.
+    recomputed = partial(checkpoint, core, use_reentrant=True, preserve_rng_state=False)
+    run = recomputed if states[0].requires_grad else core
+    parts = [*(run(*chunk) for chunk in chunks), core(*last)]
+    z_high_BSD, z_low_BSD = (torch.cat(parts) for parts in zip(*parts, strict=True))
+    return z_high_BSD, z_low_BSD
 
 
 def make_layers(config: SequenceModel, length: int, count: int) -> nn.Module:
