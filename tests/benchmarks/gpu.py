@@ -290,7 +290,12 @@ def generate_data(config: RunConfig, images: int) -> DataSet:
     pixels = random.integers(tokens, classes if tokens else 256, (images, *config.data.shape), dtype=np.uint8)
     labels = random.integers(tokens, int(kind.bound(config.data) or 256), (images, *kind.sides(config.data)))
     rows, channels = np.arange(images), config.data.shape[0]
-    split = Split(pixels, labels.astype(kind.dtype), rows, "random/train")
+    ids = (
+        random.integers(config.model.identifiers, size=images)
+        if getattr(config.model, "identifiers", 0)
+        else None
+    )
+    split = Split(pixels, labels.astype(kind.dtype), rows, "random/train", ids=ids)
     mean, std = config.data.moments or ((0.5,) * channels, (0.25,) * channels)
     return DataSet(split, split, split, mean, std, "random", classes)
 
