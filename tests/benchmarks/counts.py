@@ -98,16 +98,19 @@ def compiled_graphs(config: RunConfig) -> dict[str, int]:
 
 
 def operations(config: RunConfig) -> dict[str, int]:
-    """Return the waits of the host and the matrix products of one update, after some others."""
-    training = Training(config, generate_data(config, BATCHES * config.train.batch_size), torch.device("cpu"))
-    *first_batches, batch = training._train.epoch(0)
-    for other in first_batches:
-        training.train_slots(other)
+    """Return the waits of the host and the matrix products of one update: those that a longer epoch adds."""
+    short, long = (work_of_epoch(config, batches) for batches in (1, 2))
+    return {name: long[name] - short[name] for name in short}
+
+
+def work_of_epoch(config: RunConfig, batches: int) -> dict[str, int]:
+    training = Training(config, generate_data(config, batches * config.train.batch_size), torch.device("cpu"))
+    training.one_epoch()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        training.train_slots(batch)
-    calls = Counter({event.key: event.count for event in profile.key_averages()})
+        training.one_epoch()
     with Products() as products:
-        training.train_slots(batch)
+        training.one_epoch()
+    calls = Counter({event.key: event.count for event in profile.key_averages()})
     return {
         "waits of the host an update": sum(calls[name] for name in WAITS),
         "matrix products an update": products.count,
@@ -115,8 +118,8 @@ def operations(config: RunConfig) -> dict[str, int]:
     }
 
 
-def counts() -> dict[str, int]:
-    config = runpy.run_path(str(STUDY))["study"].presets["paper"].with_changes(SMALL)
+def counts(**changes: Any) -> dict[str, int]:
+    config = runpy.run_path(str(STUDY))["study"].presets["paper"].with_changes(SMALL | changes)
     return compiled_graphs(config) | operations(config)
 
 

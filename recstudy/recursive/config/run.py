@@ -96,11 +96,10 @@ class RunConfig(RunSettings):
                 f" steps in which {model.title} has not seen the whole image, but got"
                 f" {train.supervision_steps} and {train.evaluation_steps}"
             )
-        if train.state_precision == "bfloat16" and not (model.casts_states and train.precision == "bfloat16"):
+        if train.state_precision != "float32" and not (model.casts_states and train.precision == "bfloat16"):
             raise ValueError(
                 f"train.state_precision must be 'float32' for {model.title} with train.precision"
-                f" {train.precision!r}. 'bfloat16' is for HRM, TRM and the plain transformer with"
-                " train.precision 'bfloat16'"
+                f" {train.precision!r}. 'bfloat16' is for HRM, TRM and transformer with precision 'bfloat16'"
             )
         if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
             raise ValueError(

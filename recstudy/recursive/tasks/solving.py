@@ -308,7 +308,7 @@ class ThinkingRecorder:
         if output.halt is not None and len(self.halt) < MAX_SEGMENTS:
             sure = output.halt if output.proceed is None else output.halt - output.proceed
             self.halt.append(sure[:shown].float())
-        old, new = (_flatten_states(states, min(count, WATCHED_PUZZLES)) for states in (old_carry, carry))
+        old, new = _flatten_states(old_carry, count), _flatten_states(carry, count)
         changes = (new - old).norm(dim=1) / new.norm(dim=1)
         self.residual[str(len(self.residual) + 1)] = changes.mean().item()
 
@@ -333,7 +333,7 @@ class ThinkingRecorder:
 
 
 def _flatten_states(carry: Carry, count: int) -> Tensor:
-    """Return all states of the first puzzles in one row a puzzle, (n, D)."""
+    """Return all states of the watched puzzles in one row a puzzle, (n, D)."""
     # Integer states have no distance.
-    states = [state[:count] for state in carry if state.is_floating_point()]
+    states = [state[: min(count, WATCHED_PUZZLES)] for state in carry if state.is_floating_point()]
     return torch.cat([state.flatten(1).float() for state in states], 1)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import METRICS
@@ -75,9 +76,12 @@ def padded_batches(network: Network, batches: Batches, config: RunConfig) -> Ite
     for share in batches.evaluation_batches(size * batches.world):
         heartbeat()
         count = len(share.images)
-        missing = size - count if network.is_compiled else int(not count)
-        parts = (pad_rows(part, missing) if isinstance(part, Tensor) else part for part in share)
-        yield Batch._make(parts), count
+        if missing := size - count if network.is_compiled else int(not count):
+            share = Batch._make(
+                F.pad(part, (0, 0) * (part.dim() - 1) + (0, missing)) if isinstance(part, Tensor) else part
+                for part in share
+            )
+        yield share, count
 
 
 class Step(NamedTuple):
@@ -278,8 +282,3 @@ def score_by_depth(task: Task, network: Network, test: Batches) -> Scores:
 def drop_undefined(values: Scores) -> Scores:
     """Return the values without NaN and infinity."""
     return {name: value for name, value in values.items() if np.isfinite(value)}
-
-
-def pad_rows(share: Tensor, count: int) -> Tensor:
-    """Return a share and `count` rows of zeros after it."""
-    return torch.cat([share, share.new_zeros(count, *share.shape[1:])]) if count else share
