@@ -163,6 +163,7 @@ YOUNGER: dict[str, Json] = {
         "supervised": "each",
         "passes": 1,
         "decayed": "all",
+        "state_precision": "float32",
         "at_test": {"segments": 16, "trajectories": 0, "noise": 0.3, "copies": 0, "puzzles": None},
     },
     "model.hrm": {"multiple": 256, "halt_bias": -5.0, "mixing": "attention", **_STATE_DEFAULTS},

@@ -205,6 +205,9 @@ class TrainConfig(Config):
     """decay of the moving average of the weights, which is evaluated; 0 turns it off"""
     precision: Literal["float32", "bfloat16"] = "float32"
     """precision of the matrix products (autocast)"""
+    state_precision: Literal["float32", "bfloat16"] = "float32"
+    """precision of the recurrent states and of the sums between layers; the authors of HRM and TRM train with
+    bfloat16, which needs precision bfloat16"""
     selection: Literal["validation", "test", "last"] = "validation"
     """epoch that is reported: the best on the held-out validation split, the best on the test set (the
     protocol of ViTRM, optimistic), or the last"""

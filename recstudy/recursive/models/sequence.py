@@ -26,6 +26,7 @@ class SequenceModel(ModelConfig):
 
     recursive: ClassVar = True
     halts: ClassVar = True
+    casts_states: ClassVar = True
     outputs: ClassVar = ("image", "cells")
 
     tokens: Literal["pixel", "patch", "cell"] = "pixel"

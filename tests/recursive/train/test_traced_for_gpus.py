@@ -85,7 +85,7 @@ def on_gpu(config: RunConfig, tmp_path: Path) -> Iterator[tuple[Training, Batch]
             for name, value in batch._asdict().items()
             if isinstance(value, Tensor)
         }
-        training.state.network = training._forward = network.to_empty(device=CUDA).train()
+        training.state.network = network.to_empty(device=CUDA).train()
         training.device, training.state.slots = CUDA, None
         yield training, batch._replace(**fake)
 
