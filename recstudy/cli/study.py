@@ -227,7 +227,7 @@ def carry_out(
         changed = _outdated(plan, runs, results, options)
         _check_report(plan)
         unchecked = plan.base.program.check_data(
-            [run.config for run in runs] or [plan.base], data_folder(options.data)
+            [run.config for run in runs] or [plan.base], data_folder(options.data), begin
         )
         print_plan(plan, runs, changed, results, as_json=options.json, until=until)
         say(*(() if options.json else unchecked))

@@ -403,14 +403,21 @@ class Program:
         """
         return [""] * len(settings)
 
-    def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        """Check the type, shape and labels of the items that user-defined readers return.
+    def check_data(
+        self, settings: Sequence[RunSettings], folder: Path, begin: "InitialWeights | None" = None
+    ) -> list[str]:
+        """Check the items that user-defined readers return, and the shapes of weights in files.
+
+        Args:
+            settings: The settings of the runs.
+            folder: The folder with the data sets.
+            begin: The weights of `--init-from`.
 
         Returns:
-            A line for each data set that is missing in `folder`.
+            A line for each data set or weight file that is missing in `folder`.
 
         Raises:
-            DataError, ConfigError: The data cannot be used.
+            DataError, ConfigError: The data or weights cannot be used.
         """
         return []
 

@@ -37,10 +37,12 @@ from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_decoding
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
+from recstudy.recursive.models.caption import aligner_of
 from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory
 from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
+fuselip_weights = LazyModule("recstudy.recursive.models.networks.fuselip_weights")
 initial = LazyModule("recstudy.recursive.train.initial")
 parallel = LazyModule("recstudy.recursive.train.parallel")
 process = LazyModule("recstudy.recursive.train.process")
@@ -90,12 +92,27 @@ class RecursiveModels(Program):
                 if begin and config.train.init_from == begin.digest:
                     initial.check_rows(begin, config, dataset.group_count)
             _check_loaded(same_data, dataset)
+        for config, _ in _with_public_weights(configs):
+            fuselip_weights.load_public(config, data)
         if started := [config for config in configs if config.train.init_from]:
             initial.check_initial(started, results, begin)
 
-    def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        lines = []
-        for same_data in _by_data(map(_config, settings)):
+    def check_data(
+        self, settings: Sequence[RunSettings], folder: Path, begin: InitialWeights | None = None
+    ) -> list[str]:
+        lines: list[str] = []
+        configs = [_config(run) for run in settings]
+        for config, path in _with_public_weights(configs):
+            try:
+                fuselip_weights.weight_file(folder / path)
+            except DataError as error:
+                lines += {f"Not checked: {error}"} - {*lines}  # variants often share their weights
+            else:
+                fuselip_weights.load_public(config, folder)
+        if begin:
+            started = [config for config in configs if config.train.init_from == begin.digest]
+            initial.check_initial(started, Results("."), begin)
+        for same_data in _by_data(configs):
             data = same_data[0].resolved_config.data
             if not is_users(type(data)):
                 continue
@@ -231,6 +248,16 @@ def _by_data(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
     for config in configs:
         groups.setdefault(config.data, []).append(config)
     return list(groups.values())
+
+
+def _with_public_weights(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, str]]:
+    """Return a config for each FuseLIP with public weights and its data set, and the path of the weights."""
+    aligners = {(aligner_of(config.model), config.data): config for config in configs}
+    return [
+        (config, aligner.files)
+        for ((aligner, *_), _), config in aligners.items()
+        if aligner and aligner.files
+    ]
 
 
 def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:

@@ -120,7 +120,7 @@ class Training:
                 f" {'not ' if initial is None else ''}given. Give both or neither"
             )
         if initial is not None:
-            check_state(initial, network.state_dict(), config.model.title)
+            check_state(initial, network.state_dict(), config.model)
             network.load_state_dict(initial.state)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
