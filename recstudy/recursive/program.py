@@ -24,6 +24,7 @@ from recstudy.programs.base import (
     InitialWeights,
     ItemScores,
     Program,
+    RunPrice,
     RunSettings,
     Trial,
 )
@@ -37,7 +38,7 @@ from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_decoding
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
-from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory
+from recstudy.recursive.models.costs import cost, known_pflop, price, training_memory
 from recstudy.recursive.tasks.captioning.scores import words
 
 torch = LazyModule("torch")
@@ -118,8 +119,11 @@ class RecursiveModels(Program):
     def cost(self, settings: RunSettings) -> Cost:
         return cost(_config(settings))
 
-    def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
-        return known_pflop(_config(settings)) if only_counted else total_pflop(_config(settings))
+    def price(self, settings: RunSettings) -> RunPrice | None:
+        return price(_config(settings))
+
+    def known_pflop(self, settings: RunSettings) -> float | None:
+        return known_pflop(_config(settings))
 
     def memory(self, settings: RunSettings) -> int:
         return training_memory(_config(settings))
