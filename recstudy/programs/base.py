@@ -39,6 +39,23 @@ class Cost:
     train_gflops: float  # forward and backward passes of all supervision steps, per image
 
 
+class RunPrice(NamedTuple):
+    """The computation of a run in PFLOP, and the seconds that it is assumed to take on one GPU."""
+
+    training: float
+    evaluation: float
+    training_s: float
+    evaluation_s: float
+
+    @property
+    def pflop(self) -> float:
+        return self.training + self.evaluation
+
+    @property
+    def gpu_s(self) -> float:
+        return self.training_s + self.evaluation_s
+
+
 class InitialWeights(Protocol):
     """Weights from which runs start (`--init-from`)."""
 
@@ -374,13 +391,12 @@ class Program:
         """Return the number of parameters and FLOPs; None if they are unknown."""
         return None
 
-    def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
-        """Return the PFLOP of a run; None if unknown.
+    def price(self, settings: RunSettings) -> RunPrice | None:
+        """Return the computation of a run and its time on a GPU; None if unknown."""
+        return None
 
-        Args:
-            settings: The settings of the run.
-            only_counted: Use FLOPs counted earlier only, so that torch is not loaded.
-        """
+    def known_pflop(self, settings: RunSettings) -> float | None:
+        """Return the PFLOP of a run's training by FLOPs counted earlier; None if unknown."""
         return None
 
     def memory(self, settings: RunSettings) -> int | None:

@@ -25,6 +25,7 @@ from recstudy.programs.base import (
     ItemScores,
     Program,
     Requirement,
+    RunPrice,
     RunSettings,
     Trial,
 )
@@ -39,7 +40,7 @@ from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_d
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.caption import aligner_of
-from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory
+from recstudy.recursive.models.costs import cost, known_pflop, price, training_memory
 from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
@@ -142,8 +143,11 @@ class RecursiveModels(Program):
     def cost(self, settings: RunSettings) -> Cost:
         return cost(_config(settings))
 
-    def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
-        return known_pflop(_config(settings)) if only_counted else total_pflop(_config(settings))
+    def price(self, settings: RunSettings) -> RunPrice | None:
+        return price(_config(settings))
+
+    def known_pflop(self, settings: RunSettings) -> float | None:
+        return known_pflop(_config(settings))
 
     def memory(self, settings: RunSettings) -> int:
         return training_memory(_config(settings))

@@ -109,7 +109,9 @@ def _wordnet() -> str:
         import nltk
 
         return str(nltk.data.find("corpora/wordnet.zip"))
-    raise NotInstalled(f"not found. `pip install nltk` and `python -m nltk.downloader wordnet` ({PAGE})")
+    raise NotInstalled(
+        f"not found. `pip install 'recstudy[rate]'` and `python -m nltk.downloader wordnet` ({PAGE})"
+    )
 
 
 def _rate_score() -> Path:

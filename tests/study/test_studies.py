@@ -147,7 +147,9 @@ def test_the_paper_preset_of_001_follows_its_proposal():
     assert (base.model.head, base.model.half_loss, base.data.findings) == ("single_token", "last", "single")
     assert configs["HRM, halves, told the patient"].model.puzzle_emb == "patient"
     assert (finding.model.puzzle_emb, finding.model.head) == ("pathology_query", "multilabel")
-    assert base.program.pflop(base) == pytest.approx(1308, abs=1)  # 93.4 TFLOP x 1,000 images x 14 epochs
+    assert base.program.price(base).training == pytest.approx(
+        1308, abs=1
+    )  # 93.4 TFLOP x 1,000 images x 14 epochs
 
 
 def test_the_paper_preset_of_001_fits_eight_gpus_and_counts_what_halves_save():
