@@ -52,6 +52,16 @@ class InitialWeights(Protocol):
         """Store the weights in the results folder and return their digest."""
 
 
+class Requirement(NamedTuple):
+    """A data set, a weight file or a tool that runs need."""
+
+    name: str
+    place: str
+    """where it is; empty if it is missing"""
+    problem: str = ""
+    """why it cannot be used, with the fix"""
+
+
 class ItemScores(NamedTuple):
     """Scores of the items of one test set.
 
@@ -402,6 +412,18 @@ class Program:
             read: Read data sets without a known checksum to compute it.
         """
         return [""] * len(settings)
+
+    def requirements(
+        self, settings: Sequence[RunSettings], metrics: Sequence[str], folder: Path
+    ) -> list[Requirement]:
+        """Return the data sets, weight files and tools that the runs need.
+
+        Args:
+            settings: The settings of the runs.
+            metrics: The metrics that the study shows or claims.
+            folder: The folder with the data sets.
+        """
+        return []
 
     def check_data(
         self, settings: Sequence[RunSettings], folder: Path, begin: "InitialWeights | None" = None

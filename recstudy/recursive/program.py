@@ -24,6 +24,7 @@ from recstudy.programs.base import (
     InitialWeights,
     ItemScores,
     Program,
+    Requirement,
     RunSettings,
     Trial,
 )
@@ -43,6 +44,7 @@ from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
 fuselip_weights = LazyModule("recstudy.recursive.models.networks.fuselip_weights")
+requirements = LazyModule("recstudy.recursive.requirements")
 initial = LazyModule("recstudy.recursive.train.initial")
 parallel = LazyModule("recstudy.recursive.train.parallel")
 process = LazyModule("recstudy.recursive.train.process")
@@ -96,6 +98,11 @@ class RecursiveModels(Program):
             fuselip_weights.load_public(config, data)
         if started := [config for config in configs if config.train.init_from]:
             initial.check_initial(started, results, begin)
+
+    def requirements(
+        self, settings: Sequence[RunSettings], metrics: Sequence[str], folder: Path
+    ) -> list[Requirement]:
+        return requirements.list_requirements([_config(run) for run in settings], metrics, folder)
 
     def check_data(
         self, settings: Sequence[RunSettings], folder: Path, begin: InitialWeights | None = None
