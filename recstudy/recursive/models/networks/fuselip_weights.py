@@ -59,6 +59,10 @@ CONVOLUTION = "image_tokenizer.model.encoder.conv_out.weight"
 UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's decoder to pixels
 
 
+class MissingWeights(DataError):
+    """The folder of public weights lacks a file."""
+
+
 def load_public(config: RunConfig, data_folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
     """Load FuseLIP and its image tokenizer with the public weights that a run's settings name.
 
@@ -158,14 +162,14 @@ def weight_file(folder: Path) -> Path:
     """Return the weight file of a folder.
 
     Raises:
-        DataError: It is missing, or `config.json` is.
+        MissingWeights: It is missing, or `config.json` is.
     """
     names = ("model.safetensors", "pytorch_model.bin")
     path = next((folder / name for name in names if (folder / name).is_file()), None)
     if path and (folder / "config.json").is_file():
         return path
     missing_names = " or ".join(names) if path is None else "config.json"
-    raise DataError(
+    raise MissingWeights(
         f"FuseLIP's weights not found: {folder} has no {missing_names}. Download them: `hf download"
         f" chs20/FuseLIP-S-CC3M-MM --local-dir {folder}`, or set model.files"
     )
