@@ -132,6 +132,8 @@ class TorchvisionReader(Reader):
 
 
 class _Torchvision(DataConfig):
+    has_page: ClassVar = True
+
     def reader(self) -> TorchvisionReader:
         return TorchvisionReader(self)
 
