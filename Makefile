@@ -42,7 +42,6 @@ check: setup
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/python docs/tools/study_pages.py --check
-	$(BIN)/python docs/tools/data_pages.py --check
 	$(BIN)/python docs/tools/layers.py --check
 	$(BIN)/python docs/tools/budget.py
 
@@ -95,7 +94,6 @@ pictures: setup
 
 readme: setup
 	$(BIN)/python docs/tools/study_pages.py
-	$(BIN)/python docs/tools/data_pages.py
 	$(BIN)/python docs/tools/layers.py
 
 clean:

@@ -92,9 +92,6 @@ class CommonOptions:
     """Test the whole path in seconds, with two epochs on 32 images. The numbers mean nothing."""
     dry_run: bool = False
     """List the runs with their cost, and exit."""
-    check_setup: bool = False
-    """List the data sets, weight files and tools that the runs need, and a fix for each missing one, and
-    exit. The exit code is 2 if anything is missing."""
     json: bool = False
     """With --dry-run: print JSON."""
     address: Address = None

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from recstudy.base.errors import EXIT_CODES, ConfigError, PartError, StorageError
-from recstudy.base.terminal import (
-    console,
-    environment,
-    finish,
-    output,
-    parsed,
-    say,
-    say_table,
-    sigterm_restored,
-)
+from recstudy.base.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 from recstudy.cli.options import (
     CommonOptions,
     ForPaper,
@@ -230,21 +221,6 @@ def carry_out(
             f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
             f" {price}"
         )
-    if options.check_setup:
-        configs = [run.config for run in runs] or [plan.base]
-        items = list(plan.base.program.setup_items(configs, data_folder(options.data)))
-        rows = [
-            (
-                item.name,
-                "missing" if item.fix else "ok",
-                f"{item.bytes / 1e6:,.1f} MB" if item.bytes else "",
-                item.path,
-            )
-            for item in items
-        ]
-        say_table(("needed", "state", "size", "path"), rows)
-        say(*(f"{item.name}: {item.fix}" for item in items if item.fix))
-        return 2 * any(item.fix for item in items)
     if not options.json:
         say(*_notes(plan, options, results))
     if options.dry_run or options.json:

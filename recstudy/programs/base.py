@@ -56,15 +56,6 @@ class RunPrice(NamedTuple):
         return self.training_s + self.evaluation_s
 
 
-class SetupItem(NamedTuple):
-    """A data set, a weight file or a tool that runs need."""
-
-    name: str
-    path: str
-    fix: str = ""  # the command or page that helps; empty if nothing is missing
-    bytes: int = 0
-
-
 class InitialWeights(Protocol):
     """Weights from which runs start (`--init-from`)."""
 
@@ -437,10 +428,6 @@ class Program:
         Raises:
             DataError, ConfigError: The data cannot be used.
         """
-        return []
-
-    def setup_items(self, settings: Sequence[RunSettings], folder: Path) -> Iterable[SetupItem]:
-        """Return what runs with these settings need. Data sets are below `folder`."""
         return []
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:

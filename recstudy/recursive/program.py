@@ -26,7 +26,6 @@ from recstudy.programs.base import (
     Program,
     RunPrice,
     RunSettings,
-    SetupItem,
     Trial,
 )
 from recstudy.programs.metric import METRICS, NotAvailable
@@ -40,7 +39,6 @@ from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_d
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.costs import cost, known_pflop, price, training_memory
-from recstudy.recursive.setup import setup_items
 from recstudy.recursive.tasks.captioning.scores import words
 
 torch = LazyModule("torch")
@@ -158,9 +156,6 @@ class RecursiveModels(Program):
                     load(data, folder)
             checksums[data] = known_checksum(data, folder)
         return [checksums.get(config.data, "") for config in configs]
-
-    def setup_items(self, settings: Sequence[RunSettings], folder: Path) -> Iterable[SetupItem]:
-        return setup_items(map(_config, settings), folder)
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         return [data.title for data in _fixed_data(map(_config, settings)) if needs_decoding(data, folder)]

@@ -140,7 +140,6 @@ class DataConfig(Config):
     """One data set: which images, how many of them, and which are held out."""
 
     synthetic: ClassVar[bool] = False  # generated data: pages say so at each number from it
-    has_page: ClassVar[bool] = False  # docs/data/NAME.md, which docs/tools/data_pages.py writes
 
     name: str
     limit: int | None = Field(None, ge=16)

@@ -223,8 +223,6 @@ class Reader(ABC):
         for archive in [*(f"{missing_file}{ending}" for ending in PACKED), *self.archives]:
             if (folder / archive).is_file():
                 fix = f"Unpack {archive} in its folder."
-        if self.config.has_page:
-            fix += f" docs/data/{self.config.name}.md has the source and the folder tree."
         return DataError(f"{self.config.title} not found under {folder} ({missing_file} is missing). {fix}")
 
 

@@ -68,7 +68,6 @@ class ArcAgi(Puzzles):
     the decoded set takes 6.3 GB on disk, and 12 GB while it is built.
     """
 
-    has_page: ClassVar = True
     classes: ClassVar = 12
     class_names: ClassVar = ("PAD", "EOS", *"0123456789")
     symbols: ClassVar = (" ", "|", *"0123456789")

@@ -67,7 +67,6 @@ IMPRESSIONS = ("impression : {what} .", "this suggests : {what} .", "conclusion 
 class OfficialCaptions(CaptionFiles):
     """Config of a captioned set in its authors' layout."""
 
-    has_page: ClassVar = True
     tables: ClassVar[tuple[str, ...]]
     several: ClassVar = False
     shares: ClassVar = (0.1, 0.1)

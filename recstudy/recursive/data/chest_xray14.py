@@ -103,7 +103,6 @@ class ChestXray14(ChestFindings):
     """
 
     title: ClassVar = "NIH ChestX-ray14"
-    has_page: ClassVar = True
 
     name: Literal["chest_xray14"] = "chest_xray14"
     path: str = SAMPLE_PATH

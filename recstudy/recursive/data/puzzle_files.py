@@ -53,8 +53,6 @@ class PuzzleFiles(Puzzles):
     applied.
     """
 
-    has_page: ClassVar = True
-
     path: str
     train_puzzles: int | None = Field(None, ge=16)
     """number of training puzzles, a fixed random subset; the papers use 1,000; null uses all puzzles"""

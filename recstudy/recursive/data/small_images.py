@@ -132,8 +132,6 @@ class TorchvisionReader(Reader):
 
 
 class _Torchvision(DataConfig):
-    has_page: ClassVar = True
-
     def reader(self) -> TorchvisionReader:
         return TorchvisionReader(self)
 
