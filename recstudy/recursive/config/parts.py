@@ -226,6 +226,11 @@ class DataConfig(Config):
         return self.counts and sum(self.counts)
 
     @property
+    def test_size(self) -> int | None:
+        """The number of official test images; None if it is known only after the files are read."""
+        return None
+
+    @property
     def held_share(self) -> float:
         """The share of the training images that is held out if a validation split selects epochs."""
         return self.counts[1] / sum(self.counts) if self.counts else self.validation

@@ -276,7 +276,8 @@ def _replace(values: Json, path: str, value: Any) -> None:
             raise ConfigError(f"Unknown field {path!r}.{nearest(parent, values)} Parts: {choices(values)}")
         values[parent] = dict(values[parent])  # copied: `with_each` shares it between several configs
         values = values[parent]
-    if last in KINDS and values.get(last) != value:
-        values.clear()  # a different family or data set has other fields
+    # A different family or data set has other fields. The name of an image tokenizer is only a title.
+    if len(parents) == 1 and last in KINDS and values.get(last) != value:
+        values.clear()
 
     values[last] = value

@@ -153,6 +153,9 @@ class TrainConfig(Config):
     step, with the gradient through all supervision steps"""
     supervised: Literal["each", "last"] = "each"
     """supervision steps that have a loss; 'last' needs detach_carry false"""
+    passes: int = Field(1, ge=1, le=16)
+    """with halting 'sample': supervision steps on each batch, whose gradients are added up for one optimiser
+    step; a sample that halts is followed by that of the batch"""
     loss: Annotated[str, OneOf(LOSSES)] = "softmax"
     """loss of one label per image or token: the cross-entropy of softmax or stablemax probabilities, or a
     registered loss"""
@@ -249,6 +252,11 @@ class TrainConfig(Config):
             raise ValueError(
                 "detach_carry must be true with halting 'sample', because a batch contains samples at"
                 " different supervision steps"
+            )
+        if self.passes > 1 and self.halting != "sample":
+            raise ValueError(
+                "passes must be 1 with halting 'batch', where supervision_steps is the number of steps on a"
+                f" batch, but got {self.passes}"
             )
         if self.supervised == "last" and self.detach_carry:
             raise ValueError(

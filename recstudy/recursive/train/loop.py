@@ -120,7 +120,7 @@ class Training:
                 f" {'not ' if initial is None else ''}given. Give both or neither"
             )
         if initial is not None:
-            check_state(initial, network.state_dict(), config.model.title)
+            check_state(initial, network.state_dict(), config.model)
             network.load_state_dict(initial.state)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
@@ -197,23 +197,28 @@ class Training:
         weights: list[float] = []  # number of images of each loss
         new_images = torch.zeros((), device=self.device)
         halt_counts = torch.zeros(2, device=self.device)  # samples that halted on their own, and their steps
-        image_steps = 0
-        for batch in self._train.epoch(self.state.epoch):
+        image_steps, passes = 0, self.config.train.passes
+        every_pass = (
+            (batch, n) for batch in self._train.epoch(self.state.epoch) for n in range(1, 1 + passes)
+        )
+        for batch, number in every_pass:
             heartbeat()
             if self._by_sample and batch.total < self._full_batch:
                 # Every slot needs a sample. The next epoch has another order, so other images are left out.
                 continue
             slots = self.state.slots
             new_images += len(batch.images) if slots is None else slots.halted.sum()
-            new = self.train_slots(batch) if self._by_sample else self.train_batch(batch)
+            new = self.train_slots(batch, number) if self._by_sample else self.train_batch(batch)
             if (slots := self.state.slots) is not None:
                 halt_counts += torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
             image_steps += batch.total * (1 if self._by_sample else len(new) + self.config.model.silent_steps)
             updates = new if self.config.train.detach_carry else [torch.stack(new).mean()]
             losses += updates
             weights += [batch.total / len(updates)] * len(updates)
-        traced = total(torch.stack(losses)).double().cpu().numpy()  # the only wait for the device in an epoch
-        loss, images = float(np.average(traced, weights=weights)), total(new_images).item()
+        # A loss for each update. The only wait for the device in an epoch.
+        losses_by_update = torch.stack(losses).unflatten(0, (-1, passes)).mean(1)
+        traced = total(losses_by_update).double().cpu().numpy()
+        loss, images = float(np.average(traced, weights=weights[::passes])), total(new_images).item()
         is_finite = np.isfinite(traced)
         # The number of losses before the first infinity or NaN.
         finite = len(traced) if is_finite.all() else int(is_finite.argmin())
@@ -270,8 +275,14 @@ class Training:
             self._step(torch.stack(pending).sum())
         return losses
 
-    def train_slots(self, batch: Batch) -> list[Tensor]:
+    def train_slots(self, batch: Batch, number: int = 1) -> list[Tensor]:
         """Take one supervision step on the current samples; `batch` replaces those that have halted.
+
+        The optimisers step after the last of `train.passes` passes.
+
+        Args:
+            batch: The new samples.
+            number: The number of this pass, from 1.
 
         Returns:
             This worker's part of the step's mean loss, a scalar in nats.
@@ -287,7 +298,7 @@ class Training:
                 following, _ = take_step(state.network, slots.batch.images, carry, config)
             target = proceed_target(following, steps, config.supervision_steps)
         loss, objective = self._losses(output, slots.batch, target)
-        self._step(objective)
+        self._step(objective, number)
         state.slots = Slots(slots.batch, carry, steps, is_halted)
         return [loss.detach()]
 
@@ -325,14 +336,19 @@ class Training:
         set_learning_rate(state.optimizers, rate)
         return rate
 
-    def _step(self, loss: Tensor) -> None:
-        """Take one step of the optimisers along the sum of all workers' gradients."""
+    def _step(self, loss: Tensor, number: int = 1) -> None:
+        """Add a loss's gradient. After the last pass, take one step of the optimisers.
+
+        The step is along the sum of all workers' gradients.
+        """
         state, clip = self.state, self.config.train.gradient_clip
         if self.config.train.schedule not in BY_EPOCH:
             self._schedule()
-        for optimizer in state.optimizers:
+        for optimizer in state.optimizers if number == 1 else ():
             optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if number < self.config.train.passes:
+            return
         sum_gradients(state.network.parameters())
         if clip:
             # SignSGD, the second optimiser, takes only the sign of a gradient, so its norm does not matter.

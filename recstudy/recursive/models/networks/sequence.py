@@ -44,9 +44,12 @@ Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V voc
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
@@ -152,13 +155,16 @@ class SequenceNetwork(Network):
         # The sum of input and states has the precision of the states.
         x_BQSD = self.inputs(images, z_high_BQSD, groups).to(z_high_BQSD.dtype)
         states = [tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD)]
-        if self.config.mixing == "mlp":
-            z_SBDs = self.core(*(state.transpose(0, 1).contiguous() for state in states))
-            states = [z_SBD.transpose(0, 1).contiguous() for z_SBD in z_SBDs]
-        else:
-            states = self.core(*states)
-        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in states)
+        new_states = in_chunks(self.segment, states, self.config.chunk)
+        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in new_states)
         return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
+
+    def segment(self, *states_BSD: Tensor) -> tuple[Tensor, ...]:
+        """Return the states z_H and z_L after one segment, from x, z_H and z_L."""
+        if self.config.mixing != "mlp":
+            return self.core(*states_BSD)
+        states_SBD = self.core(*(state.transpose(0, 1).contiguous() for state in states_BSD))
+        return tuple(state.transpose(0, 1).contiguous() for state in states_SBD)
 
     def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
         """Return x (B, Q, S, D) of a segment that starts with z_H; feedback reads it (Eq. 11)."""
@@ -263,6 +269,24 @@ class CellNetwork(SequenceNetwork):
 def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
     """Look up rows of a table with sparse gradients, outside of a compiled graph."""
     return table(ids)
+
+
+def in_chunks(
+    segment: Callable[..., tuple[Tensor, ...]], states: list[Tensor], size: int
+) -> tuple[Tensor, ...]:
+    """Return the states after one segment, computed for `size` sequences at a time; 0 means all at once.
+
+    The backward pass computes every chunk but the last again, so that one chunk's activations are in memory.
+    The result and its gradient are those of all sequences at once, up to rounding.
+    """
+    if not size or size >= len(states[0]):
+        return segment(*states)
+    *chunks, last = zip(*(state.split(size) for state in states), strict=True)
+    # Without a gradient there is no backward pass. Reentrant, because `counting.saved` sees these inputs.
+    recomputed = partial(checkpoint, segment, use_reentrant=True, preserve_rng_state=False)
+    run = recomputed if states[0].requires_grad else segment
+    parts = [*(run(*chunk) for chunk in chunks), segment(*last)]
+    return tuple(torch.cat(parts) for parts in zip(*parts, strict=True))
 
 
 def make_layers(config: SequenceModel, length: int, count: int) -> nn.Module:

@@ -116,7 +116,7 @@ def findings(task: Task, network: Network, test: Batches, train: Batches, data: 
     # The same seed as at the start of the run gives the network before training.
     torch.manual_seed(draw(config.seed, "weights"))
     initial_network = build(config.model, config.data).to(images_NW.device)
-    load_initial_weights(initial_network, config.model)
+    load_initial_weights(initial_network, config, data)
     initial_images_NW, initial_texts_NW, _ = features(initial_network, test, config)
     feature_pairs = {"before": (initial_images_NW, initial_texts_NW), "after": (images_NW, texts_NW)}
     metrics = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}
@@ -128,10 +128,17 @@ def findings(task: Task, network: Network, test: Batches, train: Batches, data: 
         difference = contrast(left, right, tokens)
         if difference is not None:
             metrics[f"contrast_{when}"] = difference
-    assert data.test.captions is not None
+    captions, names = data.test.captions, data.test.names
+    assert captions is not None
     rows = data.test.rows[:PAIRS]
     pairs = [
-        {"row": int(row), "caption": data.test.captions[row][0], "before": first, "after": last}
+        {
+            "row": int(row),
+            "caption": captions[row][0],
+            "before": first,
+            "after": last,
+            "image": names[row] if names else "",
+        }
         for row, first, last in zip(rows, cosines["before"], cosines["after"], strict=False)
     ]
     example_rows = rows[:EXAMPLES]
