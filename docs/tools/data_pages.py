@@ -24,8 +24,9 @@ INDEX = """\
 # Data sets
 
 Each page has the source of a data set, its licence, its size, the way to get it, and the folder tree that the
-reader expects below `--data DIR` (or `RECSTUDY_DATA`). `recstudy check-setup STUDY.py --preset paper` lists
-the files that a study still lacks. Other data sets are [embedded or generated](../how-to/data.md).
+reader expects below `--data DIR` (or `RECSTUDY_DATA`). `python studies/NAME.py --preset paper --check-setup`
+lists what a study still lacks. Other data sets are [embedded or generated](../how-to/data.md), and
+[weights and tools](../how-to/offline.md) have a page of their own.
 
 | data set | images or puzzles | download |
 | --- | --- | --- |"""

@@ -259,7 +259,7 @@ class View(Listener):
 
     def _priced(self, run: Run) -> float | None:
         if run.variant not in self._pflop:
-            self._pflop[run.variant] = run.config.program.pflop(run.config, only_counted=True)
+            self._pflop[run.variant] = run.config.program.known_pflop(run.config)
         return self._pflop[run.variant]
 
     def _picture(self) -> RenderableType:

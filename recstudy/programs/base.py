@@ -39,6 +39,23 @@ class Cost:
     train_gflops: float  # forward and backward passes of all supervision steps, per image
 
 
+class RunPrice(NamedTuple):
+    """The computation of a run in PFLOP, and the seconds that it is assumed to take on one GPU."""
+
+    training: float
+    evaluation: float
+    training_s: float
+    evaluation_s: float
+
+    @property
+    def pflop(self) -> float:
+        return self.training + self.evaluation
+
+    @property
+    def gpu_s(self) -> float:
+        return self.training_s + self.evaluation_s
+
+
 class InitialWeights(Protocol):
     """Weights from which runs start (`--init-from`)."""
 
@@ -50,6 +67,16 @@ class InitialWeights(Protocol):
 
     def keep(self, results: Results) -> str:
         """Store the weights in the results folder and return their digest."""
+
+
+class Requirement(NamedTuple):
+    """A data set, a weight file or a tool that runs need."""
+
+    name: str
+    place: str
+    """where it is; empty if it is missing"""
+    problem: str = ""
+    """why it cannot be used, with the fix"""
 
 
 class ItemScores(NamedTuple):
@@ -364,13 +391,12 @@ class Program:
         """Return the number of parameters and FLOPs; None if they are unknown."""
         return None
 
-    def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
-        """Return the PFLOP of a run; None if unknown.
+    def price(self, settings: RunSettings) -> RunPrice | None:
+        """Return the computation of a run and its time on a GPU; None if unknown."""
+        return None
 
-        Args:
-            settings: The settings of the run.
-            only_counted: Use FLOPs counted earlier only, so that torch is not loaded.
-        """
+    def known_pflop(self, settings: RunSettings) -> float | None:
+        """Return the PFLOP of a run's training by FLOPs counted earlier; None if unknown."""
         return None
 
     def memory(self, settings: RunSettings) -> int | None:
@@ -402,6 +428,18 @@ class Program:
             read: Read data sets without a known checksum to compute it.
         """
         return [""] * len(settings)
+
+    def requirements(
+        self, settings: Sequence[RunSettings], metrics: Sequence[str], folder: Path
+    ) -> list[Requirement]:
+        """Return the data sets, weight files and tools that the runs need.
+
+        Args:
+            settings: The settings of the runs.
+            metrics: The metrics that the study shows or claims.
+            folder: The folder with the data sets.
+        """
+        return []
 
     def check_data(
         self, settings: Sequence[RunSettings], folder: Path, begin: "InitialWeights | None" = None

@@ -24,6 +24,8 @@ from recstudy.programs.base import (
     InitialWeights,
     ItemScores,
     Program,
+    Requirement,
+    RunPrice,
     RunSettings,
     Trial,
 )
@@ -38,11 +40,12 @@ from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_d
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.caption import aligner_of
-from recstudy.recursive.models.costs import cost, known_pflop, total_pflop, training_memory
+from recstudy.recursive.models.costs import cost, known_pflop, price, training_memory
 from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
 fuselip_weights = LazyModule("recstudy.recursive.models.networks.fuselip_weights")
+requirements = LazyModule("recstudy.recursive.requirements")
 initial = LazyModule("recstudy.recursive.train.initial")
 parallel = LazyModule("recstudy.recursive.train.parallel")
 process = LazyModule("recstudy.recursive.train.process")
@@ -92,23 +95,26 @@ class RecursiveModels(Program):
                 if begin and config.train.init_from == begin.digest:
                     initial.check_rows(begin, config, dataset.group_count)
             _check_loaded(same_data, dataset)
-        for config, _ in _with_public_weights(configs):
+        for config in _with_public_weights(configs):
             fuselip_weights.load_public(config, data)
         if started := [config for config in configs if config.train.init_from]:
             initial.check_initial(started, results, begin)
+
+    def requirements(
+        self, settings: Sequence[RunSettings], metrics: Sequence[str], folder: Path
+    ) -> list[Requirement]:
+        return requirements.list_requirements([_config(run) for run in settings], metrics, folder)
 
     def check_data(
         self, settings: Sequence[RunSettings], folder: Path, begin: InitialWeights | None = None
     ) -> list[str]:
         lines: list[str] = []
         configs = [_config(run) for run in settings]
-        for config, path in _with_public_weights(configs):
+        for config in _with_public_weights(configs):
             try:
-                fuselip_weights.weight_file(folder / path)
-            except DataError as error:
-                lines += {f"Not checked: {error}"} - {*lines}  # variants often share their weights
-            else:
                 fuselip_weights.load_public(config, folder)
+            except fuselip_weights.MissingWeights as error:
+                lines += {f"Not checked: {error}"} - {*lines}  # variants often share their weights
         if begin:
             started = [config for config in configs if config.train.init_from == begin.digest]
             initial.check_initial(started, Results("."), begin)
@@ -135,8 +141,11 @@ class RecursiveModels(Program):
     def cost(self, settings: RunSettings) -> Cost:
         return cost(_config(settings))
 
-    def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
-        return known_pflop(_config(settings)) if only_counted else total_pflop(_config(settings))
+    def price(self, settings: RunSettings) -> RunPrice | None:
+        return price(_config(settings))
+
+    def known_pflop(self, settings: RunSettings) -> float | None:
+        return known_pflop(_config(settings))
 
     def memory(self, settings: RunSettings) -> int:
         return training_memory(_config(settings))
@@ -151,7 +160,10 @@ class RecursiveModels(Program):
         return []
 
     def reads_data(self, settings: Iterable[RunSettings], folder: Path) -> bool:
-        for data in dict.fromkeys(_config(run).data for run in settings):
+        configs = [_config(run) for run in settings]
+        if _with_public_weights(configs):
+            return True
+        for data in dict.fromkeys(config.data for config in configs):
             try:
                 sources = data.reader().sources(folder)
             except RecstudyError:  # the sources are listed in the files of the data set, which are missing
@@ -250,14 +262,10 @@ def _by_data(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
     return list(groups.values())
 
 
-def _with_public_weights(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, str]]:
-    """Return a config for each FuseLIP with public weights and its data set, and the path of the weights."""
+def _with_public_weights(configs: Iterable[RunConfig]) -> list[RunConfig]:
+    """Return a config for each FuseLIP with public weights and its data set."""
     aligners = {(aligner_of(config.model), config.data): config for config in configs}
-    return [
-        (config, aligner.files)
-        for ((aligner, *_), _), config in aligners.items()
-        if aligner and aligner.files
-    ]
+    return [config for ((aligner, *_), _), config in aligners.items() if aligner and aligner.files]
 
 
 def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from recstudy.base.errors import choices
 from recstudy.base.terminal import console, duration, flops
-from recstudy.programs.base import RECURSIVE
+from recstudy.programs.base import RECURSIVE, RunPrice
 from recstudy.records import Results, Run
 from recstudy.records.reading import dumped
 from recstudy.report.names import plural, setting_name
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 # FLOPs per second for a first estimate: dense float32 on a core of 2024, well below its peak.
 CORE_FLOPS = 50e9
-# The same for bfloat16 on an H200, well below its peak.
-GPU_FLOPS = 250e12
-GUESS = "a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished"
+GPUS = 8  # a common machine, for which a price is also given
+GPU_GB = 80  # assumed memory of a GPU if none is visible
 # Seconds from the command to the first update: the start of a local cluster, and imports of torch.
 START_S = 20.0
 COSTS = ("parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB")
@@ -83,7 +82,8 @@ def print_plan(
         if row["cached"]:
             state = "finished" + f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
         costs = [_words(row["params"], ","), _count(row["gflops"]), _count(row["train_gflops"])]
-        costs += [_words(plan.base.program.pflop(run.config), ".3g"), _words(row["memory_gb"], ".2g")]
+        price = plan.base.program.price(run.config)
+        costs += [_words(price and price.pflop, ".3g"), _words(row["memory_gb"], ".2g")]
         table.add_row(*map(Text, (run.label, str(run.seed), *(costs if is_priced else ()), state)))
     heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
@@ -150,42 +150,71 @@ def price_lines(
     took = sum(
         float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds")
     )
-    price, finished_runs = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
-    pflop = {run.id: program.pflop(run.config) or 0.0 for run in (*runs, *todo)}
-    if not all(pflop.values()):
+    heading, finished_runs = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
+    prices = {run.id: program.price(run.config) for run in (*runs, *todo)}
+    if not all(prices.values()):
         why = ""
         if program.name == RECURSIVE:
             names = choices(
-                {run.config.description.data: None for run in (*runs, *todo) if not pflop[run.id]}
+                {run.config.description.data: None for run in (*runs, *todo) if not prices[run.id]}
             )
             why = f" The data config of {names} states no `train_size` (the number of training images)."
         mean = duration(count * took / len(costs)) if costs else ""
         time = f", about {mean} one after another, by {finished_runs}. Their FLOPs are unknown."
-        yield price + (time if costs else ". Their time and FLOPs are unknown: no run has finished.") + why
+        yield heading + (time if costs else ". Their time and FLOPs are unknown: no run has finished.") + why
         return
-    core, gpu = _times(pflop[todo[0].id], start=START_S)
+    run_prices = [price for run in todo if (price := prices[run.id])]
+    core, gpu = _times(run_prices[:1], start=START_S)
     yield f"First result in about {core} on a core, {gpu} on a GPU."
-    left = count * sum(pflop[run.id] for run in todo) / len(todo)
-    finished_pflop, cores = sum(pflop[run_id] for run_id in costs), len(os.sched_getaffinity(0))
-    if took and finished_pflop:
-        seconds = duration(left * took / finished_pflop)
-        time = f"{seconds} of runs, one after another, based on {finished_runs}"
-    else:
-        at_cores, at_gpu = _times(left, cores)
-        time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
+    share = count / len(todo)
+    training, evaluation = (
+        share * sum(part) for part in zip(*(price[:2] for price in run_prices), strict=True)
+    )
+    finished_pflop = sum(known.pflop for run_id in costs if (known := prices[run_id]))
+    cores = len(os.sched_getaffinity(0))
     max_gigabytes = max(program.memory(run.config) or 0 for run in todo) / 1e9
     memory = (
         f"{max_gigabytes:,.2g} GB" if max_gigabytes >= 1 else f"{float(f'{1000 * max_gigabytes:.2g}'):g} MB"
     )
+    if took and finished_pflop:
+        seconds = duration((training + evaluation) * took / finished_pflop)
+        time = f"about {seconds} of runs, one after another, based on {finished_runs}."
+    else:
+        at_cores, at_gpu = _times(run_prices, cores, share=share)
+        train_s, test_s = (
+            share * sum(part) for part in zip(*(price[2:] for price in run_prices), strict=True)
+        )
+        longest = max(price.gpu_s for price in run_prices)
+        several = duration(max(1.0, (train_s + test_s) / GPUS, longest))
+        rates: dict[str, float] = {}  # TFLOP/s; the lowest of each family
+        for run, run_price in zip(todo, run_prices, strict=True):
+            rate = 1e3 * run_price.pflop / run_price.gpu_s
+            rates[run.config.family] = min(rate, rates.get(run.config.family, rate))
+        assumed = choices([f"{family} {rate:.3g}" for family, rate in rates.items()])
+        time = (
+            f"about {at_cores} on the {plural(cores, 'core')} of this machine; on a GPU {at_gpu} (training"
+            f" {duration(train_s)}, evaluation {duration(test_s)}), on {GPUS} {several}. Assumed, as no run"
+            f" has finished: 50 GFLOP/s a core, and TFLOP/s of a GPU: {assumed}."
+        )
     yield (
-        f"{price}, at most {flops(left)} of training (halting saves some), {memory} of memory each; about"
-        f" {time}."
+        f"{heading}, at most {flops(training + evaluation)} (training {flops(training)}, evaluation"
+        f" {flops(evaluation)}; halting saves some), {memory} of memory each; {time}"
     )
+    visible = (program.free_gpu_bytes() or 0) / 1e9 if program.sees_gpu() else 0
+    if max_gigabytes > (limit := visible or GPU_GB):
+        label = max(todo, key=lambda run: program.memory(run.config) or 0).label
+        which = "the GPU of this machine" if visible else "assumed, as no GPU is visible"
+        yield (
+            f"Memory: {label} needs {max_gigabytes:,.3g} GB, but a GPU has {limit:,.3g} GB ({which}). Set"
+            " resources.workers=2 to split a batch between two GPUs, or lower train.batch_size."
+        )
 
 
-def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
-    """Return the estimated time of this many FLOPs on these cores, and on a GPU."""
-    return [duration(max(1.0, start + pflop * 1e15 / rate)) for rate in (cores * CORE_FLOPS, GPU_FLOPS)]
+def _times(prices: Sequence[RunPrice], cores: int = 1, start: float = 0.0, share: float = 1.0) -> list[str]:
+    """Return the time of this share of the runs on these cores, and on a GPU."""
+    on_cores = sum(price.pflop for price in prices) * 1e15 / (cores * CORE_FLOPS)
+    on_gpu = sum(price.gpu_s for price in prices)
+    return [duration(max(1.0, start + share * seconds)) for seconds in (on_cores, on_gpu)]
 
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
@@ -204,13 +233,11 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
             f"{plural(len(questions), 'question')}: at most {plural(sum(seeds), 'further run')}, up to"
             f" {until.maximum} seeds of"
         )
-        pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]
-        known_pflop = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
-        time = (
-            ", about {} on a core, {} on a GPU".format(*_times(sum(known_pflop)))
-            if len(known_pflop) == len(pflop)
-            else ""
-        )
+        prices = [plan.base.program.price(plan.configs[variant]) for variant in variants]
+        known_prices = [
+            price for price, number in zip(prices, seeds, strict=True) if price for _ in range(number)
+        ]
+        time = ", about {} on a core, {} on a GPU".format(*_times(known_prices)) if all(prices) else ""
         budget_note = f"; the budget for all runs is {until.budget}" if until.budget else ""
         yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{budget_note}."
     for row in (row for part in plan.claims for row in family(records, part).rows):

@@ -179,7 +179,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     newest, last = map(_readable, files)
     labels = [record.variants[run.variant].label for run in record.runs if record.imported]
     configs = plan.configs if len(plan.configs) <= PRICED else ()
-    pflop = [config.program.pflop(config, only_counted=True) for config in configs]
+    pflop = [config.program.known_pflop(config) for config in configs]
     pflop_by_label = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
     # Keep the first recorded values, so that an equal plan has equal bytes.
     if last:

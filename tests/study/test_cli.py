@@ -14,6 +14,7 @@ from recstudy import Study
 from recstudy.base.errors import EXIT_CODES, FAILURES
 from recstudy.cli import study as study_command
 from recstudy.cli.study import exit_code, main
+from recstudy.programs.base import RunPrice
 from recstudy.records import Results, write_json
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.recursive.program import RECURSIVE_MODELS, optimizer_steps
@@ -97,32 +98,38 @@ def test_a_plan_as_json(capsys, tmp_path):
 
 
 def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_path, monkeypatch):
-    """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, 36 s and 6 min at 250 TFLOP/s;
-    20 s to start.
+    """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, and here 36 s and 6 min on a
+    GPU; 20 s to start. A run is not divided, so eight GPUs take as long as the longest. 101 GB need two GPUs.
     """
-    pflop = {1: 9.0, 2: 90.0}
+    prices = {1: RunPrice(8.0, 1.0, 30.0, 6.0), 2: RunPrice(80.0, 10.0, 300.0, 60.0)}
     monkeypatch.setattr(
-        "recstudy.recursive.program.total_pflop", lambda config: pflop[config.train.supervision_steps]
+        "recstudy.recursive.program.price", lambda config: prices[config.train.supervision_steps]
     )
-    monkeypatch.setattr("recstudy.recursive.program.training_memory", lambda config: 400_000)
+    memory = {1: 400_000, 2: 101e9}
+    monkeypatch.setattr(
+        "recstudy.recursive.program.training_memory", lambda config: memory[config.train.supervision_steps]
+    )
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     output = ends_with(
         capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
     )
 
     assert "latent_steps=1, supervision_steps=2" in output
-    assert output.splitlines()[-2:] == [
+    assert output.splitlines()[-3:] == [
         "First result in about 2.1 days on a core, 56 s on a GPU.",
-        "Price: 2 runs, at most 99 PFLOP of training (halting saves some), 0.4 MB of memory each; about 11.5 days on the 2 cores of "
-        "this machine, 6.6 min on a GPU (a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished).",
+        "Price: 2 runs, at most 99 PFLOP (training 88 PFLOP, evaluation 11 PFLOP; halting saves some), 1e+02 GB of memory each; "
+        "about 11.5 days on the 2 cores of this machine; on a GPU 6.6 min (training 5.5 min, evaluation 66 s), on 8 6.0 min. "
+        "Assumed, as no run has finished: 50 GFLOP/s a core, and TFLOP/s of a GPU: vitrm 250.",
+        "Memory: latent_steps=1, supervision_steps=2 needs 101 GB, but a GPU has 80 GB (assumed, as no GPU is visible). Set "
+        "resources.workers=2 to split a batch between two GPUs, or lower train.batch_size.",
     ]
 
 
 def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch):
     """By hand: 9 PFLOP took 100 s, so 90 take 1,000."""
-    pflop = {1: 9.0, 2: 90.0}
+    prices = {1: RunPrice(9.0, 0.0, 1.0, 0.0), 2: RunPrice(85.0, 5.0, 1.0, 0.0)}
     monkeypatch.setattr(
-        "recstudy.recursive.program.total_pflop", lambda config: pflop[config.train.supervision_steps]
+        "recstudy.recursive.program.price", lambda config: prices[config.train.supervision_steps]
     )
     first, *_ = make_plan(tiny.study).runs
     Results(tmp_path / "r").create().run(first.id).finish(

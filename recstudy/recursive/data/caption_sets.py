@@ -112,6 +112,7 @@ class CovCtr(OfficialCaptions):
     title: ClassVar = "COV-CTR"
     # Of 728 images (MicarVLMoE, IV.A), split 8:1:1.
     counts: ClassVar = (582, 73)
+    test_size: ClassVar = 73
 
     name: Literal["cov_ctr"] = "cov_ctr"
     path: str = "COV-CTR"
@@ -140,6 +141,7 @@ class MedPix(OfficialCaptions):
     title: ClassVar = "MedPix 2.0"
     # Lines of its descriptions_train.jsonl and descriptions_dev.jsonl.
     counts: ClassVar = (1653, 197)
+    test_size: ClassVar = 200
 
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
@@ -176,6 +178,7 @@ class MmRetinal(OfficialCaptions):
     title: ClassVar = "MM-Retinal"
     # Of 2,169 + 1,947 + 233 images (MicarVLMoE, IV.A), split 8:1:1.
     counts: ClassVar = (3479, 435)
+    test_size: ClassVar = 435
 
     name: Literal["mm_retinal"] = "mm_retinal"
     path: str = "MM_Retinal_dataset_v1"
@@ -203,6 +206,7 @@ class PeirGross(OfficialCaptions):
     title: ClassVar = "PEIR Gross"
     # Of 7,442 images (MicarVLMoE, IV.A), split 7:1:2.
     counts: ClassVar = (5209, 744)
+    test_size: ClassVar = 1489
 
     name: Literal["peir_gross"] = "peir_gross"
     path: str = "peir_gross"
@@ -232,6 +236,7 @@ class Roco(OfficialCaptions):
     title: ClassVar = "ROCO"
     # About 80 and 10 % of "over 81,000" images (MicarVLMoE, IV.A).
     counts: ClassVar = (64_800, 8_100)
+    test_size: ClassVar = 8100
 
     name: Literal["roco"] = "roco"
     path: str = "roco-dataset"
@@ -278,6 +283,7 @@ class RocoV2(OfficialCaptions):
     title: ClassVar = "ROCOv2"
     # Of 79,789 images (ImageHRM, V).
     counts: ClassVar = (59_958, 9_904)
+    test_size: ClassVar = 9927
 
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"

@@ -215,18 +215,17 @@ class CaptionReader(TableReader):
         splits = [image.split for image in images]
         check_filled([image.split for image in chosen], splits, place, NONE)
         rows = [image.row for image in images]
-        train = len(splits) - splits.count("test")
         arrays = with_tokens(
             config,
             folder,
             pixels if all(readable) else pixels[readable],
             [image.captions for image in images],
-            train,
+            len(splits) - splits.count("test"),
             None if config.split_by == "image" or all(row.group is None for row in rows) else _numbers(rows),
             validation_mask(splits),
             (*notes, *image_notes(decoded)),
         )
-        return arrays._replace(test_names=[image.file for image in images[train:]])
+        return arrays._replace(test_names=[image.file for image in images if image.split == "test"])
 
 
 @DATASETS.add("captions")

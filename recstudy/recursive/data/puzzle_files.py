@@ -75,6 +75,7 @@ class SudokuExtreme(PuzzleFiles, Sudokus):
     """
 
     title: ClassVar = "Sudoku-Extreme"
+    test_size: ClassVar = 422_786
     shape: ClassVar = (1, 9, 9)
 
     name: Literal["sudoku_extreme"] = "sudoku_extreme"
@@ -90,6 +91,7 @@ class MazeHard(PuzzleFiles, Mazes):
     """
 
     title: ClassVar = "Maze-Hard"
+    test_size: ClassVar = 1000
     shape: ClassVar = (1, 30, 30)
 
     name: Literal["maze_hard"] = "maze_hard"

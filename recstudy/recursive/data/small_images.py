@@ -62,6 +62,7 @@ class Digits(DataConfig):
     shape: ClassVar = (1, 8, 8)
     classes: ClassVar = 10
     train_size: ClassVar = 1437
+    test_size: ClassVar = 360
 
     name: Literal["digits"] = "digits"
     drawing_seed: NonNegativeInt = 0
@@ -143,6 +144,7 @@ class Mnist(_Torchvision):
     shape: ClassVar = (1, 28, 28)
     classes: ClassVar = 10
     train_size: ClassVar = 60_000
+    test_size: ClassVar = 10_000
 
     name: Literal["mnist"] = "mnist"
 
@@ -152,6 +154,7 @@ class _Cifar(_Torchvision):
     """mean and deviation that standardize the images: own or CIFAR-10's, which the ViTRM paper also uses for
     CIFAR-100"""
     train_size: ClassVar = 50_000
+    test_size: ClassVar = 10_000
     shape: ClassVar = (3, 32, 32)
 
     @property

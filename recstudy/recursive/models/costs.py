@@ -18,6 +18,7 @@ import json
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,15 @@ from recstudy.base.files import atomic_write, cache_folder
 from recstudy.base.values import hashed
 from recstudy.plugins import import_object
 from recstudy.plugins.files import code_key
-from recstudy.programs.base import Cost
+from recstudy.programs.base import Cost, RunPrice
+from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
 from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.config.tasks import TASKS
 
+# Assumed FLOP/s of large products on an H100: a quarter of the data sheet's bfloat16, 60 % of its float32.
+GPU_RATE = {"bfloat16": 250e12, "float32": 40e12}
+LAUNCH_S = 5e-6  # assumed seconds between two kernels; torch.compile makes fewer of them, Python is slower
 WEIGHT_COPIES = 4  # the weights, their gradients and the two moments of Adam
 COUNT = "recstudy.recursive.models.networks.counting:count"
 PACKAGES = ("torch", "torchvision", "timm")
@@ -38,40 +44,93 @@ MAX_COUNTS = 5000  # saved counts; the oldest are dropped
 
 def cost(config: RunConfig) -> Cost:
     """Return the cost of a run's model, without early halting."""
+    # the last stage is the model at test
+    params, trained_params, test_flops, *_ = cached_count(COUNT, config.model.stages[-1][1], config.data)
+    return Cost(
+        params + config.model.frozen_params,
+        trained_params,
+        test_flops * config.train.evaluation_steps / 1e9,
+        _training(config, 3) / 1e9,
+    )
+
+
+def _training(config: RunConfig, column: int) -> float:
+    """Return the FLOPs per image (column 3) or the kernels per batch (6) of all supervision steps."""
     model, train = config.model, config.train
     stages = [(share, cached_count(COUNT, stage, config.data)) for share, stage in model.stages]
-    params, trained_params, test_flops, *_ = stages[-1][1]  # the last stage is the model at test
-    forward_flops = sum(share * counts[3] for share, counts in stages)
-    step_flops = sum(share * counts[4] for share, counts in stages)  # forward and backward
+    forward = sum(share * counts[column] for share, counts in stages)
+    step = sum(share * counts[column + 1] for share, counts in stages)  # forward and backward
     silent = model.silent_steps if train.detach_carry else 0
     steps = steps_a_batch(config)
-    trained = silent * forward_flops + (steps - silent) * step_flops
+    trained = silent * forward + (steps - silent) * step
     if model.bootstraps and train.halting == "sample":
-        trained += steps * forward_flops  # the target of `proceed` needs one more forward pass (halting.py)
-    return Cost(
-        params + model.frozen_params, trained_params, test_flops * train.evaluation_steps / 1e9, trained / 1e9
-    )
+        trained += steps * forward  # the target of `proceed` needs one more forward pass (halting.py)
+    return trained
 
 
 def steps_a_batch(config: RunConfig) -> int:
     """Return the number of supervision steps per batch, without early halting.
 
-    It is one if each sample halts on its own.
+    It is `train.passes` if each sample halts on its own.
     """
-    return 1 if config.train.halting == "sample" else config.train.supervision_steps
+    train = config.train
+    return train.passes if train.halting == "sample" else train.supervision_steps
 
 
-def total_pflop(config: RunConfig) -> float | None:
-    """Return the PFLOP of training without early halting; None if the number of images is unknown."""
+def price(config: RunConfig) -> RunPrice | None:
+    """Return the computation of a run without early halting, and its assumed time on one GPU.
+
+    Evaluation is that of the selection split after each epoch, and of the test set and as many training
+    images at the end. A test set of unknown size counts as large as the validation split. If captions select
+    epochs, they are written after each epoch. A caption counts as one pass over its tokens for each beam,
+    because the counts do not separate the vision encoder.
+
+    No GPU was measured. The time of training and of evaluation is the larger of two: their FLOPs at
+    `GPU_RATE`, and their kernels times `LAUNCH_S`, which bound a narrow network with a small batch.
+
+    Returns:
+        None if the number of training images is unknown.
+    """
     images = config.training_images
-    return None if images is None else cost(config).train_gflops * images * config.train.epochs / 1e6
+    if images is None:
+        return None
+    data, train, model = config.data, config.train, config.model
+    validation = round(images / data.showings * data.held_share / (1 - data.held_share))
+    size = data.test_size or validation
+    tests = min(size, data.limit or size)
+    held_out = {"test": tests, "last": 0}.get(train.selection, validation)
+    passes = train.epochs * held_out * train.evaluation_steps + tests * (
+        2 * train.evaluation_steps + (train.evaluation_depths if model.recursive else 0)
+    )
+    kernel_passes = passes / train.batch_size
+    if TASKS[config.task].output == "caption":
+        is_written_each_epoch = METRICS[config.score].of is not None
+        captions = train.evaluation_steps * (tests + is_written_each_epoch * train.epochs * held_out)
+        beams = 1 if getattr(model, "decode", "") == "greedy" else getattr(model, "beam", 1)
+        passes += beams * captions
+        # each token has a pass of its own
+        kernel_passes += beams * captions * data.tokens / train.batch_size
+    counts = cached_count(COUNT, model.stages[-1][1], data)
+    batches = train.epochs * ceil(images / train.batch_size)
+    training, evaluation = cost(config).train_gflops * images * train.epochs / 1e6, counts[2] * passes / 1e15
+
+    def seconds(pflop: float, kernels: float) -> float:
+        return max(1e15 * pflop / GPU_RATE[train.precision], kernels * LAUNCH_S)
+
+    return RunPrice(
+        training,
+        evaluation,
+        seconds(training, batches * _training(config, 6)),
+        seconds(evaluation, kernel_passes * counts[5]),
+    )
 
 
 def known_pflop(config: RunConfig) -> float | None:
-    """Return `total_pflop` if all its counts are saved, so that torch is not loaded; otherwise None."""
+    """Return the PFLOP of training if all counts are saved, so that torch is not loaded; otherwise None."""
     saved_counts = _read_counts(cache_folder() / "counted.json")
     has_counts = all(_key(COUNT, stage, config.data) in saved_counts for _, stage in config.model.stages)
-    return total_pflop(config) if has_counts else None
+    known_price = price(config) if has_counts else None
+    return known_price and known_price.training
 
 
 def training_memory(config: RunConfig) -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from recstudy import cli
-from recstudy.recursive import CNN, Digits, RunConfig
-from recstudy.recursive.models.costs import cached_count, cost, training_memory
+from recstudy.recursive import CNN, Cifar10, CovCtr, Digits, RunConfig, ShowTell, TrainConfig
+from recstudy.recursive.models.costs import GPU_RATE, cached_count, cost, price, training_memory
 
 ROOT = Path(__file__).parents[3]
 ASKING = """
@@ -82,3 +82,28 @@ def test_changed_network_is_counted_again(python, tmp_path, monkeypatch):
     study.write_text(study.read_text().replace("2 * config.width", "4 * config.width"))
 
     assert old_count < parameters()
+
+
+def test_a_narrow_network_with_a_small_batch_is_bound_by_its_kernels():
+    """By hand: ten times as many images a batch give as many FLOPs and a tenth of the kernels."""
+    small, large = (
+        price(RunConfig(data=Cifar10(), model=CNN(width=8), train=TrainConfig(batch_size=size)))
+        for size in (9, 90)
+    )
+    assert small.training == large.training
+    assert small.training_s == pytest.approx(10 * large.training_s)
+    assert small.training_s > 10 * 1e15 * small.training / GPU_RATE["float32"]
+
+
+def test_writing_captions_each_epoch_is_in_the_price():
+    """655 images train or validate with a score from teacher forcing, or with captions by three beams."""
+    config = RunConfig(
+        data=CovCtr(), model=ShowTell(backbone="small", weights="random"), train=TrainConfig(epochs=10)
+    )
+    cheap, dear = price(config), price(config.with_changes({"train.score": "report_score"}))
+    forward = cost(config).gflops / 1e6
+
+    assert cheap.training == dear.training
+    assert cheap.evaluation == pytest.approx(forward * (10 * 73 + 2 * 73 + 3 * 73))
+    assert dear.evaluation - cheap.evaluation == pytest.approx(forward * 3 * 10 * 73)
+    assert price(config.with_changes({"train.selection": "last"})).evaluation < cheap.evaluation

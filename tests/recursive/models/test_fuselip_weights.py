@@ -341,6 +341,7 @@ def test_missing_weights_are_a_line_of_the_dry_run_and_stop_a_run(tmp_path):
         f"FuseLIP's weights not found: {tmp_path / 'nowhere'} has no model.safetensors or pytorch_model.bin"
     )
 
+    assert RECURSIVE_MODELS.reads_data(runs, tmp_path)
     (line,) = RECURSIVE_MODELS.check_data(runs, tmp_path)
     assert line.startswith(f"Not checked: {message}. Download them: `hf download chs20/FuseLIP-S-CC3M-MM")
     with pytest.raises(DataError, match=re.escape(message)):

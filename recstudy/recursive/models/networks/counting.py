@@ -1,18 +1,21 @@
 """Count the parameters, FLOPs and memory of a network without allocating its weights.
 
-Parameters and FLOPs are counted on torch's `meta` device with FlopCounterMode. The memory of a training step
-is counted with torch's fake tensors, which only have shapes. `recstudy.recursive.models.costs` saves these
+Tensors of torch's `meta` device only have shapes. The memory of a training step in bfloat16 is counted with
+fake tensors of a CPU, because autocast ignores the `meta` device. `recstudy.recursive.models.costs` saves the
 counts.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.flop_counter import FlopCounterMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins.registry import is_users
@@ -34,12 +37,12 @@ def refuse_overflow(model: ModelConfig) -> Iterator[None]:
         ) from None
 
 
-def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int]:
-    """Count the parameters and the FLOPs per image of one supervision step.
+def count(model: ModelConfig, data: DataConfig) -> tuple[int, ...]:
+    """Count the parameters, and the FLOPs per image and the kernels of one supervision step.
 
     Returns:
         All parameters, trained parameters, and the FLOPs of an evaluation step, of a training step without
-        its backward pass, and of a training step with it.
+        its backward pass, and of a training step with it; then the kernels of these three.
     """
     with torch.device("meta"), refuse_overflow(model):
         network = build(model, data)
@@ -50,12 +53,87 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int
     trained = [weight for weight in network.parameters() if weight.requires_grad]
     params = sum(weight.numel() for weight in network.parameters())
     trained_params = sum(weight.numel() for weight in trained)
-    inputs = images, context, trained
     check_outputs(network.eval(), model, data, images, context)
-    test_flops = _flops(network.eval(), *inputs, backward=False)
-    network.train()
-    forward_flops = _flops(network, *inputs, backward=False)
-    return params, trained_params, test_flops, forward_flops, _flops(network, *inputs, backward=True)
+    with FlopCounter() as counter:
+        with torch.no_grad():
+            network(images, network.start(images, context))
+        test = counter.flops, counter.kernels
+        network.train()
+        counter.flops = counter.kernels = 0
+        output, _ = network(images, network.start(images, context))
+        forward = counter.flops, counter.kernels
+        (output.logits.sum() + (0 if output.halt is None else output.halt.sum())).backward()
+        step = counter.flops, counter.kernels
+    flops, kernels = zip(test, forward, step, strict=True)
+    return params, trained_params, *(count // len(images) for count in flops), *kernels
+
+
+_CALLS: dict[Any, tuple[int, Any]] = {}  # an operation and the forms of its arguments -> FLOPs, output forms
+
+
+class FlopCounter(TorchDispatchMode):
+    """Count the kernels of operations on meta tensors (all but views), and their FLOPs by torch's formulas.
+
+    Torch computes the shapes of most outputs in Python, which takes 0.1 to 0.4 ms. A step of a captioner has
+    10,000 operations, and most of them repeat another one with the same shapes, so outputs are remembered.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops = self.kernels = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        key = (func, _form(args), _form(tuple(kwargs.items())))
+        if key in _CALLS:
+            flops, form = _CALLS[key]
+            self.flops, self.kernels = self.flops + flops, self.kernels + 1
+            return args[0] if form is None else _tensors(form)
+        output = func(*args, **kwargs)
+        formula = flop_registry.get(func._overloadpacket)
+        flops = formula(*args, **kwargs, out_val=output) if formula else 0
+        self.flops += flops
+        outputs = output if isinstance(output, tuple) else (output,)
+        is_in_place = bool(args) and output is args[0]
+        is_view = not is_in_place and any(returned.alias_info for returned in func._schema.returns)
+        self.kernels += not is_view
+        if not is_view and all(isinstance(tensor, Tensor | None) for tensor in outputs):
+            _CALLS[key] = flops, None if is_in_place else _form(output)
+        return output
+
+
+class FlashAttention(TorchFunctionMode):
+    """Let attention without dropout keep no scores for its backward pass, as its kernel on a CPU does."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        if func is nn.functional.scaled_dot_product_attention and not options.get("dropout_p"):
+            return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*args, **options)[0]
+        return func(*args, **options)
+
+
+class TensorForm(NamedTuple):
+    """What a meta tensor has."""
+
+    shape: torch.Size
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return TensorForm(value.shape, value.stride(), value.dtype, value.device)
+    if isinstance(value, tuple | list):
+        return tuple(map(_form, value))
+    return value if value is None else (type(value), value)  # 1 and 1.0 give other types
+
+
+def _tensors(form: Any) -> Any:
+    if isinstance(form, TensorForm):
+        shape, stride, dtype, device = form
+        return torch.empty_strided(shape, stride, dtype=dtype, device=device)
+    return form and tuple(map(_tensors, form))
 
 
 def check_outputs(
@@ -77,19 +155,6 @@ def check_outputs(
             )
 
 
-def _flops(
-    network: Network, images: Tensor, context: Tensor | None, trained: list[nn.Parameter], backward: bool
-) -> int:
-    for weight in trained:
-        # FlopCounterMode cannot process weights that require a gradient while gradients are off.
-        weight.requires_grad_(backward)
-    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
-        output, _ = network(images, network.start(images, context))
-        if backward:
-            (output.logits.sum() + (0 if output.halt is None else output.halt.sum())).backward()
-    return counter.get_total_flops() // len(images)
-
-
 def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: bool) -> tuple[int, int]:
     """Return the bytes of the weights, and of the tensors that are saved for the backward pass.
 
@@ -101,11 +166,14 @@ def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: b
         half: Whether matrix products are in bfloat16.
     """
     with torch.device("meta"), refuse_overflow(model):
-        network = build(model, data)
+        network = build(model, data).train()
+        weights = sum(weight.nbytes for weight in network.parameters())
+        if not half:
+            with FlopCounter(), FlashAttention():
+                return weights, _saved_bytes(network, *example(model, data, images), steps, half)
     # allow_non_fake_inputs: the `meta` network is not a fake tensor.
     with FakeTensorMode(allow_non_fake_inputs=True), refuse_overflow(model):
-        network = network.to_empty(device="cpu").train()
-        weights = sum(weight.nbytes for weight in network.parameters())
+        network = network.to_empty(device="cpu")
         return weights, _saved_bytes(network, *example(model, data, images), steps, half)
 
 

@@ -13,10 +13,11 @@ import torch
 from recstudy.base.errors import ConfigError, DataError
 from recstudy.programs.settings import Config
 from recstudy.records import Json, read_json
+from recstudy.recursive.config.parts import DataConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.captioned import CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY
 from recstudy.recursive.models.caption import aligner_of
-from recstudy.recursive.models.fuselip import PUBLIC_TOKENIZERS
+from recstudy.recursive.models.fuselip import PUBLIC_TOKENIZERS, Aligner
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork
 from recstudy.recursive.models.networks.vq import ImageTokenizer
 from recstudy.recursive.models.networks.weight_files import check_weights, public_names, read_weights
@@ -58,6 +59,10 @@ CONVOLUTION = "image_tokenizer.model.encoder.conv_out.weight"
 UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's decoder to pixels
 
 
+class MissingWeights(DataError):
+    """The folder of public weights lacks a file."""
+
+
 def load_public(config: RunConfig, data_folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
     """Load FuseLIP and its image tokenizer with the public weights that a run's settings name.
 
@@ -69,10 +74,10 @@ def load_public(config: RunConfig, data_folder: Path) -> tuple[FuseLIPNetwork, I
         ConfigError: The settings do not describe the networks of the weights.
         DataError: A file is missing or damaged, or its weights are not exactly those of the networks.
     """
-    aligner, _, _ = aligner_of(config.model)
+    aligner, prefix, codes = aligner_of(config.model)
     assert aligner is not None
     path = weight_file(data_folder / aligner.files)
-    fix = _differing_settings(config, path)
+    fix = _differing_settings(path, config.data, aligner, prefix, codes)
     content = read_weights(path)
     tied = content.pop(TIED, None)
     unread = UNREAD if aligner.encoder.mask_rate else (*UNREAD, MASK_HEAD)
@@ -100,25 +105,25 @@ def load_public(config: RunConfig, data_folder: Path) -> tuple[FuseLIPNetwork, I
     return network, tokenizer
 
 
-def _differing_settings(config: RunConfig, path: Path) -> str:
+def _differing_settings(path: Path, data: DataConfig, aligner: Aligner, prefix: str, codes: int) -> str:
     """Return the settings that public weights need and a run does not have, as a sentence.
 
     Args:
-        config: The config of the run.
         path: The weight file, next to its `config.json`.
+        data: The settings of the run's data.
+        aligner: The settings of the encoder and of the image tokenizer.
+        prefix: The path of these settings.
+        codes: Number of codes of an image that are read with a caption.
 
     Raises:
         ConfigError: FuseLIP here lacks a part of the networks, or captions are longer than their context.
     """
-    public = read_json(path.with_name("config.json")) or {}
+    file = path.with_name("config.json")
+    public = read_json(file) or {}
     for field, required in (("use_eoi", False), ("mask_pad", True)):
         if public.get(field) != required:
-            raise ConfigError(
-                f"{path.with_name('config.json')}: {field} must be {required}, but is {public.get(field)}"
-            )
-    aligner, prefix, codes = aligner_of(config.model)
-    assert aligner is not None
-    data, encoder, tokenizer = config.data, aligner.encoder, aligner.tokenizer
+            raise ConfigError(f"{file}: {field} must be {required}, but is {public.get(field)}")
+    encoder, tokenizer = aligner.encoder, aligner.tokenizer
     text, context = public.get("text_config", {}), public.get("context_length", 0)
     name = str(public.get("image_tokenizer")).rsplit("/", 1)[-1]
     vq = PUBLIC_TOKENIZERS.get(name, tokenizer.model_copy(update={"name": name}))
@@ -126,18 +131,15 @@ def _differing_settings(config: RunConfig, path: Path) -> str:
     own_sizes = dict(zip(sizes, encoder.dimensions, strict=True))
     encoder = encoder.model_copy(update=own_sizes | {"codebook": encoder.vocabulary - encoder.first_code})
     words = text.get("vocab_size", 0) - vq.codebook - 1  # without [MASK]
-    is_clip = words == CLIP_VOCABULARY
-    clip_ids = {"bos": CLIP_BOS, "eos": CLIP_EOS} if is_clip else {}
-    ids = {"text_vocabulary": words, "pad": text.get("pad_id"), **clip_ids}
-    images = {"codes": vq.codes, "codebook": vq.codebook}
-    captions = {"length": min(data.tokens, context - codes), "size": vq.size}
+    captions: Json = {"length": min(data.tokens, context - codes), "size": vq.size}
+    ids: Json = {"text_vocabulary": words, "pad": text.get("pad_id")}
+    if words == CLIP_VOCABULARY:
+        captions |= {"tokenizer": "clip"}
+        ids |= {"bos": CLIP_BOS, "eos": CLIP_EOS}
+    shapes = {"context": context, "codes": vq.codes, "codebook": vq.codebook}
     needed: tuple[tuple[str, Config, Json], ...] = (
-        ("data.", data, captions | ({"tokenizer": "clip"} if is_clip else {})),
-        (
-            f"{prefix}encoder.",
-            encoder,
-            ids | {"context": context} | images | {name: text.get(name) for name in sizes},
-        ),
+        ("data.", data, captions),
+        (f"{prefix}encoder.", encoder, ids | shapes | {name: text.get(name) for name in sizes}),
         (f"{prefix}tokenizer.", tokenizer, dict(vq)),
     )
     changes = [
@@ -160,14 +162,14 @@ def weight_file(folder: Path) -> Path:
     """Return the weight file of a folder.
 
     Raises:
-        DataError: It is missing, or `config.json` is.
+        MissingWeights: It is missing, or `config.json` is.
     """
     names = ("model.safetensors", "pytorch_model.bin")
     path = next((folder / name for name in names if (folder / name).is_file()), None)
     if path and (folder / "config.json").is_file():
         return path
     missing_names = " or ".join(names) if path is None else "config.json"
-    raise DataError(
+    raise MissingWeights(
         f"FuseLIP's weights not found: {folder} has no {missing_names}. Download them: `hf download"
         f" chs20/FuseLIP-S-CC3M-MM --local-dir {folder}`, or set model.files"
     )

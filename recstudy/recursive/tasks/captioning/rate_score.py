@@ -54,7 +54,7 @@ def model_folder() -> Path:
         NotInstalled: RECSTUDY_RATESCORE is not set.
     """
     if not os.environ.get(FOLDER):
-        raise NotInstalled(f"{FOLDER} names no folder with its models")
+        raise NotInstalled(f"{FOLDER} names no folder with its models (docs/how-to/offline.md)")
     return Path(os.environ[FOLDER])
 
 

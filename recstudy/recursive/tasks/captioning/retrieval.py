@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from recstudy.programs.metric import NotAvailable
-from recstudy.programs.watchdog import heartbeat
 from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batches
@@ -26,7 +25,7 @@ from recstudy.recursive.models.networks.fuselip import AlignerNetwork, siglip_lo
 from recstudy.recursive.models.networks.layers import in_float64
 from recstudy.recursive.tasks.captioning.encoders import load_initial_weights
 from recstudy.recursive.tasks.captioning.writing import EXAMPLES
-from recstudy.recursive.train.evaluate import DivergenceError, autocast, pad_empty, worker_batch_size
+from recstudy.recursive.train.evaluate import DivergenceError, autocast, padded_batches
 from recstudy.recursive.train.parallel import concatenated
 from recstudy.recursive.train.process import draw
 from recstudy.recursive.train.task import Judged, Task
@@ -49,14 +48,11 @@ def selection_scores(task: Task, network: Network, batches: Batches, data: DataS
 def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Tensor, Tensor, Tensor]:
     """Return the features of images and captions (N, W) of this worker's share, and the caption tokens."""
     assert isinstance(network, AlignerNetwork)
-    network.eval()
     parts = []
-    for batch in batches.evaluation_batches(worker_batch_size(config) * batches.world):
-        heartbeat()
+    for batch, count in padded_batches(network, batches, config):
         with autocast(batch.images.device, config.train):
-            left, right = network.features(pad_empty(batch.images), pad_empty(batch.labels))
-        count = len(batch.images)
-        parts.append((left[:count].float(), right[:count].float(), batch.labels))
+            left, right = network.features(batch.images, batch.labels)
+        parts.append((left[:count].float(), right[:count].float(), batch.labels[:count]))
     images_NW, texts_NW, tokens = (torch.cat(part) for part in zip(*parts, strict=True))
     return images_NW, texts_NW, tokens
 
