@@ -85,6 +85,7 @@ part, claim, variant or setting. The preset `paper` uses the paper's data. An it
 JUDGED = """\
 A published value can be judged if a variant of a preset `paper` has the settings of its source. For the
 others, the table counts the first reason against a comparison."""
+DRAWN = "drawn beside ours, without a verdict"  # published pairs of an alignment plot
 SHOWN_REASONS = 3  # the most frequent reasons against a comparison, for each published table
 ANSWERS = (
     "part",
@@ -394,6 +395,8 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
         labels: dict[str, set[str]] = {}
         if isinstance(part, Arithmetic):
             reasons = {claim.target.source: [()] for claim in counted_claims(part)}
+        elif isinstance(part, Alignment):
+            reasons = {target.source: [(DRAWN,)] for target in part.targets}
         elif isinstance(part, BesidePublished):
             variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
             placement = match_targets(records, part.targets, variants, part.shown_metrics)
