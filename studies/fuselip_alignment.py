@@ -144,6 +144,12 @@ study = Study(
             why="of CC3M and multimodal sets; whether the paper's weights saw these is not said",
         ),
         Deviation(
+            field="tokens of a pair",
+            paper="one sequence",
+            ours="one vocabulary, a sequence of the image and one of the caption",
+            why="as FuseLIP's code trains on pairs of an image and its caption",
+        ),
+        Deviation(
             field="images, from CC3M",
             paper="resized to a square",
             ours="resized and centre-cropped",
