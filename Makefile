@@ -42,6 +42,7 @@ check: setup
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/python docs/tools/study_pages.py --check
+	$(BIN)/python docs/tools/data_pages.py --check
 	$(BIN)/python docs/tools/layers.py --check
 	$(BIN)/python docs/tools/budget.py
 
@@ -94,6 +95,7 @@ pictures: setup
 
 readme: setup
 	$(BIN)/python docs/tools/study_pages.py
+	$(BIN)/python docs/tools/data_pages.py
 	$(BIN)/python docs/tools/layers.py
 
 clean:

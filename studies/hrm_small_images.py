@@ -3,14 +3,16 @@
 The paper (004) compares HRM with a one-step gradient and two training segments against a two-stage
 Conv-BN-ReLU network.
 
-Published: MNIST 98.02 %. CIFAR-10: HRM 65.04 %, CNN 77.22 %. CIFAR-100: HRM 29.70 %, CNN 45.28 %, with a
-training accuracy of HRM near 100 %. An epoch of the paper's CNN is about 30 times faster: 12 s against 353 s.
+Published: MNIST 98.02 %. CIFAR-10: HRM 65.04 %, CNN 77.22 %. CIFAR-100: HRM 29.70 %, CNN 45.28 %, with
+training accuracies of 91.5 and 50.5 %. An epoch of the paper's CNN is about 30 times faster: 12 s against
+353 s.
 
 Caveats: HRM's seconds include three evaluation segments per batch (contradiction 004-2). By training FLOPs
 the CNN is 10 times cheaper, and 20 times with those segments. Every preset counts the factor of ten, and its
-table has the seconds measured here. The schedule counts updates against a length in batches, as the author
-ran it (004-3). MNIST's HRM therefore has a learning rate of 0 from the middle of its second epoch. The quick
-preset counts both in updates.
+table has the seconds measured here. The abstract has warm-up and label smoothing for all data; its notebook
+has neither for MNIST (004-1), and neither do the rows of MNIST here. The schedule counts updates against a
+length in batches, as the author ran it (004-3). MNIST's HRM therefore has a learning rate of 0 from the
+middle of its second epoch. The quick preset counts both in updates.
 
 Cost: quick (digits), 6 minutes on 2 cores for five seeds in one process (measured); standard (MNIST), 2 hours
 on 2 cores; cpu (CIFAR-10, small networks), 2 hours on 2 cores; paper, 16 PFLOP per seed: minutes of an H200.
@@ -20,7 +22,7 @@ on 2 cores; cpu (CIFAR-10, small networks), 2 hours on 2 cores; paper, 16 PFLOP 
     python studies/hrm_small_images.py --preset paper --data DIR --download
 """
 
-from recstudy import Claim, Interaction, Resources, Study, grid, main, published
+from recstudy import Claim, Deviation, Interaction, Resources, Study, grid, main, published
 from recstudy.recursive import (
     CNN,
     Cifar10,
@@ -108,8 +110,28 @@ SPEEDUP = Arithmetic(
     title="How many times faster the CNN's epoch is, counted in training FLOPs (004, abstract)",
 )
 
+# The abstract has one recipe for all data, the notebook another one for MNIST (004-1).
+OF_MNIST = [
+    Deviation(
+        field=f"train.{field}",
+        paper=paper,
+        ours=MNIST[f"train.{field}"],
+        why="on MNIST as its notebook; the abstract has one recipe for all data (004-1)",
+    )
+    for field, paper in (("warmup", 1 / 3), ("label_smoothing", 0.05), ("final_learning_rate", 2e-4))
+]
 HRM_ROW, CNN_ROW = {"model": "HRM"}, {"model": "CNN two-stage"}
 NOT_COMPETITIVE = '004: HRM is "not competitive with even simple convolutional architectures"'
+
+
+def mnist_claim(**data: str) -> Claim:
+    """Return the abstract's sentence on MNIST: what rounds to 98 %."""
+    return Claim(
+        '004: HRM "performs well on MNIST": about 98 % test accuracy (97.5 to 98.5 %)',
+        of={**data, **HRM_ROW},
+        at_least=97.5,
+        at_most=98.5,
+    )
 
 
 def other_claims(data: str) -> list[Claim]:
@@ -228,9 +250,10 @@ study = Study(
     claims={
         "quick": other_claims("8x8 digits"),
         "cpu": cifar_claims("CIFAR-10"),
-        "standard": other_claims("MNIST"),
-        "paper": [*cifar_claims("CIFAR-10"), *cifar_claims("CIFAR-100")],
+        "standard": [mnist_claim(), *other_claims("MNIST")],
+        "paper": [mnist_claim(data="MNIST"), *cifar_claims("CIFAR-10"), *cifar_claims("CIFAR-100")],
     },
+    deviations=OF_MNIST,
 )
 
 if __name__ == "__main__":

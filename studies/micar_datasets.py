@@ -62,6 +62,7 @@ QUICK_TRAIN = TRAIN.model_copy(
 REPORTS = {"tokenizer": "word", "clean": "report"}
 # Large enough for all words that occur 3 times (IV.C); ROCO has 16,736.
 LARGE_REPORTS = {**REPORTS, "vocabulary": 20_000}
+OF_CODE = ("meteor_nltk", "rouge_l_f1", "avg_bleu_jury")  # as the published code scores
 BLEU = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
 TABLE_I = (
     *published(
@@ -73,10 +74,14 @@ TABLE_I = (
     *published("003_table1_sota", only=("meteor", "rouge_l")),
 )
 DELTAS = published("003_table1_sota", only=("avg_bleu_delta",))
-TABLE_II = published(
-    "003_table2_ratescore",
-    margin=0.06,
-    why="a third of the 0.2 points between Transformer and MicarVLMoE on PGROSS",
+TABLE_II = (
+    *published(
+        "003_table2_ratescore",
+        margin=0.06,
+        why="a third of the 0.2 points between Transformer and MicarVLMoE on PGROSS",
+        only=("ratescore",),
+    ),
+    *published("003_table2_ratescore", only=("ratescore_std",)),
 )
 SAT_TRAINING = {
     "train.learning_rate": 4e-4,
@@ -147,6 +152,7 @@ def report(*data: str, deltas: tuple = (), **improvement: str) -> list:
                 *{target.metric for target in deltas},
                 "meteor",
                 "rouge_l",
+                *(OF_CODE if deltas else ()),
                 "cider",
                 "params",
                 "gflops",
@@ -163,6 +169,14 @@ def report(*data: str, deltas: tuple = (), **improvement: str) -> list:
             columns="model",
             targets=table_2,
             title="Table II: RaTEScore",
+        ),
+        Table(
+            "table2_deviation",
+            metrics=("rate_score_std",),
+            rows="data",
+            columns="model",
+            targets=table_2,
+            title="Table II: standard deviation of RaTEScore over reports",
         ),
         Captions("captions"),
         Pareto("score_against_flops", x="gflops", y="avg_bleu"),
@@ -212,7 +226,9 @@ study = Study(
         "standard": RunConfig(
             data=MedPix(**REPORTS, length=80, vocabulary=1600), model=MicarVLMoE(), train=TRAIN
         ),
-        "paper": RunConfig(data=CovCtr(**REPORTS, length=80), model=MicarVLMoE(), train=PAPER_TRAIN),
+        "paper": RunConfig(
+            data=CovCtr(**REPORTS, length=80, split_by="image"), model=MicarVLMoE(), train=PAPER_TRAIN
+        ),
     },
     variants={
         "quick": grid({"model": SMALL}),
@@ -223,14 +239,25 @@ study = Study(
             ),
         ],
         "paper": [
-            *all_models({"COVCTR": {"data": CovCtr(**REPORTS, length=80)}}, layers=2),
+            *all_models({"COVCTR": {"data": CovCtr(**REPORTS, length=80, split_by="image")}}, layers=2),
             *all_models(
-                {"MMR": {"data": MmRetinal(**LARGE_REPORTS, length=60), "train.batch_size": 32}},
+                {
+                    "MMR": {
+                        "data": MmRetinal(**LARGE_REPORTS, length=60, split_by="image"),
+                        "train.batch_size": 32,
+                    }
+                },
                 layers=3,
                 activation="gelu",
             ),
             *all_models(
-                {"PGROSS": {"data": PeirGross(**LARGE_REPORTS, length=30), "train.patience": 10}}, layers=3
+                {
+                    "PGROSS": {
+                        "data": PeirGross(**LARGE_REPORTS, length=30, split_by="image"),
+                        "train.patience": 10,
+                    }
+                },
+                layers=3,
             ),
             *all_models(
                 {

@@ -16,8 +16,8 @@ Caveats: the paper selects on the test set, so its values appear next to ours wi
 therefore 3.1 and 1.3 times the epochs. On the 8x8 digits of quick the ResNet costs more, and equal FLOPs are
 a twelfth of the epochs. Quick has one batch size; the preset standard has three and paper has five.
 
-Cost: quick, 98 minutes on 2 cores for five seeds in one process (measured); by --dry-run at 250 TFLOP/s of a
-GPU: standard, 4 GPU hours; paper, 125 GPU hours.
+Cost: quick, 98 minutes on 2 cores for five seeds in one process (measured); standard, 4 GPU hours at 250
+TFLOP/s; paper, in float32 as the authors, 110 EFLOP: 910 GPU hours at half of an H100's 67 TFLOP/s.
 
     python studies/vitrm_fairness.py
     python studies/vitrm_fairness.py --preset standard --data DIR
@@ -168,7 +168,6 @@ study = Study(
                 epochs=1000,
                 warmup=0.03,
                 ema_decay=0.999,
-                precision="bfloat16",
                 augment=Augment(
                     crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0
                 ),

@@ -14,6 +14,7 @@ import recstudy.recursive.data
 import recstudy.recursive.models
 from recstudy.recursive import DATASETS, FAMILIES, RunConfig, TrainConfig
 from recstudy.study.plan import make_plan
+from recstudy.study.search import Search
 from recstudy.study.study import Study
 
 FILE = Path(__file__).with_suffix(".json")
@@ -54,21 +55,27 @@ def of_studies() -> dict[str, dict[str, str]]:
     return {name: ids for path in sorted(STUDIES.glob("*_*.py")) for name, ids in _of_study(path)}
 
 
-def _of_study(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+def load(path: Path) -> Study | Search:
+    """The study of a file."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
-    for preset, bases in module.study.presets.items():
-        if isinstance(module.study, Study):
-            plan = make_plan(module.study, preset)
+    return module.study
+
+
+def _of_study(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    study = load(path)
+    for preset, bases in study.presets.items():
+        if isinstance(study, Study):
+            plan = make_plan(study, preset)
             ids = {
                 variant.label: config.run_id
                 for variant, config in zip(plan.variants, plan.configs, strict=True)
             }
-            yield f"{module.study.name}/{preset}", {"definition": plan.definition} | ids
-        for family in () if isinstance(module.study, Study) else (config.model.family for config in bases):
-            plan = make_plan(module.study, preset, families=[family])
+            yield f"{study.name}/{preset}", {"definition": plan.definition} | ids
+        for family in () if isinstance(study, Study) else (config.model.family for config in bases):
+            plan = make_plan(study, preset, families=[family])
             yield (
-                f"{module.study.name}/{preset}/{family}",
+                f"{study.name}/{preset}/{family}",
                 {"definition": plan.definition, family: plan.base.run_id},
             )
 

@@ -36,10 +36,9 @@ def step_peak(config: RunConfig) -> int:
     network, task = build(config.model, config.data).train(), TASKS[config.task](config)
     optimizers, base_memory = make_optimizers(network, config.train), 0
     for number in (1, config.train.batch_size):
-        pixels, labels = (
-            torch.randn(number, *config.data.shape),
-            torch.randint(config.data.classes, (number,)),
-        )
+        classes = config.data.classes
+        size, classes = ((number, classes), 2) if config.task == "multilabel" else ((number,), classes)
+        pixels, labels = torch.randn(number, *config.data.shape), torch.randint(classes, size)
         batch = Batch(
             torch.randint_like(pixels, 256) if config.model.reads_pixels else pixels, labels, None, number
         )

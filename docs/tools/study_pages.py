@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import wrap
 from typing import Annotated, Any
 
@@ -39,11 +40,13 @@ from recstudy.report.figures.forest import clip_percent, combine_cell, replicati
 from recstudy.report.findings import findings
 from recstudy.report.kinds import make_table, render_part
 from recstudy.report.names import DASH, study_title
-from recstudy.report.parts import parts_of
+from recstudy.report.parts import BesidePublished, OfVariants, parts_of
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.question_table import verdict_words
+from recstudy.report.targets import match_targets
 from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies"
@@ -77,7 +80,12 @@ This page lists what readers of the five papers look for, and which study answer
 
 The status refers to the question, not to its result. The page of each study shows the answers, and the
 settings in which the preset `paper` differs from its paper. The brackets name the presets that contain the
-part, claim, variant or setting. The preset `paper` uses the paper's data."""
+part, claim, variant or setting. The preset `paper` uses the paper's data. An item is exact only if the preset
+`paper` has its answer, and if runs of that preset can be judged against the item's published values."""
+JUDGED = """\
+A published value can be judged if a variant of a preset `paper` has the settings of its source. For the
+others, the table counts the first reason against a comparison."""
+SHOWN_REASONS = 3  # the most frequent reasons against a comparison, for each published table
 ANSWERS = (
     "part",
     "claim",
@@ -281,7 +289,7 @@ def papers() -> list[str]:
     ]
 
 
-def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]]]) -> str:
+def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, Any]]]) -> str:
     """Return the text of docs/studies/coverage.md.
 
     Args:
@@ -289,12 +297,14 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
         items: The items of coverage.yaml by paper.
 
     Raises:
-        ConfigError: An item has no reason, or names something that its study does not have.
+        ConfigError: An item has no reason, names something that its study does not have, or is called exact
+            although no run of the preset `paper` could be judged against its published values.
     """
     by_study = {study.name: study for study in studies}
     answers = cache(
         lambda name: {preset: answers_of(by_study[name], preset) for preset in by_study[name].presets}
     )
+    placed = {name: published_values(study) for name, study in by_study.items()}
     counts = ["| paper | items | exact | partial | missing |", "| --- | ---: | ---: | ---: | ---: |"]
     lines = []
     for paper, paper_items in items.items():
@@ -307,36 +317,41 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
         lines += ["| item | status | study | answer | why |", "| --- | --- | --- | --- | --- |"]
         for item in paper_items:
             status, why, link, answer = item["status"], item.get("why", ""), DASH, DASH
+            entry = f"coverage.yaml, {item['item']!r}"
             if status not in STATUSES or bool(why) == (status == "exact"):
-                raise ConfigError(
-                    f"coverage.yaml, {item['item']!r}: only 'partial' and 'missing' need, and have, a reason"
-                    " `why`"
-                )
+                raise ConfigError(f"{entry}: only 'partial' and 'missing' need, and have, a reason `why`")
             if status != "missing":
-                study, kind = (
-                    item.get("study", ""),
-                    next((kind for kind in ANSWERS if item.get(kind)), "part"),
-                )
+                study = item.get("study", "")
+                kind = next((kind for kind in ANSWERS if item.get(kind)), "part")
                 if study not in by_study:
-                    raise ConfigError(
-                        f"coverage.yaml, {item['item']!r}: no study {study!r}{nearest(study, by_study)}"
-                    )
-                name = by_name(item[kind]) if kind == "claim" else item.get(kind, "")
+                    raise ConfigError(f"{entry}: no study {study!r}{nearest(study, by_study)}")
+                names = [by_name(str(name)) for name in as_list(item.get(kind, ""))]
                 presets = [
                     preset
                     for preset, texts in answers(study).items()
-                    if any(name in text if kind == "claim" else name == text for text in texts[kind])
+                    if all(is_answered(texts[kind], kind, name) for name in names)
                 ]
                 if not presets or (status == "exact" and "paper" not in presets):
                     preset_text = "in its preset 'paper'" if presets else "in any preset"
-                    raise ConfigError(
-                        f"coverage.yaml, {item['item']!r}: {study} has no {kind} {name!r} {preset_text}"
-                    )
+                    name_text = " and ".join(map(repr, names))
+                    raise ConfigError(f"{entry}: {study} has no {kind} {name_text} {preset_text}")
+                if status == "exact" and (kind in ("part", "variant") or "values" in item):
+                    refuse_barred(entry, placed[study], item)
                 link = f"[{study_title(study)}]({study}.md)"
-                answer = f"{kind} `{name}` ({', '.join(presets)})"
+                answer = f"{kind} {', '.join(f'`{name}`' for name in names)} ({', '.join(presets)})"
             words = (writers.md(item["item"]), status, link, answer, writers.md(why) or DASH)
             lines.append(f"| {' | '.join(map(by_name, words))} |")
-    return "\n".join(["# What the studies cover", "", COVERAGE, "", *counts, *lines]) + "\n"
+    judged = judgeable_values([value for values in placed.values() for value in values])
+    return "\n".join(["# What the studies cover", "", COVERAGE, "", *counts, *judged, *lines]) + "\n"
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def is_answered(texts: set[str], kind: str, name: str) -> bool:
+    """Return whether a preset has this part, variant or setting, or a claim that contains this text."""
+    return any(name in text for text in texts) if kind == "claim" else name in texts
 
 
 def answers_of(study: Study | Search, preset: str) -> dict[str, set[str]]:
@@ -350,6 +365,103 @@ def answers_of(study: Study | Search, preset: str) -> dict[str, set[str]]:
         "variant": {*levels, *(variant.label for variant in plan.variants)},
         "setting": {f"{field}={value}" for fields in settings for field, value in fields},
     }
+
+
+@dataclass(frozen=True)
+class PlacedValue:
+    """A published value in a part of the preset `paper`, and why no run can be judged against it."""
+
+    study: str
+    part: str
+    target: Target
+    reasons: tuple[str, ...]
+    variants: frozenset[str]
+    """labels of the variants that it is compared with, and their levels"""
+
+
+def published_values(study: Study | Search) -> list[PlacedValue]:
+    """Match the published values of the preset `paper` with its variants, before anything has run."""
+    if isinstance(study, Search) or "paper" not in study.presets:
+        return []
+    placed: list[PlacedValue] = []
+    with TemporaryDirectory() as folder:
+        results = Results(Path(folder)).create()
+        record_plan(make_plan(study, "paper"), results)
+        records = load_study(results, study.name, "paper")
+    for part in parts_of(records):
+        reasons: dict[str, list[tuple[str, ...]]] = {}
+        labels: dict[str, set[str]] = {}
+        if isinstance(part, Arithmetic):
+            reasons = {claim.target.source: [()] for claim in counted_claims(part)}
+        elif isinstance(part, BesidePublished):
+            variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
+            placement = match_targets(records, part.targets, variants, part.shown_metrics)
+            reasons = {target.source: [(reason,)] for target, reason in placement.unmatched_targets}
+            for (index, _), matches in placement.matches.items():
+                variant = records.variants[index]
+                for source, match in ((match.target.source, match) for match in matches):
+                    reasons.setdefault(source, []).append(match.reasons)
+                    labels.setdefault(source, set()).update(
+                        {variant.label, *map(str, variant.levels.values())}
+                    )
+        for target in getattr(part, "targets", ()):
+            source = target.source
+            fewest_reasons = min(reasons.get(source, [("not compared",)]), key=len)
+            placed.append(
+                PlacedValue(study.name, part.name, target, fewest_reasons, frozenset(labels.get(source, ())))
+            )
+    return placed
+
+
+def refuse_barred(entry: str, placed: list[PlacedValue], item: dict[str, Any]) -> None:
+    """Check that the published values of an exact item can be judged.
+
+    Raises:
+        ConfigError: A value of the item's part and `values` is barred, or `values` selects none.
+    """
+    selection = {field: as_list(value) for field, value in item.get("values", {}).items()}
+    selected = [
+        value
+        for value in placed
+        if value.part == item.get("part", value.part)
+        and ("variant" not in item or item["variant"] in value.variants)
+        and all(field_of(value.target, field) in wanted for field, wanted in selection.items())
+    ]
+    if selection and not selected:
+        raise ConfigError(f"{entry}: no published value of {item['study']} has {item['values']}")
+    for value in selected:
+        if value.reasons:
+            raise ConfigError(
+                f"{entry}: it is not exact, for {value.target.cited} ({value.target.metric}) cannot be"
+                f" judged: {'; '.join(value.reasons)}"
+            )
+
+
+def field_of(target: Target, field: str) -> Any:
+    """Return a field of a published value, such as `metric`, or of its settings, such as `data.name`."""
+    return getattr(target, field) if field in Target.model_fields else target.where.get(field)
+
+
+def judgeable_values(placed: list[PlacedValue]) -> list[str]:
+    """Return a table of the published tables: the values that a preset `paper` can be judged by."""
+    best: dict[str, PlacedValue] = {}
+    for value in placed:
+        source = value.target.source
+        if source not in best or len(value.reasons) < len(best[source].reasons):
+            best[source] = value
+    tables: dict[str, list[PlacedValue]] = {}
+    for value in best.values():
+        tables.setdefault(value.target.row.partition("#")[0], []).append(value)
+    lines = ["", "## Published values that can be judged", "", JUDGED, ""]
+    lines += ["| table | values | can be judged | why not the others |", "| --- | ---: | ---: | --- |"]
+    for name, values in sorted(tables.items()):
+        barred = Counter(value.reasons[0].partition("; ")[0] for value in values if value.reasons)
+        why = "; ".join(f"{count}: {reason}" for reason, count in barred.most_common(SHOWN_REASONS))
+        further = sum(barred.values()) - sum(count for _, count in barred.most_common(SHOWN_REASONS))
+        why += f"; {further}: other reasons" if further else ""
+        can_judge = len(values) - sum(barred.values())
+        lines.append(f"| `{name}` | {len(values)} | {can_judge} | {writers.md(why) or DASH} |")
+    return lines
 
 
 def page(study: Study | Search, tables: dict[str, Any]) -> str:
@@ -381,7 +493,8 @@ def paper_command(study: Study | Search) -> list[str]:
     if "paper" not in study.presets:
         return []
     configs = study.presets["paper"] if isinstance(study, Search) else make_plan(study, "paper").configs
-    kinds = {config.data.name: config.data for config in configs if config.data.has_page}
+    used = {config.data.name: config.data for config in configs}
+    kinds = {name: data for name, data in used.items() if (PAGES.parent / "data" / f"{name}.md").exists()}
     can_download = any(type(data.reader()).fetch is not Reader.fetch for data in kinds.values())
     command = f"python studies/{study.name}.py --preset paper" + " --data DIR" * bool(kinds)
     lines = ["", "```bash", command + " --download" * can_download, "```", ""]

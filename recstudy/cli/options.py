@@ -92,6 +92,8 @@ class CommonOptions:
     """Test the whole path in seconds, with two epochs on 32 images. The numbers mean nothing."""
     dry_run: bool = False
     """List the runs with their cost, and exit."""
+    check_setup: bool = False
+    """List the data sets, weights and tools that the runs need, and exit: with code 2 if one is missing."""
     json: bool = False
     """With --dry-run: print JSON."""
     address: Address = None

@@ -223,11 +223,13 @@ def carry_out(
         )
     if not options.json:
         say(*_notes(plan, options, results))
+    if options.check_setup:
+        return _check_setup(plan, runs, data_folder(options.data))
     if options.dry_run or options.json:
         changed = _outdated(plan, runs, results, options)
         _check_report(plan)
         unchecked = plan.base.program.check_data(
-            [run.config for run in runs] or [plan.base], data_folder(options.data)
+            [run.config for run in runs] or [plan.base], data_folder(options.data), begin
         )
         print_plan(plan, runs, changed, results, as_json=options.json, until=until)
         say(*(() if options.json else unchecked))
@@ -376,6 +378,19 @@ def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: Common
     return outdated(
         runs, results, data_folder(options.data), options.rerun, earlier_ids, earlier_code(plan, results)
     )
+
+
+def _check_setup(plan: Plan, runs: Sequence[Run], folder: Path) -> int:
+    """Print what the runs need. The exit code is 2 if anything is missing."""
+    parts = (*plan.study.by_preset(plan.study.report, plan.preset), *plan.claims)
+    metrics = list({name: None for part in parts for name in part.shown_metrics})
+    configs = [run.config for run in runs] or [plan.base]
+    needs = plan.base.program.requirements(configs, metrics, folder)
+    for need in needs:
+        say(f"{'missing' if need.problem else 'ok':8} {need.name}: {need.problem or need.place}")
+    missing_count = sum(bool(need.problem) for need in needs)
+    say(f"{missing_count} of {plural(len(needs), 'requirement')} missing." if needs else "Nothing is needed.")
+    return ConfigError.exit_code if missing_count else 0
 
 
 def _check_report(plan: Plan) -> None:

@@ -239,7 +239,7 @@ def _target(row: dict[str, str], margin: float, why: str) -> Target:
         del fields_of_row["model"]
     return Target(
         source=f"{row['id'].partition('_')[0]} {row['item']} ({row['id']})",
-        metric=names["metrics"].get(row["metric"], row["metric"]),
+        metric=(names["metrics"] | _merge_rules(row, "metrics")).get(row["metric"], row["metric"]),
         value=float(row["value"]),
         unit=row["unit"],
         kind=row["kind"],

@@ -69,6 +69,16 @@ class InitialWeights(Protocol):
         """Store the weights in the results folder and return their digest."""
 
 
+class Requirement(NamedTuple):
+    """A data set, a weight file or a tool that runs need."""
+
+    name: str
+    place: str
+    """where it is; empty if it is missing"""
+    problem: str = ""
+    """why it cannot be used, with the fix"""
+
+
 class ItemScores(NamedTuple):
     """Scores of the items of one test set.
 
@@ -419,14 +429,33 @@ class Program:
         """
         return [""] * len(settings)
 
-    def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        """Check the type, shape and labels of the items that user-defined readers return.
+    def requirements(
+        self, settings: Sequence[RunSettings], metrics: Sequence[str], folder: Path
+    ) -> list[Requirement]:
+        """Return the data sets, weight files and tools that the runs need.
+
+        Args:
+            settings: The settings of the runs.
+            metrics: The metrics that the study shows or claims.
+            folder: The folder with the data sets.
+        """
+        return []
+
+    def check_data(
+        self, settings: Sequence[RunSettings], folder: Path, begin: "InitialWeights | None" = None
+    ) -> list[str]:
+        """Check the items that user-defined readers return, and the shapes of weights in files.
+
+        Args:
+            settings: The settings of the runs.
+            folder: The folder with the data sets.
+            begin: The weights of `--init-from`.
 
         Returns:
-            A line for each data set that is missing in `folder`.
+            A line for each data set or weight file that is missing in `folder`.
 
         Raises:
-            DataError, ConfigError: The data cannot be used.
+            DataError, ConfigError: The data or weights cannot be used.
         """
         return []
 

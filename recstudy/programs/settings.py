@@ -212,9 +212,12 @@ class Resources(Config):
     compile: Literal["auto", "on", "off"] = Field(
         "auto", description="compile the network with torch.compile; auto: on CUDA only"
     )
-    compile_mode: Literal["default", "reduce-overhead"] = Field(
+    compile_mode: Literal["default", "reduce-overhead", "max-autotune-no-cudagraphs"] = Field(
         "default",
-        description="mode of torch.compile; reduce-overhead: CUDA graphs, if all batches have one shape",
+        description=(
+            "mode of torch.compile; reduce-overhead: CUDA graphs, if all batches have one shape;"
+            " max-autotune-no-cudagraphs: tries several kernels of each product, for minutes"
+        ),
     )
     checkpoint_seconds: float = Field(
         30.0, ge=0, description="least time between two checkpoints; 0: one per epoch"

@@ -44,7 +44,7 @@ from recstudy.recursive.metrics import arc, classification, grids, quantities  #
 from recstudy.recursive.metrics.registry import Value, measured, metric
 from recstudy.recursive.models.caption import FuseLIPBackboneConfig
 from recstudy.recursive.models.classifiers import CNN, ViT
-from recstudy.recursive.models.fuselip import FUSELIP_ON_BYTES, VQ, Aligner, FuseLIP
+from recstudy.recursive.models.fuselip import FUSELIP_CC3M, FUSELIP_ON_BYTES, VQ, Aligner, FuseLIP
 from recstudy.recursive.models.hrm import HRM, parameter_growth
 from recstudy.recursive.models.hrm_image import HRMImage
 from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM
@@ -67,6 +67,7 @@ __all__ = [
     "DATASETS",
     "FAMILIES",
     "FINDINGS",
+    "FUSELIP_CC3M",
     "FUSELIP_ON_BYTES",
     "HRM",
     "LOSSES",

@@ -24,6 +24,7 @@ from recstudy.programs.base import (
     InitialWeights,
     ItemScores,
     Program,
+    Requirement,
     RunPrice,
     RunSettings,
     Trial,
@@ -38,10 +39,13 @@ from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_decoding
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
+from recstudy.recursive.models.caption import aligner_of
 from recstudy.recursive.models.costs import cost, known_pflop, price, training_memory
-from recstudy.recursive.tasks.captioning.scores import words
+from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
+fuselip_weights = LazyModule("recstudy.recursive.models.networks.fuselip_weights")
+requirements = LazyModule("recstudy.recursive.requirements")
 initial = LazyModule("recstudy.recursive.train.initial")
 parallel = LazyModule("recstudy.recursive.train.parallel")
 process = LazyModule("recstudy.recursive.train.process")
@@ -91,12 +95,30 @@ class RecursiveModels(Program):
                 if begin and config.train.init_from == begin.digest:
                     initial.check_rows(begin, config, dataset.group_count)
             _check_loaded(same_data, dataset)
+        for config in _with_public_weights(configs):
+            fuselip_weights.load_public(config, data)
         if started := [config for config in configs if config.train.init_from]:
             initial.check_initial(started, results, begin)
 
-    def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        lines = []
-        for same_data in _by_data(map(_config, settings)):
+    def requirements(
+        self, settings: Sequence[RunSettings], metrics: Sequence[str], folder: Path
+    ) -> list[Requirement]:
+        return requirements.list_requirements([_config(run) for run in settings], metrics, folder)
+
+    def check_data(
+        self, settings: Sequence[RunSettings], folder: Path, begin: InitialWeights | None = None
+    ) -> list[str]:
+        lines: list[str] = []
+        configs = [_config(run) for run in settings]
+        for config in _with_public_weights(configs):
+            try:
+                fuselip_weights.load_public(config, folder)
+            except fuselip_weights.MissingWeights as error:
+                lines += {f"Not checked: {error}"} - {*lines}  # variants often share their weights
+        if begin:
+            started = [config for config in configs if config.train.init_from == begin.digest]
+            initial.check_initial(started, Results("."), begin)
+        for same_data in _by_data(configs):
             data = same_data[0].resolved_config.data
             if not is_users(type(data)):
                 continue
@@ -138,7 +160,10 @@ class RecursiveModels(Program):
         return []
 
     def reads_data(self, settings: Iterable[RunSettings], folder: Path) -> bool:
-        for data in dict.fromkeys(_config(run).data for run in settings):
+        configs = [_config(run) for run in settings]
+        if _with_public_weights(configs):
+            return True
+        for data in dict.fromkeys(config.data for config in configs):
             try:
                 sources = data.reader().sources(folder)
             except RecstudyError:  # the sources are listed in the files of the data set, which are missing
@@ -189,9 +214,9 @@ class RecursiveModels(Program):
             return dict.fromkeys(result.metrics, reason)
         reasons = dict.fromkeys(result.metrics, "it cannot be computed from answers on the test set")
         # not recomputed: it would also load torch
-        reasons["rate_score"] = "a network computes it, so its last digits depend on the machine"
+        reasons |= dict.fromkeys(RATES, "a network computes it, so its last digits depend on the machine")
         names = [
-            name for name in result.metrics if name in METRICS and METRICS[name].of and name != "rate_score"
+            name for name in result.metrics if name in METRICS and METRICS[name].of and name not in RATES
         ]
         values, _, unavailable, _ = measured(saved.answers, names)
         cutter = result.tokenizer.get("metrics")
@@ -235,6 +260,12 @@ def _by_data(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
     for config in configs:
         groups.setdefault(config.data, []).append(config)
     return list(groups.values())
+
+
+def _with_public_weights(configs: Iterable[RunConfig]) -> list[RunConfig]:
+    """Return a config for each FuseLIP with public weights and its data set."""
+    aligners = {(aligner_of(config.model), config.data): config for config in configs}
+    return [config for ((aligner, *_), _), config in aligners.items() if aligner and aligner.files]
 
 
 def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:

@@ -46,6 +46,7 @@ class CosinePair:
     caption: str
     before: Cosine
     after: Cosine
+    image: str = ""  # its file; empty if unknown
 
 
 @record

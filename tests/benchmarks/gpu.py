@@ -8,7 +8,8 @@ contract   every family on the small example of its contract, in float32: its lo
 resume     a command, asked to leave after its first epoch, and the same command again, which goes on from its checkpoint.
 the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile
 (fast: TRM with its
-           CUDA graphs, `resources.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of
+           CUDA graphs, `resources.compile_mode=reduce-overhead`, and with `max-autotune-no-cudagraphs` and
+           states in bfloat16): images a second, what they are in TFLOP/s of
            the model as its paper writes it, their share of the card's peak (MFU), the peak memory beside the
            price that `--dry-run` gives, and where an epoch's time goes, a table of torch's profiler beside
            the figures.
@@ -64,17 +65,21 @@ SLOTS = TrainConfig(
     batch_size=768, halting="sample", supervision_steps=16, halt_weight=0.5, optimizer="adam_atan2", loss="stablemax",
     precision="bfloat16", selection="last",
 )  # fmt: skip
+CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}  # as in the presets
 BATCH = TrainConfig(supervision_steps=16, halt_threshold=1.0, precision="bfloat16", selection="last")
 MEASURED = {
-    "hrm": [RunConfig(data=Sudoku(side=9), model=HRM(tokens="cell"), train=SLOTS)],
-    "trm": [RunConfig(data=Sudoku(side=9), model=TRM(tokens="cell", mixing="mlp"), train=SLOTS)],
+    "hrm": [RunConfig(data=Sudoku(side=9), model=HRM(**CELLS), train=SLOTS)],
+    "trm": [RunConfig(data=Sudoku(side=9), model=TRM(**CELLS, mixing="mlp"), train=SLOTS)],
     "vitrm": [
         RunConfig(data=Cifar10(), model=ViTRM(), train=BATCH.model_copy(update={"batch_size": n}))
         for n in (128, 1024)
     ],
 }
-FAST = {"resources.compile_mode": "reduce-overhead", "train.optimizer": "muon"}
-MEASURED["fast"] = [config.with_changes(FAST) for config in MEASURED["trm"]]
+FAST = (
+    {"resources.compile_mode": "reduce-overhead", "train.optimizer": "muon"},
+    {"resources.compile_mode": "max-autotune-no-cudagraphs", "train.state_precision": "bfloat16"},
+)
+MEASURED["fast"] = [MEASURED["trm"][0].with_changes(changes) for changes in FAST]
 SMALL = {"model.width": 32, "model.heads": 2, "train.batch_size": 16, "train.supervision_steps": 2}
 TOY = {
     "hrm": SMALL | {"model.high_layers": 1, "model.low_layers": 1},
@@ -228,9 +233,9 @@ def trained(options: Options) -> Iterator[Figure]:
     for config in MEASURED[options.part]:
         for compile in ("on",) if options.part == "fast" else ("off", "on"):
             small = TOY[options.part] if options.toy else {}
-            profile = (
-                options.results / "bench" / f"profile-{options.part}-{config.train.batch_size}-{compile}.txt"
-            )
+            mode = config.resources.compile_mode if compile == "on" else "off"
+            name = f"profile-{options.part}-{config.train.batch_size}-{mode}.txt"
+            profile = options.results / "bench" / name
             yield from epochs(config.with_changes(small | place(compile)), peak, profile)
 
 
@@ -241,7 +246,8 @@ def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
     device = reset_process(config)
     base_memory = 0.0 if ON_GPU else peak_memory_mb(device) or 0.0  # a process's own, with torch and all
     training = Training(config, generate_data(config, UPDATES * size), device, compiles)
-    title += ", CUDA graphs" * training._has_graphs
+    title += ", CUDA graphs" * training.state.network.has_graphs
+    title += ", states in bfloat16" * (config.train.state_precision == "bfloat16")
     first, *seconds = [one_epoch(training) for _ in range(1 + ROUNDS)]
     images = UPDATES * size
     gflops = cost(config).train_gflops
@@ -290,7 +296,12 @@ def generate_data(config: RunConfig, images: int) -> DataSet:
     pixels = random.integers(tokens, classes if tokens else 256, (images, *config.data.shape), dtype=np.uint8)
     labels = random.integers(tokens, int(kind.bound(config.data) or 256), (images, *kind.sides(config.data)))
     rows, channels = np.arange(images), config.data.shape[0]
-    split = Split(pixels, labels.astype(kind.dtype), rows, "random/train")
+    ids = (
+        random.integers(config.model.identifiers, size=images)
+        if getattr(config.model, "identifiers", 0)
+        else None
+    )
+    split = Split(pixels, labels.astype(kind.dtype), rows, "random/train", ids=ids)
     mean, std = config.data.moments or ((0.5,) * channels, (0.25,) * channels)
     return DataSet(split, split, split, mean, std, "random", classes)
 

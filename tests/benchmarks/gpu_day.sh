@@ -43,7 +43,7 @@ steps() {
   step contract 4 "${GPU[@]}" contract
   step resume 2 "${GPU[@]}" resume
   step trm 4 "${GPU[@]}" trm
-  step fast 3 "${GPU[@]}" fast
+  step fast 8 "${GPU[@]}" fast
   for family in hrm vitrm; do step $family 4 "${GPU[@]}" $family; done
   if ((${#IMAGES[@]})); then
     step small-images 12 "$PYTHON" studies/hrm_small_images.py --preset paper "${STUDY[@]}" "${IMAGES[@]}"

@@ -408,6 +408,7 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     ),
     "captions that are hostile": (lambda root: write_captions_study(root, ([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)), Captions()),
     "expert load": (inside, ExpertLoad()),
+    "expert load of one caption": (inside, ExpertLoad(example=1)),
     "expert path": (inside, ExpertPath()),
     "attention": (inside, AttentionMaps(example=1)),
     "attention alone": (no_mixture, AttentionMaps()),

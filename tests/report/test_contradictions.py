@@ -70,7 +70,8 @@ def rate_scores():
     differences = []
     for data in ("covctr", "pgross"):
         ours, theirs = (
-            row("003_table2_ratescore", dataset=data, model=of) for of in ("MicarVLMoE", "Transformer")
+            row("003_table2_ratescore", dataset=data, model=of, metric="ratescore")
+            for of in ("MicarVLMoE", "Transformer")
         )
         shares = [int(part) for part in row("003_setup", dataset=data, metric="split")["value"].split(":")]
         images = round(value("003_setup", dataset=data, metric="images") * shares[-1] / sum(shares))

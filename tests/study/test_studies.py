@@ -13,6 +13,7 @@ from recstudy import Search, Study, run
 from recstudy.base.terminal import console
 from recstudy.records import Results
 from recstudy.recursive import AttentionMaps
+from recstudy.recursive.models.costs import cost, training_memory
 from recstudy.report import Arithmetic
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.writing import show_report
@@ -151,6 +152,52 @@ def test_the_paper_preset_of_001_follows_its_proposal():
     )  # 93.4 TFLOP x 1,000 images x 14 epochs
 
 
+def test_the_paper_preset_of_001_fits_eight_gpus_and_counts_what_halves_save():
+    """Section 4.1 prints no number: TFLOP an image and GB a batch of eight follow from its sizes."""
+    study = load("hrm_chest_xray")
+    plan = make_plan(study, "paper")
+    configs = {
+        variant.label.removeprefix("model="): config
+        for variant, config in zip(plan.variants, plan.configs, strict=True)
+    }
+    part = next(part for part in study.by_preset(study.report, "paper") if part.name == "affordable")
+    one_gpu = {
+        "whole": configs["HRM, whole"].with_changes({"resources.workers": 1}),
+        "halves": configs["HRM, halves"],
+    }
+    counts = {}
+    for name, config in one_gpu.items():
+        counts[f"train_tflop_{name}"] = cost(config).train_gflops / 1e3
+        counts[f"memory_gb_{name}"] = training_memory(config) / 1e9
+
+    assert part.counted == pytest.approx(counts, rel=1e-4)
+    assert {claim.verdict for claim in counted_claims(part)} == {"given"}
+    assert {config.train.batch_size for config in configs.values()} == {8}
+    assert max(map(training_memory, configs.values())) < 45e9
+    assert max(config.resources.workers for config in configs.values()) == 2
+    assert (study.by_preset(study.seeds, "paper"), study.by_preset(study.max_seeds, "paper")) == (3, 6)
+
+
+def test_quoted_rows_of_arc_agi_2_are_trained_without_conceptarc():
+    """HRM's command of ARC-AGI-2 has 1,120 tasks, TRM's 1,280. Warm-up takes 2,000 updates everywhere."""
+    plan = make_plan(load("arc_agi"), "paper")
+    rows = {}
+    for variant, config in zip(plan.variants, plan.configs, strict=True):
+        updates = config.training_images * config.train.epochs / config.train.batch_size
+        assert config.train.warmup * updates == pytest.approx(2000, abs=10)
+        tasks, rest = divmod(config.model.identifiers - 1, 1 + config.data.augmentations)
+        assert rest == 0
+        rows[variant.label] = config.data.concept, tasks
+
+    assert rows == {
+        f"model={model}, data=ARC-AGI-{version}": (True, 960)
+        if version == 1
+        else (is_trm, 1280 if is_trm else 1120)
+        for model, is_trm in (("Direct pred", False), ("HRM", False), ("TRM-Att", True), ("TRM-MLP", True))
+        for version in (1, 2)
+    }
+
+
 def test_a_published_ratio_of_costs_is_counted_before_anything_runs():
     """002 4.3's 84 times is of rounded numbers (002-16), 004's 30 times of seconds with evaluation in them
     (004-2).
@@ -194,3 +241,33 @@ def test_vitrm_is_compared_with_its_text_and_with_trms_procedure():
     ) == (3, 3, 1)
     assert (strict.train.supervision_steps, strict.model.cycles, strict.model.test_cycles) == (1, 3, 3)
     assert strict.model.gradient == "last_cycle"
+
+
+@pytest.mark.parametrize(("preset", "updates"), [("quick", 500), ("paper", 39_060)])
+def test_two_passes_are_compared_at_equal_updates_and_at_equal_flops(preset, updates):
+    """Pull request 41 has 39,060 updates. Its warm-up takes 2,000 of them, in quick 15."""
+    plan = make_plan(load("trm_two_passes"), preset)
+    rows = {}
+    for variant, config in zip(plan.variants, plan.configs, strict=True):
+        count = config.training_images // config.train.batch_size * config.train.epochs
+        assert config.train.warmup * count == pytest.approx({"quick": 15, "paper": 2000}[preset], rel=0.01)
+        rows[variant.label] = count / updates, config.program.pflop(config)
+    flops = rows["one pass"][1]
+
+    assert rows == {
+        "one pass": (1, flops),
+        "two passes": (1, pytest.approx(2 * flops)),
+        "one pass, updates x 2": (2, pytest.approx(2 * flops)),
+        "one pass, batch x 2": (1, pytest.approx(2 * flops)),
+    }
+
+
+def test_every_preset_of_test_iterations_scores_128_segments():
+    study = load("trm_test_iterations")
+    for preset in study.presets:
+        plan = make_plan(study, preset)
+        assert {config.train.evaluation_depths for config in plan.configs} == {128}
+    # Public weights are those of one network, which the preset `weights` only evaluates.
+    changes = {"train.epochs": 0, "train.init_from": "0123456789abcdef0123"}
+    (config,) = make_plan(study, "weights", changes).configs
+    assert (config.train.imported, config.model.mixing, config.model.puzzle_emb) == (True, "mlp", "puzzle")

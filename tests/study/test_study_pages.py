@@ -131,3 +131,33 @@ def test_the_table_of_what_is_covered_counts_by_paper_and_names_the_presets():
         in page
     )
     assert f"| Table 2 | missing | {INDEX.DASH} | {INDEX.DASH} | not published |" in page
+
+
+ACCURACIES = {
+    "item": "Accuracies",
+    "study": "hrm_small_images",
+    "part": "accuracies",
+    "status": "exact",
+    "values": {"metric": "top1_accuracy"},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": {}}, r"it is not exact, .* \(epoch_seconds\) cannot be judged: another machine"),
+        ({"part": None, "variant": "HRM", "values": {}}, "it is not exact, .*epoch_seconds"),
+        ({"values": {"metric": "bleu_1"}}, "no published value of hrm_small_images has {'metric': 'bleu_1'}"),
+        (
+            {"part": None, "setting": ["train.epochs=40", "train.epochs=41"]},
+            "has no setting 'train.epochs=40' and 'train.epochs=41' in any preset",
+        ),
+    ],
+)
+def test_an_exact_item_has_published_values_that_can_be_judged(changes, message):
+    study = load("hrm_small_images")
+    item = {name: value for name, value in (ACCURACIES | changes).items() if value is not None}
+
+    assert "| `004_abstract_accuracies` | 3 | 3 |" in INDEX.coverage([study], {"004": [ACCURACIES]})
+    with pytest.raises(ConfigError, match=message):
+        INDEX.coverage([study], {"004": [item]})

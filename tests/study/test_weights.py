@@ -15,6 +15,8 @@ from official import ARCH, TINY, random_network, theirs
 import recstudy
 from recstudy.base.errors import ConfigError, DataError
 from recstudy.cli import main
+from recstudy.cli.options import StudyOptions
+from recstudy.cli.study import carry_out
 from recstudy.evidence import Verdict
 from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
@@ -344,6 +346,16 @@ def test_files_that_do_not_fit_are_one_line_and_nothing_is_written(tmp_path, cap
         assert (code, message in errors, errors.count("\n")) == (2, True, 1), errors
 
     assert not (tmp_path / "r").exists()
+
+
+def test_the_dry_run_names_the_tensor_and_the_setting_of_other_weights(imported, tmp_path):
+    model = tiny("trm").model_copy(update={"width": 16})
+    options = StudyOptions(
+        dry_run=True, results=str(tmp_path), init_from=str(imported / "runs" / only_run(Results(imported)))
+    )
+    message = r"core.z_high must have the shape \(16,\), but has \(8,\). Set model.width=8$"
+    with pytest.raises(DataError, match=message):
+        carry_out(study(RunConfig(data=DATA, model=model)), options)
 
 
 def test_weights_of_another_network_are_refused_before_anything_runs(imported, tmp_path):

@@ -142,11 +142,12 @@ _FIRST_DRAWING_SEED_0 = (
     "phantom_captions",
     "phantom_xray",
 )  # `drawing_seed` was added later
-_STATE_DEFAULTS = {"start": "fixed", "noise": 0.0, "feedback": 0.0}
+_STATE_DEFAULTS = {"start": "fixed", "noise": 0.0, "feedback": 0.0, "chunk": 0}
 
 YOUNGER: dict[str, Json] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
     **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _FIRST_DRAWING_SEED_0},
+    **{f"data.{name}": {"drawing": "fixed", "split_by": "group"} for name in CAPTION_FILES},
     "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
     "data.arc_agi": {"drawing": "fixed", "whole_tasks": False},
     "AtTest": {"halts": []},
@@ -160,7 +161,9 @@ YOUNGER: dict[str, Json] = {
         "score": None,
         "caption_mean": "caption",
         "supervised": "each",
+        "passes": 1,
         "decayed": "all",
+        "state_precision": "float32",
         "at_test": {"segments": 16, "trajectories": 0, "noise": 0.3, "copies": 0, "puzzles": None},
     },
     "model.hrm": {"multiple": 256, "halt_bias": -5.0, "mixing": "attention", **_STATE_DEFAULTS},

@@ -36,6 +36,7 @@ class ModelConfig(Config):
     network: ClassVar[str] = ""
     recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
     halts: ClassVar[bool] = False  # has a halting head, which predicts whether an answer is correct
+    casts_states: ClassVar[bool] = False  # its sums between layers have the precision of its states
     outputs: ClassVar[tuple[str, ...]] = ("image",)  # kinds of answers that it can give: `Task.output`
     task: ClassVar[str] = ""  # the task that it learns, if that is not the task of its data
     # Fields of a small run for `recstudy check`, by part of the run config: {"model": {"width": 16}}.

@@ -47,6 +47,7 @@ __all__ = [
     "torch",
 ]
 
+DATA_MODULES = "recstudy.recursive.data."  # the sets with a page in docs/data
 PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
 
 
@@ -76,6 +77,7 @@ class Arrays(NamedTuple):
     notes: tuple[str, ...] = ()  # facts about the decoding that belong with the results
     train_captions: list[list[str]] | None = None  # reference texts of each of the N images
     test_captions: list[list[str]] | None = None
+    test_names: list[str] | None = None  # file of each test image
     tokenizer: dict[str, Any] | None = None  # `Tokenizer.stored` of the tokenizer of the captions
     # (N,) int64, the puzzle of each example, for puzzles with several examples. An epoch shows one puzzle per
     # group.
@@ -220,6 +222,8 @@ class Reader(ABC):
         """Return the error for a missing file, with advice: set a path, download, or unpack an archive."""
         can_download = type(self).fetch is not Reader.fetch
         fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if can_download else self.advice
+        if type(self.config).__module__.startswith(DATA_MODULES):
+            fix += f" docs/data/{self.config.name}.md has the source and the folder tree."
         for archive in [*(f"{missing_file}{ending}" for ending in PACKED), *self.archives]:
             if (folder / archive).is_file():
                 fix = f"Unpack {archive} in its folder."

@@ -96,6 +96,11 @@ class RunConfig(RunSettings):
                 f" steps in which {model.title} has not seen the whole image, but got"
                 f" {train.supervision_steps} and {train.evaluation_steps}"
             )
+        if train.state_precision != "float32" and not (model.casts_states and train.precision == "bfloat16"):
+            raise ValueError(
+                f"train.state_precision must be 'float32' for {model.title} with train.precision"
+                f" {train.precision!r}. 'bfloat16' is for HRM, TRM and transformer with precision 'bfloat16'"
+            )
         if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
             raise ValueError(
                 f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be"
@@ -143,7 +148,8 @@ class RunConfig(RunSettings):
     def graph(self) -> str:
         """The key of a compiled network: runs with the same key share one compilation."""
         parts = [part.model_dump(mode="json") for part in (self.model, self.data)]
-        return canonical([*parts, self.train.batch_size]) + self.train.precision
+        precisions = self.train.precision, self.train.state_precision
+        return canonical([*parts, self.train.batch_size, *precisions])
 
     @property
     def updates_a_batch(self) -> int:
@@ -270,7 +276,8 @@ def _replace(values: Json, path: str, value: Any) -> None:
             raise ConfigError(f"Unknown field {path!r}.{nearest(parent, values)} Parts: {choices(values)}")
         values[parent] = dict(values[parent])  # copied: `with_each` shares it between several configs
         values = values[parent]
-    if last in KINDS and values.get(last) != value:
-        values.clear()  # a different family or data set has other fields
+    # A different family or data set has other fields. The name of an image tokenizer is only a title.
+    if len(parents) == 1 and last in KINDS and values.get(last) != value:
+        values.clear()
 
     values[last] = value

@@ -153,6 +153,9 @@ class TrainConfig(Config):
     step, with the gradient through all supervision steps"""
     supervised: Literal["each", "last"] = "each"
     """supervision steps that have a loss; 'last' needs detach_carry false"""
+    passes: int = Field(1, ge=1, le=16)
+    """with halting 'sample': supervision steps on each batch, whose gradients are added up for one optimiser
+    step; a sample that halts is followed by that of the batch"""
     loss: Annotated[str, OneOf(LOSSES)] = "softmax"
     """loss of one label per image or token: the cross-entropy of softmax or stablemax probabilities, or a
     registered loss"""
@@ -202,6 +205,9 @@ class TrainConfig(Config):
     """decay of the moving average of the weights, which is evaluated; 0 turns it off"""
     precision: Literal["float32", "bfloat16"] = "float32"
     """precision of the matrix products (autocast)"""
+    state_precision: Literal["float32", "bfloat16"] = "float32"
+    """precision of the recurrent states and of the sums between layers; the authors of HRM and TRM train with
+    bfloat16, which needs precision bfloat16"""
     selection: Literal["validation", "test", "last"] = "validation"
     """epoch that is reported: the best on the held-out validation split, the best on the test set (the
     protocol of ViTRM, optimistic), or the last"""
@@ -246,6 +252,11 @@ class TrainConfig(Config):
             raise ValueError(
                 "detach_carry must be true with halting 'sample', because a batch contains samples at"
                 " different supervision steps"
+            )
+        if self.passes > 1 and self.halting != "sample":
+            raise ValueError(
+                "passes must be 1 with halting 'batch', where supervision_steps is the number of steps on a"
+                f" batch, but got {self.passes}"
             )
         if self.supervised == "last" and self.detach_carry:
             raise ValueError(

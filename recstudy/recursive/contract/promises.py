@@ -22,7 +22,6 @@ from recstudy.recursive.models.caption import CaptionModel
 from recstudy.recursive.models.costs import cost
 from recstudy.recursive.models.networks.caption import Captioner, reorder
 from recstudy.recursive.models.networks.contract import Output, build
-from recstudy.recursive.train.evaluate import pad_empty_batch
 from recstudy.recursive.train.loop import detached
 from recstudy.recursive.train.losses import step_loss
 from recstudy.recursive.train.state import load_checkpoint, save_checkpoint
@@ -299,7 +298,7 @@ OF_CAPTIONERS = no_later_token_is_seen, padding_changes_nothing, cached_decoding
 def scores_each_item(config: RunConfig, folder: Path) -> None:
     """Each item has a loss with a gradient, and a score from 0 to 1."""
     training = training_of(config, folder)
-    network, batch = training.state.network.train(), pad_empty_batch(next(training._train.epoch(0)))
+    network, batch = training.state.network.train(), next(training._train.epoch(0))
     output, _ = network(batch.images, network.start(batch.images, batch.context))
 
     loss = step_loss(output, batch, training.task)

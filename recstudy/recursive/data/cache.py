@@ -5,6 +5,7 @@ writes and all processes read.
         {train_images,train_labels,test_images,test_labels}.npy
         {train_groups,test_groups,train_held}.npy       with patients; with a validation split
         {train_captions,test_captions,tokenizer}.json   with captions
+        test_names.json                                 with files of images
         {train,test}_{puzzles,ids}.npy                  with several examples per puzzle; with ids
         identifiers.json                                with names of the ids
         meta.json                                       checksum, notes, mean and deviation of training images
@@ -80,6 +81,7 @@ class Split:
     groups: Labels | None = None  # (N,) the patient of each image; None for sets without patients
     # N lists of reference texts; None for sets without captions
     captions: Texts | None = None
+    names: Texts | None = None  # file of each image; None if unknown
     # (N,) the puzzle of each example; None if every example is a puzzle of its own
     puzzles: Labels | None = None
     ids: Labels | None = None  # (N,) a puzzle's row in the table of embeddings; None for sets without ids
@@ -108,6 +110,7 @@ class DataSet:
     group_count: int = 0
     tokenizer: Tokenizer | None = None  # tokenizer of the captions; None for sets without captions
     identifiers: Texts | None = None  # name of each id; None if ids have no names
+    folder: Path = Path()  # the data folder, to which paths of the settings are relative
 
     def selection(self, by: str) -> Split:
         """Return the split that selects epochs.
@@ -153,6 +156,7 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         group_count=1 + max((int(numbers.max()) for numbers in numbered if numbers is not None), default=-1),
         tokenizer=restore(json.loads(tokenizer.read_bytes())) if tokenizer.exists() else None,
         identifiers=_texts(entry / "identifiers.json"),
+        folder=folder,
     )
 
 
@@ -188,11 +192,12 @@ def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
                 np.save(folder / f"{name}.npy", array)
                 hashed.update(f"{name} {array.dtype} {array.shape}".encode())
                 hashed.update(array.data)
-        for name in ("train_captions", "test_captions", "tokenizer", "identifiers"):
+        for name in ("train_captions", "test_captions", "tokenizer", "identifiers", "test_names"):
             if (content := getattr(decoded, name)) is not None:
                 text = canonical(content) + "\n"
                 (folder / f"{name}.json").write_text(text, encoding="utf-8")
-                hashed.update(f"{name} {text}".encode())
+                # Names decide no number. The checksum is older than they are.
+                hashed.update(f"{name} {text}".encode() * (name != "test_names"))
         mean, std = _moments(decoded.train_images)
         counts = {"train": len(decoded.train_labels), "test": len(decoded.test_labels)}
         meta = Meta(checksum=hashed.hexdigest(), counts=counts, mean=mean, std=std, notes=decoded.notes)
@@ -229,6 +234,7 @@ def _split(entry: Path, part: str, checksum: str) -> Split:
         rows=np.arange(len(labels)),
         source=f"{checksum}/{part}",
         captions=_texts(entry / f"{part}_captions.json"),
+        names=_texts(entry / f"{part}_names.json"),
         **{name: _array(entry / f"{part}_{name}.npy") for name in ("groups", "puzzles", "ids")},
     )
 

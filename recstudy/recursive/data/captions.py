@@ -64,14 +64,17 @@ class CaptionFiles(Captioned):
 
     If the folder has both layouts, `captions.csv` is read. If the tables give splits, they are used, and
     `validation` and `split_seed` have no effect on a given validation split. Otherwise images are split at
-    random by group, independently of the run's seed: 80 % training, 10 % validation, 10 % test. A group
-    (patient or case) in two splits is an error.
+    random by `split_by`, independently of the run's seed: 80 % training, 10 % validation, 10 % test. A group
+    (patient or case) in two splits is an error, unless images are split one by one.
     """
 
     path: str
     """folder of the set, relative to the data folder"""
     allow_missing: bool = False
     """leave out images that are missing or unreadable, and rows without a caption"""
+    split_by: Literal["group", "image"] = "group"
+    """group: all images of a patient or case are in one split; image: each image by itself (MicarVLMoE), so
+    that images of one patient may be in training and in test, which overestimates the model"""
 
 
 class CaptionRow(NamedTuple):
@@ -134,14 +137,15 @@ class CaptionReader(TableReader):
         splits = [row.split for row in firsts if row.split is not None]
         are_drawn = len(splits) < len(firsts)
         if are_drawn:
-            groups = _numbers(firsts)
+            groups = _numbers(firsts) if config.split_by == "group" else np.arange(len(firsts))
             if groups.max() < len(SPLITS) - 1:
                 raise DataError(
-                    f"{firsts[0].file} has fewer than 3 groups, too few for three splits. Add groups, or a"
-                    " column `split`."
+                    f"{firsts[0].file} has fewer than 3 {config.split_by}s, too few for three splits. Add"
+                    f" {config.split_by}s, or a column `split`."
                 )
             splits = draw_splits(groups, *layout.shares).tolist()
-        check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
+        else:
+            check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
         missing_rows = [row for file, row in zip(rows_by_file, firsts, strict=True) if file not in paths]
         if missing_rows and not config.allow_missing:
             row, of = missing_rows[0], f"{len(missing_rows):,} of {len(firsts):,} images"
@@ -163,7 +167,8 @@ class CaptionReader(TableReader):
                 " and all are references"
             )
         if are_drawn:
-            notes.append("the tables give no splits: split at random by group")
+            leak = ", so images of one patient may be in training and in test" * (config.split_by == "image")
+            notes.append(f"the tables give no splits: split at random by {config.split_by}{leak}")
         chosen = [image for image in captioned if image.file in paths]
         check_filled(splits, [image.split for image in chosen], place, NONE)
         sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
@@ -210,16 +215,17 @@ class CaptionReader(TableReader):
         splits = [image.split for image in images]
         check_filled([image.split for image in chosen], splits, place, NONE)
         rows = [image.row for image in images]
-        return with_tokens(
+        arrays = with_tokens(
             config,
             folder,
             pixels if all(readable) else pixels[readable],
             [image.captions for image in images],
             len(splits) - splits.count("test"),
-            None if all(row.group is None for row in rows) else _numbers(rows),
+            None if config.split_by == "image" or all(row.group is None for row in rows) else _numbers(rows),
             validation_mask(splits),
             (*notes, *image_notes(decoded)),
         )
+        return arrays._replace(test_names=[image.file for image in images if image.split == "test"])
 
 
 @DATASETS.add("captions")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import Field
 
 from recstudy.base.errors import ConfigError
-from recstudy.base.lazy import go, np, pd
+from recstudy.base.lazy import go, np, pd, special
 from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
 from recstudy.recursive.config.parts import Count
@@ -379,10 +379,16 @@ class ExpertLoad(FigurePart, OfVariants):
     """The share of the test set's tokens that each expert of a mixture processes, by layer.
 
     There is a panel for each variant, with one of its seeds.
+
+    Args:
+        name: The name of the part and of its files.
+        example: Which of the first generated captions to count, from 0; a run keeps 6. The default is the
+            whole test set.
     """
 
     run_file = TRACE
     name: str = "load"
+    example: int | None = Field(default=None, ge=0, le=5)
     default_title = "Share of the test tokens per expert"
 
     @classmethod
@@ -403,14 +409,18 @@ class ExpertLoad(FigurePart, OfVariants):
             for run in reversed(records.rows)
             if run.variant in variants and run.done and "expert_load_peak" in run.measured
         }
+        file = "result.json"
+        if self.example is not None:
+            file, traced_runs = TRACE, first_runs(records, self.where, TRACE)
+            runs = {index: run for index, run in traced_runs.items() if index in runs}
         without_experts = [records.variants[index].label for index in variants if index not in runs]
-        loads, notes = read_runs(records, runs, "result.json", _read_load)
+        loads, notes = read_runs(records, runs, file, partial(_read_load, example=self.example))
         if without_experts:
             notes.append(
                 "without an expert load, because they have one expert or no finished run:"
                 f" {join_labels(without_experts)}"
             )
-        rows = [load.assign(**run_columns(records, run)) for run, load in loads]
+        rows = [load.assign(**run_columns(records, run)) for run, load in loads if load is not None]
         # the empty frame has the columns if no run can be read
         data = pd.concat(rows or [pd.DataFrame(columns=LOAD)], ignore_index=True)[LOAD]
         data.attrs["notes"] = notes
@@ -423,9 +433,10 @@ class ExpertLoad(FigurePart, OfVariants):
         dropped_words = f"{dropped:,} choices were dropped" if dropped else "no token was dropped"
         experts = sorted(data.groupby("variant")["expert"].max().unique())
         counts = ", ".join(f"{math.log(count):.2f} of {count}" for count in experts)
+        captions = "the reference captions" if self.example is None else f"its own caption {self.example}"
         return (
             "Percent of the tokens of a layer; a token counts once for each expert that processes it. The"
-            f" model reads the reference captions, PAD does not count, and {dropped_words}. Each layer has"
+            f" model reads {captions}, PAD does not count, and {dropped_words}. Each layer has"
             f" its mean router entropy in nats; without any preference it would be {counts} experts. Experts"
             " of different seeds or layers share only their number."
         )
@@ -445,16 +456,28 @@ class ExpertLoad(FigurePart, OfVariants):
         return figure.update_xaxes(title="expert", type="category").update_layout(height=height)
 
 
-def _read_load(path: Path) -> pd.DataFrame:
-    """Read a row per layer and expert from a run's result.
+def _read_load(path: Path, example: int | None) -> pd.DataFrame | None:
+    """Read a row per layer and expert from a run's result, or of one caption from its trace.
+
+    Returns None if the run saved fewer captions.
 
     Raises:
         ValueError: A layer has no tokens.
     """
-    routing = record_of(Routing, (read_json(path) or {})["routing"])
-    if not all(map(sum, routing.load)):
-        raise ValueError("routing: a layer without tokens")
-    layers = pd.DataFrame({"tokens": routing.load, "entropy": routing.entropy, "dropped": routing.dropped})
+    if example is None:
+        routing = record_of(Routing, (read_json(path) or {})["routing"])
+        if not all(map(sum, routing.load)):
+            raise ValueError("routing: a layer without tokens")
+        layers = pd.DataFrame(
+            {"tokens": routing.load, "entropy": routing.entropy, "dropped": routing.dropped}
+        )
+    else:
+        trace = read_trace(path, example)
+        if trace is None:
+            return None
+        tokens = [np.bincount(layer.ravel(), minlength=trace.router.shape[-1]) for layer in trace.chosen]
+        entropy = special.entr(trace.router).sum(-1).mean(-1)
+        layers = pd.DataFrame({"tokens": tokens, "entropy": entropy, "dropped": 0})
     data = (
         layers.assign(layer=layers.index + 1)
         .explode("tokens", ignore_index=True)

@@ -6,7 +6,8 @@ of a run:
 
     captions.json    {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}
     captions.npz     the images
-    alignment.json   {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}
+    alignment.json   {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45, "image": "FILE"},
+                                ...]}
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from math import exp
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Self
 
 from markupsafe import Markup, escape
@@ -151,6 +152,7 @@ VIOLIN_HEIGHT, MARGINS = 70, 150  # pixels per violin, and above and below all v
 PAIRS = [
     "data",
     "row",
+    "image",
     "variant",
     "label",
     "seed",
@@ -159,10 +161,12 @@ PAIRS = [
     "after",
     "difference",
     "published",
+    "printed",
     "source",
 ]
 PAIRS += ["synthetic", "_image"]
 OTHER_PAIRS = "the published pairs belong to other images and other weights: not comparable"
+SAME_PAIRS = "the published pairs belong to the same images, and to weights that the paper's authors trained"
 
 
 @PARTS.add("alignment")
@@ -193,18 +197,22 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per pair of the first finished seed of the best variants, then the published pairs.
 
-        Published pairs have no row in a data set.
+        Published pairs have no row in a data set. `printed` marks them, and pairs of the same images.
         """
         data, notes = read_examples(records, self, read_pairs)
         if not data.empty:
             data, damage = add_images(records, self.where, data.assign(published=False, source=""))
             notes += damage
             theirs = _published_pairs(self.targets)
+            stems = tuple(PurePath(name).stem for name in theirs["caption"])
+            is_printed = data["image"].map(lambda file: PurePath(file).stem.endswith(stems))
+            names = [records.configs[index].get("data.name") for index in data["variant"]]
+            data["printed"] = is_printed & pd.Series(names, data.index).isin(theirs["data"])
             if not theirs.empty:
                 # the published pairs have no row, variant or seed, and only Int64 allows missing values
                 integers = dict.fromkeys(("row", "variant", "seed"), "Int64")
                 data = pd.concat([data.astype(integers), theirs], ignore_index=True)
-                notes.append(OTHER_PAIRS)
+                notes.append(SAME_PAIRS if data["printed"].sum() > len(theirs) else OTHER_PAIRS)
         data = data.reindex(columns=PAIRS)
         data.attrs["notes"] = notes
         return data
@@ -230,7 +238,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
             for _, rows in data.groupby("variant")
         ]
         facts = method_notes(records, data["variant"].dropna().unique().tolist(), ("text", "image"))
-        theirs = data[data["published"]].to_dict("records")
+        theirs = data[data["printed"].astype(bool)].to_dict("records")
         return render(
             "alignment.html.jinja",
             "recstudy.recursive.figures",
@@ -297,6 +305,7 @@ def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
         label="published",
         difference=pairs["after"] - pairs["before"],
         published=True,
+        printed=True,
         source=pairs["source_x"] + "; " + pairs["source_y"],
         synthetic=False,
     )

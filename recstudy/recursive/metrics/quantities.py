@@ -24,6 +24,7 @@ METRICS.add_all(
         "caption_loss": quantity("Caption loss", "nats/token", "lower", ".3f", of_text=True),
         "extra_loss": quantity("Loss beside the task's", "", "lower", ".3f"),
         "router_entropy": quantity("Router entropy", "nats", form=".3f", of_text=True),
+        "attention_entropy": quantity("Attention entropy", "nats", form=".3f", of_text=True),
         "expert_load_peak": quantity("Largest expert share", "%", "lower", ".1f", of_text=True),
         "dropped_tokens": quantity("Dropped tokens", "%", "lower", ".1f", of_text=True),
         # reported by paper 000, which does not define it

@@ -154,11 +154,7 @@ class CaptionModel(ModelConfig):
         if self.fuselip is not None and not self.recursive:
             raise ValueError("model.backbone 'fuselip' is for recursive captioners: image_hrm and image_trm")
         if self.fuselip is not None:
-            aligner = self.fuselip.aligner
-            aligner.check(data)
-            # With 'image_only' the encoder reads the codes without the caption.
-            codes = 0 if self.fuselip.mode == "image_only" else aligner.tokenizer.codes
-            check_encoder(aligner.encoder, aligner.tokenizer, data, extra_tokens=codes)
+            check_encoder(data, self.fuselip.aligner, *aligner_of(self)[1:])
             return
         if self.backbone == "small" and self.weights == "pretrained":
             raise ValueError(
@@ -174,6 +170,16 @@ class CaptionModel(ModelConfig):
                 f"data.size must be {backbone.side} for model.backbone {self.backbone!r}, but got"
                 f" {data.shape[1]}x{data.shape[2]}"
             )
+
+
+def aligner_of(model: ModelConfig) -> tuple[Aligner | None, str, int]:
+    """Return a model's FuseLIP, the path of its settings, and its number of tokens besides a caption's."""
+    if not isinstance(model, CaptionModel) or model.fuselip is None:
+        return (model if isinstance(model, Aligner) else None), "model.", 0
+    aligner = model.fuselip.aligner
+    # With 'image_only' the encoder reads the codes without the caption.
+    codes = 0 if model.fuselip.mode == "image_only" else aligner.tokenizer.codes
+    return aligner, "model.fuselip.aligner.", codes
 
 
 class ReportModel(CaptionModel):

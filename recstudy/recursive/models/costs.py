@@ -71,9 +71,10 @@ def _training(config: RunConfig, column: int) -> float:
 def steps_a_batch(config: RunConfig) -> int:
     """Return the number of supervision steps per batch, without early halting.
 
-    It is one if each sample halts on its own.
+    It is `train.passes` if each sample halts on its own.
     """
-    return 1 if config.train.halting == "sample" else config.train.supervision_steps
+    train = config.train
+    return train.passes if train.halting == "sample" else train.supervision_steps
 
 
 def price(config: RunConfig) -> RunPrice | None:

@@ -6,7 +6,6 @@ Every number that depends on it names it as a stand-in. The networks are in `net
 `networks/vq.py`, and the tokenizer's training is in `tasks/captioning/tokenizer.py`.
 """
 
-from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, model_validator
@@ -169,6 +168,7 @@ TITOK_BL128 = VQ(
     token_size=64,
     normalised=False,
 )
+PUBLIC_TOKENIZERS = {vq.name: vq for vq in (TITOK_S128, TITOK_BL128)}
 
 
 @FAMILIES.add("fuselip")
@@ -188,9 +188,9 @@ class Aligner(ModelConfig):
     tokenizer_epochs: Count = 20
     """training of the image tokenizer, in passes over the training images"""
     files: str = ""
-    """folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin), which
-    initialise the encoder and contain the image tokenizer; if empty, random initial weights and a tokenizer
-    that is trained first"""
+    """folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin), relative to
+    the data folder or absolute; they initialise the encoder and contain the image tokenizer; if empty, random
+    initial weights and a tokenizer that is trained first"""
 
     @property
     def title(self) -> str:
@@ -200,18 +200,7 @@ class Aligner(ModelConfig):
         return (self.tokenizer.codes,)
 
     def check(self, data: DataConfig) -> None:
-        check_encoder(self.encoder, self.tokenizer, data)
-        if self.files and not Path(self.files).is_absolute():
-            raise ValueError(
-                "model.files must be an absolute path, because workers run in other folders, but got"
-                f" {self.files!r}"
-            )
-        if self.files and not (Path(self.files) / "config.json").is_file():
-            raise ValueError(
-                f"model.files must be a folder with FuseLIP's config.json and weights, but {self.files} has"
-                " no config.json. Download them: `hf download chs20/FuseLIP-S-CC3M-MM --local-dir"
-                f" {self.files}`"
-            )
+        check_encoder(data, self, "model.", 0)
 
 
 # For captions of up to 512 bytes and images of 224 x 224 pixels, as in the ImageHRM/ImageTRM paper. The
@@ -220,47 +209,41 @@ FUSELIP_ON_BYTES = Aligner(
     encoder=FuseLIP(text_vocabulary=260, bos=1, eos=2, codes=128, codebook=4096, context=640),
     tokenizer=VQ(size=224, patch=16, codes=128, codebook=4096, width=384, heads=6),
 )
+# FuseLIP-S from its public CC3M weights in the data folder, for CLIP's tokens and 256 x 256 pixels.
+FUSELIP_CC3M = Aligner(tokenizer=TITOK_S128, files="FuseLIP-S-CC3M-MM")
 
 
-def check_encoder(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, extra_tokens: int = 0) -> None:
-    """Check that an encoder fits an image tokenizer and a data set.
+def check_encoder(data: DataConfig, aligner: Aligner, prefix: str, extra_tokens: int) -> None:
+    """Check that an encoder fits its image tokenizer and a data set.
 
     Args:
-        encoder: The encoder.
-        tokenizer: The image tokenizer.
         data: The data set with captions.
+        aligner: The encoder and the image tokenizer.
+        prefix: The path of the aligner's settings, for messages.
         extra_tokens: Number of tokens that the encoder reads in addition to a whole caption.
 
     Raises:
         ValueError: The context is too short, or the ids differ.
     """
+    encoder, tokenizer = aligner.encoder, aligner.tokenizer
+    codebook = encoder.vocabulary - encoder.first_code
+    pad, bos, eos = data.special_tokens
+    for name, value, source, expected in (
+        ("tokenizer.size", tokenizer.size, "data.size", data.shape[1]),
+        ("encoder.text_vocabulary", encoder.text_vocabulary, "the size of data.tokenizer", data.classes),
+        ("encoder.codes", encoder.codes, "tokenizer.codes", tokenizer.codes),
+        ("encoder.codebook", codebook, "tokenizer.codebook", tokenizer.codebook),
+        ("encoder.pad", encoder.pad, "the id in data.tokenizer", pad),
+        ("encoder.bos", encoder.bos, "the id in data.tokenizer", bos),
+        ("encoder.eos", encoder.eos, "the id in data.tokenizer", eos),
+    ):
+        if value != expected:
+            raise ValueError(f"{prefix}{name} must be {source}, {expected:,}, but got {value:,}")
     length = data.tokens + extra_tokens
     if length > encoder.context:
         codes = f" and {extra_tokens} codes of the image" if extra_tokens else ""
         raise ValueError(
-            f"the encoder's context must be at least {length:,}, for the {data.tokens:,} tokens of"
-            " data.length"
-            f"{codes}, but got {encoder.context:,}. A shorter data.length cuts longer captions and counts"
-            " them"
-        )
-    side = data.shape[1]
-    if side != tokenizer.size:
-        raise ValueError(f"the image tokenizer's size must be data.size, {side}, but got {tokenizer.size}")
-    codebook = encoder.vocabulary - encoder.first_code
-    for name, value, expected in (
-        ("text_vocabulary", encoder.text_vocabulary, data.classes),
-        ("codes", encoder.codes, tokenizer.codes),
-        ("codebook", codebook, tokenizer.codebook),
-    ):
-        if value != expected:
-            raise ValueError(
-                f"the encoder's {name} must be {expected:,}, as in the data set and the image tokenizer, but"
-                f" got {value:,}"
-            )
-    special_tokens = encoder.pad, encoder.bos, encoder.eos
-    if special_tokens != data.special_tokens:
-        pad, bos, eos = data.special_tokens
-        raise ValueError(
-            f"the encoder's pad, bos and eos must be {pad}, {bos} and {eos}, as in data.tokenizer, but got"
-            f" {', '.join(map(str, special_tokens))}"
+            f"{prefix}encoder.context must be at least {length:,}, for the {data.tokens:,} tokens of"
+            f" data.length{codes}, but got {encoder.context:,}. A shorter data.length cuts longer captions"
+            " and counts them"
         )

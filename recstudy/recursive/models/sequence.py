@@ -26,6 +26,7 @@ class SequenceModel(ModelConfig):
 
     recursive: ClassVar = True
     halts: ClassVar = True
+    casts_states: ClassVar = True
     outputs: ClassVar = ("image", "cells")
 
     tokens: Literal["pixel", "patch", "cell"] = "pixel"
@@ -72,6 +73,9 @@ class SequenceModel(ModelConfig):
     """supervision steps on the left half"""
     half_loss: Literal["last", "both"] = "last"
     """with halves: whether only the answer after the right half has a loss, or both"""
+    chunk: NonNegativeInt = 0
+    """sequences whose activations are in memory at a time, of the images of a batch and of the passes of an
+    image; the backward pass computes the others again; 0: all sequences"""
 
     @property
     def reads_pixels(self) -> bool:

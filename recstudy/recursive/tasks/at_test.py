@@ -34,7 +34,7 @@ from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.puzzles import Puzzles, numbers
 from recstudy.recursive.models.networks.contract import Carry, Network
 from recstudy.recursive.models.networks.layers import in_float64
-from recstudy.recursive.train.evaluate import autocast, worker_batch_size
+from recstudy.recursive.train.evaluate import end_update, take_step, worker_batch_size
 from recstudy.recursive.train.process import draw
 
 
@@ -131,8 +131,8 @@ def think(
         heartbeat()
         if noise is not None:
             carry = add_noise(carry, config.train.at_test, noise)
-        with autocast(images.device, config.train):
-            output, carry = network(images, carry)
+        end_update(network)
+        output, carry = take_step(network, images, carry, config.train)
     assert output.halt is not None, "Grid.check refuses models without a halting head"
     return output.logits.float().argmax(-1).byte(), output.halt.float()
 

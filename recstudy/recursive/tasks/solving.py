@@ -16,7 +16,6 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from recstudy.programs.watchdog import heartbeat
 from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
@@ -27,12 +26,13 @@ from recstudy.recursive.tasks.at_test import at_test
 from recstudy.recursive.tasks.grid import Grid
 from recstudy.recursive.train.evaluate import (
     DivergenceError,
-    autocast,
     collect_answers,
     drop_undefined,
+    end_update,
     joint_scores,
-    pad_empty_batch,
+    padded_batches,
     summarize_answers,
+    take_step,
     training_score,
     worker_batch_size,
 )
@@ -113,7 +113,6 @@ def solve(
     last = config.train.evaluation_steps
     segments = max(segments, last)
     size = worker_batch_size(config) * batches.world
-    network.eval()
     make_column = partial(torch.empty, len(batches.evaluation_rows(size)), device=batches.device)
     # The columns are made before the first batch: small results that are kept between large tensors that are
     # freed took 1 GB for 423,000 puzzles.
@@ -126,14 +125,10 @@ def solve(
     done = 0
     puzzle_count = 0
     sums = Sums()
-    for batch in batches.evaluation_batches(size):
+    for batch, count in padded_batches(network, batches, config):
         if max_puzzles is not None and puzzle_count >= max_puzzles:
             break
-        heartbeat()
-        count = len(batch.images)
         puzzle_count += batch.total
-        # This worker's share of the last batch can be empty, which not every network can read.
-        batch = pad_empty_batch(batch)
         carry = network.start(batch.images, batch.context)
         device = batch.images.device
         hits = torch.zeros(len(batch.images), segments, dtype=torch.int32, device=device)
@@ -141,10 +136,10 @@ def solve(
         would_halt = torch.zeros(rules, *hits.shape, dtype=torch.bool, device=device)
         for step in range(1, segments + 1):
             old_carry = carry
-            with autocast(device, config.train):
-                output, carry = network(batch.images, carry)
+            end_update(network)
+            output, carry = take_step(network, batch.images, carry, config.train)
             if recorder is not None and not done:
-                recorder.record(batch, old_carry, output, carry)
+                recorder.record(batch, old_carry, output, carry, count)
             # Free the old states before the scores of the segment take memory.
             del old_carry
             hits[:, step - 1], scored_cells = token_hits(output.logits.float(), batch.labels)
@@ -304,17 +299,16 @@ class ThinkingRecorder:
         self.puzzles = torch.empty(0)
         self.answers = torch.empty(0)
 
-    def record(self, batch: Batch, old_carry: Carry, output: Output, carry: Carry) -> None:
-        """Record one more segment."""
-        self.puzzles = batch.images[:SHOWN_PUZZLES]
-        self.answers = batch.labels[:SHOWN_PUZZLES]
+    def record(self, batch: Batch, old_carry: Carry, output: Output, carry: Carry, count: int) -> None:
+        """Record one more segment of the first `count` puzzles."""
+        shown = min(count, SHOWN_PUZZLES)
+        self.puzzles, self.answers = batch.images[:shown], batch.labels[:shown]
         if len(self.cells) < MAX_SEGMENTS:
-            self.cells.append(output.logits[:SHOWN_PUZZLES].argmax(-1).byte())
+            self.cells.append(output.logits[:shown].argmax(-1).byte())
         if output.halt is not None and len(self.halt) < MAX_SEGMENTS:
             sure = output.halt if output.proceed is None else output.halt - output.proceed
-            self.halt.append(sure[:SHOWN_PUZZLES].float())
-        old = _flatten_states(old_carry)
-        new = _flatten_states(carry)
+            self.halt.append(sure[:shown].float())
+        old, new = _flatten_states(old_carry, count), _flatten_states(carry, count)
         changes = (new - old).norm(dim=1) / new.norm(dim=1)
         self.residual[str(len(self.residual) + 1)] = changes.mean().item()
 
@@ -338,8 +332,8 @@ class ThinkingRecorder:
         }
 
 
-def _flatten_states(carry: Carry) -> Tensor:
+def _flatten_states(carry: Carry, count: int) -> Tensor:
     """Return all states of the watched puzzles in one row a puzzle, (n, D)."""
     # Integer states have no distance.
-    states = [state[:WATCHED_PUZZLES] for state in carry if state.is_floating_point()]
+    states = [state[: min(count, WATCHED_PUZZLES)] for state in carry if state.is_floating_point()]
     return torch.cat([state.flatten(1).float() for state in states], 1)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from recstudy.base.errors import ConfigError
 from recstudy.programs.metric import METRICS
@@ -26,7 +27,7 @@ from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet
 from recstudy.recursive.metrics.kept import pack_answers
 from recstudy.recursive.metrics.registry import measured, score, selection_score
-from recstudy.recursive.models.networks.contract import Network, Output
+from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.train.losses import item_loss
 from recstudy.recursive.train.parallel import concatenated, rank_and_world
 from recstudy.recursive.train.task import Judged, Task
@@ -45,13 +46,51 @@ def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManage
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
 
+def take_step(network: Network, images: Tensor, carry: Carry, config: TrainConfig) -> tuple[Output, Carry]:
+    """Take a supervision step in the run's precision, in training or evaluation."""
+    # First states are one vector at all positions, with strides of 0. A compiled graph is for one layout.
+    carry = tuple(state.contiguous() for state in carry)
+    if config.state_precision == "bfloat16":
+        carry = tuple(state.bfloat16() if state.is_floating_point() else state for state in carry)
+    with autocast(images.device, config):
+        output, carry = network(images, carry)
+    # The next replay of a CUDA graph overwrites the output. The logits are read before it, but the carry is
+    # its input.
+    return output, tuple(state.clone() for state in carry) if network.has_graphs else carry
+
+
+def end_update(network: Network) -> None:
+    """Tell torch that CUDA graphs may overwrite their outputs, because no backward pass needs them."""
+    if network.has_graphs:
+        torch.compiler.cudagraph_mark_step_begin()
+
+
+def padded_batches(network: Network, batches: Batches, config: RunConfig) -> Iterator[tuple[Batch, int]]:
+    """Yield the evaluation batches of this worker's share, and the number of their real items.
+
+    An empty share gets one item of zeros, because not every network can process it. With a compiled network,
+    zeros fill every batch, because each further shape would be compiled, too.
+    """
+    network.eval()
+    size = worker_batch_size(config)
+    for share in batches.evaluation_batches(size * batches.world):
+        heartbeat()
+        count = len(share.images)
+        if missing := size - count if network.is_compiled else int(not count):
+            share = Batch._make(
+                F.pad(part, (0, 0) * (part.dim() - 1) + (0, missing)) if isinstance(part, Tensor) else part
+                for part in share
+            )
+        yield share, count
+
+
 class Step(NamedTuple):
     """The output of a network for a batch after `depth` supervision steps."""
 
     depth: int
     batch: Batch
     output: Output
-    items: int  # real items: an empty share is padded with one item that does not count
+    items: int  # real items; the others are padding, which does not count
 
 
 @torch.no_grad()
@@ -67,16 +106,13 @@ def iterate_outputs(
         depths: Numbers of supervision steps, counted from 1. One chain of steps gives all of them, and only
             the states after the last step are kept.
     """
-    network.eval()
-    for share in batches.evaluation_batches(worker_batch_size(config) * batches.world):
-        heartbeat()
-        batch = pad_empty_batch(share)
+    for batch, count in padded_batches(network, batches, config):
         carry = network.start(batch.images, batch.context)
         for depth in range(1, max(depths) + 1):
-            with autocast(batch.images.device, config.train):
-                output, carry = network(batch.images, carry)
+            end_update(network)
+            output, carry = take_step(network, batch.images, carry, config.train)
             if depth in depths:
-                yield Step(depth, batch, output, len(share.images))
+                yield Step(depth, batch, output, count)
 
 
 @torch.no_grad()
@@ -246,16 +282,3 @@ def score_by_depth(task: Task, network: Network, test: Batches) -> Scores:
 def drop_undefined(values: Scores) -> Scores:
     """Return the values without NaN and infinity."""
     return {name: value for name, value in values.items() if np.isfinite(value)}
-
-
-def pad_empty_batch(batch: Batch) -> Batch:
-    """Return a worker's share, or one item of zeros in place of an empty share.
-
-    Not every network can process a batch without images.
-    """
-    return Batch._make(pad_empty(part) if isinstance(part, Tensor) else part for part in batch)
-
-
-def pad_empty(share: Tensor) -> Tensor:
-    """Return a share, or one row of zeros in place of an empty share."""
-    return share if len(share) else share.new_zeros(1, *share.shape[1:])

@@ -21,7 +21,7 @@ from recstudy.base.files import sha256_of
 from recstudy.base.opened import is_regular_file
 from recstudy.records import Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import Initial, current_time
-from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.parts import DataConfig, ModelConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.models.networks.contract import build
 from recstudy.recursive.models.networks.weight_files import check_weights, read_weights
@@ -38,8 +38,9 @@ class Weights:
 
     state: Mapping[str, Tensor]
     about: Initial
-    # Settings of the data set that they were trained on; None if unknown.
+    # Settings of the data set that they were trained on, and of the model; None if unknown.
     data: Mapping[str, Any] | None = None
+    model: Mapping[str, Any] | None = None
 
     @property
     def content(self) -> bytes:
@@ -91,10 +92,9 @@ def read_initial_weights(source: str, results: Results) -> Weights:
             )
 
     settings = read_json(file.parent / "config.json") or {}
-    data = settings.get("recstudy", settings).get("data")
-    return Weights(
-        read_weights(file), Initial(source=origin, sha256=sha256_of(file), date=current_time()), data
-    )
+    settings = settings.get("recstudy", settings)
+    about = Initial(source=origin, sha256=sha256_of(file), date=current_time())
+    return Weights(read_weights(file), about, settings.get("data"), settings.get("model"))
 
 
 def initial(config: RunConfig, results: Results) -> Weights | None:
@@ -163,18 +163,22 @@ def check_initial(configs: Iterable[RunConfig], results: Results, weights: Weigh
         if initial_weights := weights_by_digest.get(digest):
             with torch.device("meta"):  # shapes only, no memory
                 network_state = build(config.model, config.data).state_dict()
-            check_state(initial_weights, network_state, config.model.title)
+            check_state(initial_weights, network_state, config.model)
 
 
-def check_state(weights: Weights, network_state: Mapping[str, Tensor], title: str) -> None:
+def check_state(weights: Weights, network_state: Mapping[str, Tensor], model: ModelConfig) -> None:
     """Check that weights belong to a network.
 
     Args:
         weights: The weights.
         network_state: The state of the network.
-        title: The title of the model, for the message.
+        model: The settings of the network, for the message.
 
     Raises:
         DataError: A name or a shape differs.
     """
-    check_weights(weights.about.source, f"the weights of {title} as set here", network_state, weights.state)
+    ours, theirs = model.model_dump(mode="json"), weights.model or {}
+    changes = [f"model.{name}={theirs[name]}" for name in ours if theirs.get(name, ours[name]) != ours[name]]
+    fix = f" Set {' '.join(changes)}" if changes else ""
+    title = f"the weights of {model.title} as set here"
+    check_weights(weights.about.source, title, network_state, weights.state, fix)

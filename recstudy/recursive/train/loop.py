@@ -33,7 +33,7 @@ from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batch, Batches
 from recstudy.recursive.data.cache import DataSet, Split
 from recstudy.recursive.models.networks.contract import Carry, Network, Output, build
-from recstudy.recursive.train.evaluate import DivergenceError, autocast, drop_undefined
+from recstudy.recursive.train.evaluate import DivergenceError, drop_undefined, end_update, take_step
 from recstudy.recursive.train.halting import Slots, find_halted, proceed_target, refill_slots
 from recstudy.recursive.train.initial import Weights, check_state
 from recstudy.recursive.train.losses import step_loss
@@ -120,7 +120,7 @@ class Training:
                 f" {'not ' if initial is None else ''}given. Give both or neither"
             )
         if initial is not None:
-            check_state(initial, network.state_dict(), config.model.title)
+            check_state(initial, network.state_dict(), config.model)
             network.load_state_dict(initial.state)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
@@ -131,9 +131,10 @@ class Training:
         self.files: dict[str, Any] = {}  # content of the files in the run's folder, after `finish`
         self._train = self._batches(data.train)
         rest = 0 if self._by_sample else self._train.size % self._full_batch
-        self._has_graphs = has_graphs(config, device, compile, rest)
-        mode = config.resources.compile_mode if self._has_graphs else None
-        self._forward = torch.compile(network, dynamic=False, mode=mode) if compile else network
+        mode = compile_mode(config, device, compile, rest)
+        if compile:
+            for each_network in {network, self.state.evaluated}:
+                each_network.compile_steps(mode)
         self._selection = self._batches(
             data.selection(config.train.selection), shared=self.task.shares_selection
         )
@@ -196,23 +197,28 @@ class Training:
         weights: list[float] = []  # number of images of each loss
         new_images = torch.zeros((), device=self.device)
         halt_counts = torch.zeros(2, device=self.device)  # samples that halted on their own, and their steps
-        image_steps = 0
-        for batch in self._train.epoch(self.state.epoch):
+        image_steps, passes = 0, self.config.train.passes
+        every_pass = (
+            (batch, n) for batch in self._train.epoch(self.state.epoch) for n in range(1, 1 + passes)
+        )
+        for batch, number in every_pass:
             heartbeat()
             if self._by_sample and batch.total < self._full_batch:
                 # Every slot needs a sample. The next epoch has another order, so other images are left out.
                 continue
             slots = self.state.slots
             new_images += len(batch.images) if slots is None else slots.halted.sum()
-            new = self.train_slots(batch) if self._by_sample else self.train_batch(batch)
+            new = self.train_slots(batch, number) if self._by_sample else self.train_batch(batch)
             if (slots := self.state.slots) is not None:
                 halt_counts += torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
             image_steps += batch.total * (1 if self._by_sample else len(new) + self.config.model.silent_steps)
             updates = new if self.config.train.detach_carry else [torch.stack(new).mean()]
             losses += updates
             weights += [batch.total / len(updates)] * len(updates)
-        traced = total(torch.stack(losses)).double().cpu().numpy()  # the only wait for the device in an epoch
-        loss, images = float(np.average(traced, weights=weights)), total(new_images).item()
+        # A loss for each update. The only wait for the device in an epoch.
+        losses_by_update = torch.stack(losses).unflatten(0, (-1, passes)).mean(1)
+        traced = total(losses_by_update).double().cpu().numpy()
+        loss, images = float(np.average(traced, weights=weights[::passes])), total(new_images).item()
         is_finite = np.isfinite(traced)
         # The number of losses before the first infinity or NaN.
         finite = len(traced) if is_finite.all() else int(is_finite.argmin())
@@ -249,7 +255,7 @@ class Training:
         for step in range(config.supervision_steps):
             is_silent = step < self.config.model.silent_steps
             with torch.set_grad_enabled(not (is_silent and config.detach_carry)):
-                output, carry = self._one_step(batch, carry)
+                output, carry = take_step(state.network, batch.images, carry, config)
             if is_silent:
                 continue
             loss, objective = self._losses(output, batch)
@@ -269,35 +275,32 @@ class Training:
             self._step(torch.stack(pending).sum())
         return losses
 
-    def train_slots(self, batch: Batch) -> list[Tensor]:
+    def train_slots(self, batch: Batch, number: int = 1) -> list[Tensor]:
         """Take one supervision step on the current samples; `batch` replaces those that have halted.
+
+        The optimisers step after the last of `train.passes` passes.
+
+        Args:
+            batch: The new samples.
+            number: The number of this pass, from 1.
 
         Returns:
             This worker's part of the step's mean loss, a scalar in nats.
         """
         state, config = self.state, self.config.train
         slots = refill_slots(state.slots, batch, state.network)
-        output, carry = self._one_step(slots.batch, slots.carry)
+        output, carry = take_step(state.network, slots.batch.images, slots.carry, config)
         carry, steps = detached(carry), slots.steps + 1
         is_halted, target = find_halted(output, steps, config, self.config.model.unseen_steps), None
         # `proceed` learns from the output of one more step (HRM). With one supervision step there is none.
         if output.proceed is not None and config.supervision_steps > 1:
             with torch.no_grad():
-                following, _ = self._one_step(slots.batch, carry)
+                following, _ = take_step(state.network, slots.batch.images, carry, config)
             target = proceed_target(following, steps, config.supervision_steps)
         loss, objective = self._losses(output, slots.batch, target)
-        self._step(objective)
+        self._step(objective, number)
         state.slots = Slots(slots.batch, carry, steps, is_halted)
         return [loss.detach()]
-
-    def _one_step(self, batch: Batch, carry: Carry) -> tuple[Output, Carry]:
-        with autocast(self.device, self.config.train):
-            output, carry = self._forward(batch.images, carry)
-        if self._has_graphs:
-            # The next replay of a CUDA graph overwrites this output. The logits are read before it, but the
-            # carry is its input.
-            carry = tuple(state.clone() for state in carry)
-        return output, carry
 
     def _losses(self, output: Output, batch: Batch, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return this worker's part of a step's mean loss, and of the objective.
@@ -333,23 +336,28 @@ class Training:
         set_learning_rate(state.optimizers, rate)
         return rate
 
-    def _step(self, loss: Tensor) -> None:
-        """Take one step of the optimisers along the sum of all workers' gradients."""
+    def _step(self, loss: Tensor, number: int = 1) -> None:
+        """Add a loss's gradient. After the last pass, take one step of the optimisers.
+
+        The step is along the sum of all workers' gradients.
+        """
         state, clip = self.state, self.config.train.gradient_clip
         if self.config.train.schedule not in BY_EPOCH:
             self._schedule()
-        for optimizer in state.optimizers:
+        for optimizer in state.optimizers if number == 1 else ():
             optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if number < self.config.train.passes:
+            return
         sum_gradients(state.network.parameters())
         if clip:
-            weights = state.network.parameters()
-            # SignSGD takes only the sign of a sparse gradient, so its norm does not matter.
-            dense = [weight for weight in weights if weight.grad is None or not weight.grad.is_sparse]
-            torch.nn.utils.clip_grad_norm_(dense, clip)
+            # SignSGD, the second optimiser, takes only the sign of a gradient, so its norm does not matter.
+            groups = state.optimizers[0].param_groups
+            torch.nn.utils.clip_grad_norm_([weight for group in groups for weight in group["params"]], clip)
         for optimizer in state.optimizers:
             optimizer.step()
         keep_bounds(state.network)
+        end_update(state.network)
         state.updates += 1
         if state.average is not None:
             state.average.update()
@@ -445,10 +453,10 @@ def batches(
     )  # fmt: skip
 
 
-def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int) -> bool:
-    """Return whether the network runs as CUDA graphs.
+def compile_mode(config: RunConfig, device: torch.device, compile: bool, rest: int) -> str | None:
+    """Return the mode of torch.compile; None for its default.
 
-    If `resources.compile_mode` asks for them and they cannot be used, a warning names the reason.
+    If `resources.compile_mode` cannot be used, a warning names the reason.
 
     Args:
         config: The run's config.
@@ -458,13 +466,13 @@ def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int
     """
     mode = config.resources.compile_mode
     if mode == "default":
-        return False
+        return None
     reason = ""
     if device.type != "cuda":
-        reason = f"CUDA graphs need a CUDA GPU, but this run uses device {device.type}"
+        reason = f"it needs a CUDA GPU, but this run uses device {device.type}"
     elif not compile:
         reason = "the network is not compiled. Leave resources.compile out, or set it to on"
-    elif rest:
+    elif rest and mode == "reduce-overhead":
         # A graph replays one shape.
         reason = (
             f"the last batch of an epoch has {rest} images, but train.batch_size is"
@@ -472,7 +480,7 @@ def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int
         )
     if reason:
         log.warning("resources.compile_mode %s is ignored: %s", mode, reason)
-    return not reason
+    return None if reason else mode
 
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> Json:

@@ -116,8 +116,9 @@ def stablemax(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor
 
 def shares(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """Return labels (N,) or shares of labels (N, V) as smoothed shares (N, V) that sum to 1."""
-    target_shares = targets if targets.is_floating_point() else F.one_hot(targets, logits.shape[-1])
-    return (1 - smoothing) * target_shares + smoothing / logits.shape[-1]
+    if not targets.is_floating_point():  # F.one_hot would read the largest label
+        targets = torch.zeros_like(logits, dtype=torch.float32).scatter_(1, targets.unsqueeze(1), 1.0)
+    return (1 - smoothing) * targets + smoothing / logits.shape[-1]
 
 
 def log_stablemax(logits: Tensor) -> Tensor:

@@ -23,15 +23,17 @@ row <- (1 - lr w) row - lr sign(g)                                              
 
 import copy
 import math
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from recstudy.base.errors import ConfigError
 from recstudy.recursive.config.functions import OPTIMIZERS, SCHEDULES
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.models.networks.contract import Network, VisionEncoder
+from recstudy.recursive.models.networks.layers import PuzzleTable
 
 ParameterGroups = list[dict[str, Any]]  # as torch.optim takes them
 
@@ -104,15 +106,15 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     Vision encoders with their own learning rate are a separate group. Each group stores its highest rate as
     `peak`, which the schedule scales.
     """
-    sparse = [module.weight for module in network.modules() if is_table(module)]
+    tables = [module.weight for module in network.modules() if isinstance(module, PuzzleTable)]
     make, options = OPTIMIZERS[config.optimizer], config.optimizer_options.model_dump()
-    groups = _groups(network, sparse, config)
+    groups = _groups(network, tables, config)
     if config.optimizer == "muon":
         groups = _split_hidden(groups, network)
     optimizers: list[torch.optim.Optimizer] = [make(groups, config, **options)]
-    if sparse:
+    if tables:
         optimizers.append(
-            SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay)
+            SignSGD(tables, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay)
         )
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["peak"] = group["lr"]
@@ -159,11 +161,6 @@ def _split_hidden(groups: ParameterGroups, network: nn.Module) -> ParameterGroup
         other_weights = [weight for weight in group["params"] if id(weight) not in hidden]
         parts += {**group, "params": other_weights}, {**group, "params": matrices, "hidden": True}
     return parts
-
-
-def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
-    """Return whether a module is a table of puzzle embeddings, which has sparse gradients."""
-    return isinstance(module, nn.Embedding) and module.sparse
 
 
 def adamw(groups: ParameterGroups, config: TrainConfig) -> torch.optim.Optimizer:
@@ -323,7 +320,7 @@ class _MuonAndAdamW(torch.optim.Optimizer):
 
 
 class SignSGD(torch.optim.Optimizer):
-    """SignSGD of embeddings with sparse gradients, Eq. 5."""
+    """SignSGD of puzzle embeddings, Eq. 5, on all rows or those of a sparse gradient."""
 
     def __init__(self, weights: Any, lr: float, weight_decay: float) -> None:
         super().__init__(weights, {"lr": lr, "weight_decay": weight_decay})
@@ -334,13 +331,17 @@ class SignSGD(torch.optim.Optimizer):
             for table in group["params"]:
                 if table.grad is None:
                     continue
-                gradient = table.grad.coalesce()  # sums the rows of equal ids
-                ids = gradient.indices()[0]
-                rows = (
-                    table[ids] * (1 - group["lr"] * group["weight_decay"])
-                    - group["lr"] * gradient.values().sign()
-                )
-                table.index_copy_(0, ids, rows)
+                keep, rate = 1 - group["lr"] * group["weight_decay"], group["lr"]
+                if not table.grad.is_sparse:
+                    table.mul_(keep).sub_(rate * table.grad.sign())
+                    continue
+                ids, order = table.grad._indices()[0].sort(stable=True)
+                # The number of different ids would be a wait for the device, so each row of the batch gets
+                # the sum of its id, and equal rows are written several times.
+                number = F.pad((ids[1:] != ids[:-1]).cumsum(0), (1, 0))
+                values = table.grad._values()[order]
+                sums = torch.zeros_like(values).index_add_(0, number, values)
+                table.index_copy_(0, ids, table[ids] * keep - rate * sums[number].sign())
 
 
 def batch_statistics(network: nn.Module) -> list[Tensor]:
@@ -370,7 +371,9 @@ class MovingAverage:
         self.network.requires_grad_(False).eval()
         networks = self.network, trained
         # Puzzle tables are copied, not averaged: they are buffers in HRM's code.
-        tables = [f"{name}.weight" for name, module in trained.named_modules() if is_table(module)]
+        tables = [
+            f"{name}.weight" for name, module in trained.named_modules() if isinstance(module, PuzzleTable)
+        ]
         names = [name for name, _ in trained.named_parameters()]
         averaged = [name for name in names if name not in tables]
         # Batch norm's running statistics are averaged too: those of the current weights do not fit the

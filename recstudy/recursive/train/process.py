@@ -35,7 +35,7 @@ def reset_process(config: RunConfig) -> torch.device:
         graphs = config.graph + config.resources.compile_mode
         # The same graphs give the same numbers for a hundredth of the compile time. A CUDA graph cannot be
         # kept: it holds the weights of its own run.
-        if graphs != _graphs or config.resources.compile_mode != "default":
+        if graphs != _graphs or config.resources.compile_mode == "reduce-overhead":
             torch.compiler.reset()  # torch stops compiling a function after a few compilations
             _graphs = graphs
         # Later commands use this folder too.

@@ -193,6 +193,20 @@ def test_sets_without_splits_are_split_by_group(tmp_path, kind, counts):
         )
 
 
+@pytest.mark.parametrize("kind", [CovCtr, MmRetinal])
+def test_images_of_one_group_may_be_parted_as_in_micar(tmp_path, kind):
+    """One of 6 images is tested, though each is of a pair."""
+    lay(tmp_path / kind().path, *WHOLE_SETS[kind], mode="RGBA" if kind is CovCtr else "RGB")
+    decoded = read_data(kind(**SMALL, split_by="image").reader(), tmp_path)
+
+    assert (decoded.train_held.sum(), len(decoded.test_images)) == (1, 1)
+    assert (decoded.train_groups, decoded.test_groups) == (None, None)
+    assert any(
+        note.endswith("at random by image, so images of one patient may be in training and in test")
+        for note in decoded.notes
+    )
+
+
 @pytest.mark.parametrize("kind", SPLIT_SETS | WHOLE_SETS)
 def test_a_missing_set_is_named_with_its_first_file(tmp_path, kind):
     (tmp_path / kind().path).mkdir()
@@ -316,7 +330,7 @@ def test_row_without_image_or_caption_is_refused_or_left_out(own_set, change, cl
 
 @pytest.mark.parametrize(("edit", "message"), refusals("bad table of captions"))
 def test_a_bad_table_is_refused(own_set, edit, message):
-    reader = config(allow_missing=True).reader()
+    reader = config(allow_missing=True, split_by="image" if "3 images" in message else "group").reader()
     check_refusal(own_set, edit, message, lambda: read_data(reader, own_set.parent))
 
 

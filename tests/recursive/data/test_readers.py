@@ -190,7 +190,7 @@ def test_sixteen_bits_a_channel_beside_grey_are_refused(tmp_path, channels):
         (lambda place: (place / "train/cat/\udcff.png").symlink_to("0.png"), {},
          r"pets has a file whose name is not valid UTF-8: 'pets/train/cat/\\udcff.png'. Rename it"),
 
-        (lambda place: shutil.rmtree(place), {}, r"pets not found under .* \(pets/train is missing\). Pass --data DIR or set RECSTUDY_DATA.$"),
+        (lambda place: shutil.rmtree(place), {}, r"pets not found under .* \(pets/train is missing\). Pass --data DIR or set RECSTUDY_DATA. docs/data/folder.md has"),
     ],
 )  # fmt: skip
 def test_a_bad_image_folder_is_refused(cats_and_dogs, change, fields, message):
@@ -204,7 +204,7 @@ def test_a_bad_image_folder_is_refused(cats_and_dogs, change, fields, message):
     ("config", "missing_path"), [(Mnist(), "MNIST/raw"), (Cifar10(), "cifar-10-batches-py")]
 )
 def test_a_missing_official_set_says_what_where_and_how(tmp_path, config, missing_path):
-    fix = r"Pass --data DIR, set RECSTUDY_DATA, or add --download.$"
+    fix = r"Pass --data DIR, set RECSTUDY_DATA, or add --download. docs/data/(mnist|cifar10).md has .*$"
     with pytest.raises(
         DataError, match=rf"^{config.title} not found under {tmp_path} \({missing_path} is missing\). {fix}"
     ):

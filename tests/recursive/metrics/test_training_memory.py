@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.recursive import CNN, HRM, TRM, Cifar10, HRMImage, ImageFolder, RunConfig, ViT, ViTRM
+from recstudy.recursive import (
+    CNN,
+    HRM,
+    TRM,
+    Cifar10,
+    HRMImage,
+    ImageFolder,
+    PhantomXray,
+    RunConfig,
+    ViT,
+    ViTRM,
+)
 from recstudy.recursive.models.costs import training_memory
 
 STEP = Path(__file__).parents[2] / "step_memory.py"
@@ -17,6 +28,11 @@ MODELS = {
     "CNN": (Cifar10(), CNN(), 64),
     "HRM of 004": (Cifar10(), HRMImage(), 16),
     "HRM": (GRID, HRM(vocabulary=12, width=128, heads=4), 2),
+    "HRM in chunks": (
+        PhantomXray(),
+        HRM(vocabulary=12, width=128, heads=4, head="multilabel", puzzle_emb="pathology_query", chunk=4),
+        2,
+    ),
     "TRM": (GRID, TRM(vocabulary=12, width=128, heads=4), 2),
 }
 
@@ -84,3 +100,11 @@ def test_a_gradient_through_all_supervision_steps_keeps_them_all():
 
     assert detached == training_memory(config("ViTRM")) - weight_memory
     assert attached == pytest.approx(4 * detached, rel=0.05)
+
+
+def test_chunks_need_the_activations_of_one_chunk():
+    """Of 36 passes, 4 are in memory at a time. The states of all passes are too."""
+    chunked = training_memory(config("HRM in chunks")) - 3 * weights("HRM in chunks")
+    whole = training_memory(config("HRM in chunks", **{"model.chunk": 0})) - 3 * weights("HRM in chunks")
+
+    assert 4 / 36 < chunked / whole < 0.15

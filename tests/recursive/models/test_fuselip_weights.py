@@ -3,15 +3,18 @@ compare with.
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
 from recstudy.base.errors import ConfigError, DataError
+from recstudy.records import Results
 from recstudy.recursive import (
     Aligner,
     FuseLIPBackboneConfig,
@@ -21,17 +24,21 @@ from recstudy.recursive import (
     TrainConfig,
 )
 from recstudy.recursive.contract.checks import training_of
-from recstudy.recursive.models.fuselip import VQ, FuseLIP
-from recstudy.recursive.models.networks.fuselip import image_ids, image_only
-from recstudy.recursive.models.networks.fuselip_weights import load_public
+from recstudy.recursive.models.fuselip import TITOK_S128, VQ, FuseLIP
+from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork, image_ids, image_only
+from recstudy.recursive.models.networks.fuselip_weights import ENCODER, LAYERS, load_public
+from recstudy.recursive.models.networks.fuselip_weights import TITOK as TITOK_NAMES
+from recstudy.recursive.models.networks.vq import ImageTokenizer
+from recstudy.recursive.models.networks.weight_files import public_names
+from recstudy.recursive.program import RECURSIVE_MODELS
 
 CONFIG = FuseLIP(
-    width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9
+    width=8, heads=2, layers=2, text_vocabulary=16, bos=1, eos=2, codes=3, codebook=64, context=9
 )
 TITOK = VQ(
     name="tokenizer_tiny",
-    size=8,
-    patch=4,
+    size=16,
+    patch=8,
     codes=3,
     codebook=64,
     width=8,
@@ -88,7 +95,7 @@ class PublicTiTok(nn.Module):
 
 
 class Public(nn.Module):
-    def __init__(self, vocabulary=75, patch=4):
+    def __init__(self, vocabulary=16 + 1 + 64, patch=8):
         super().__init__()
         self.token_embedding = nn.Embedding(vocabulary, 8)
         self.positional_embedding = nn.Parameter(torch.zeros(9, 8))
@@ -113,6 +120,15 @@ class Public(nn.Module):
         return head["layer_norm"](F.gelu(head["dense"](x))) @ self.token_embedding.weight.T + head.bias
 
 
+ALIGNER = Aligner(encoder=CONFIG, tokenizer=TITOK)
+
+
+def config(files, model=ALIGNER, part="model"):
+    data = PhantomCaptions(size=16, vocabulary=16, length=8, limit=24)
+    run = RunConfig(data=data, model=model, train=TrainConfig(epochs=1, batch_size=8))
+    return run.with_changes({f"{part}.files": str(files)})
+
+
 @pytest.fixture
 def public():
     torch.manual_seed(0)
@@ -120,7 +136,7 @@ def public():
 
 
 def snapshot(folder, weights, **changes):
-    text = {"vocab_size": 75, "width": 8, "heads": 2, "layers": 2, "pad_id": 0} | changes.pop("text", {})
+    text = {"vocab_size": 81, "width": 8, "heads": 2, "layers": 2, "pad_id": 0} | changes.pop("text", {})
     facts = {
         "text_config": text,
         "mask_pad": True,
@@ -133,8 +149,8 @@ def snapshot(folder, weights, **changes):
 
 
 def test_public_weights_give_the_public_answers(public, tmp_path):
-    images = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-    net, tokenizer = load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict()))
+    images = torch.randn(6, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    net, tokenizer = load_public(config(""), snapshot(tmp_path, public.state_dict()))
     codes = tokenizer(images).ids
 
     assert torch.equal(codes, public.image_tokenizer["model"](images))
@@ -155,7 +171,7 @@ def test_safetensors_are_read_too(public, tmp_path):
         tmp_path / "model.safetensors",
     )
 
-    torch.testing.assert_close(load_public(CONFIG, TITOK, tmp_path)[0](TEXTS), public(TEXTS))
+    torch.testing.assert_close(load_public(config(tmp_path), Path())[0](TEXTS), public(TEXTS))
 
 
 EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index in (2, 3, 4, 5)}
@@ -167,40 +183,105 @@ EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index 
         (
             {"ln_final.bias": None},
             {},
-            r"1 keys \(ln_final.bias\) missing, 0 keys unexpected. Nothing was loaded",
+            r"1 keys \(ln_final.bias\) missing, 0 keys unexpected. Nothing was loaded.$",
         ),
         (
             EXTRA,
-            {},
-            r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected",
+            {"text": {"layers": 6}},
+            r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected."
+            r" Nothing was loaded. Set model.encoder.layers=6$",
         ),
-        ({"ln_final.bias": torch.zeros(9)}, {}, r"ln_final.bias must have the shape \(8,\), but has \(9,\)"),
         (
-            {"mask_prediction_head.decoder.weight": torch.zeros(75, 8)},
+            {"ln_final.bias": torch.zeros(9)},
+            {},
+            r"ln_final.bias must have the shape \(8,\), but has \(9,\).$",
+        ),
+        (
+            {"positional_embedding": torch.zeros(77, 8)},
+            {"context_length": 77},
+            r"bin: positional_embedding must have the shape \(9, 8\), but has \(77, 8\)."
+            " Set model.encoder.context=77$",
+        ),
+        (
+            {"token_embedding.weight": torch.zeros(49_408 + 1 + 4096, 8)},
+            {"text": {"vocab_size": 53_505}, "image_tokenizer": f"somebody/{TITOK_S128.name}"},
+            r"token_embedding.weight must have the shape \(81, 8\), but has \(53505, 8\). Set data.size=256"
+            " data.tokenizer=clip model.encoder.text_vocabulary=49408 model.encoder.bos=49406"
+            " model.encoder.eos=49407 model.encoder.codes=128 model.encoder.codebook=4096"
+            f" model.tokenizer.name={TITOK_S128.name} model.tokenizer.size=256 model.tokenizer.patch=16"
+            " model.tokenizer.codes=128 model.tokenizer.width=512 model.tokenizer.layers=8"
+            " model.tokenizer.heads=8 model.tokenizer.codebook=4096 model.tokenizer.token_size=12$",
+        ),
+        (
+            {},
+            {"context_length": 7},
+            "positional_embedding has 7 positions, but 8 tokens of data.length need 8."
+            " Set data.length=7 model.encoder.context=7$",
+        ),
+        (
+            {"mask_prediction_head.decoder.weight": torch.zeros(81, 8)},
             {},
             "decoder.weight must equal token_embedding.weight",
         ),
-        ({}, {"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model has 75"),
-        ({}, {"context_length": 77}, "the context is 77, but the model has 9"),
-        (
-            {},
-            {"image_tokenizer": "somebody/other"},
-            "the image tokenizer is 'other', but the model has 'tokenizer_tiny'",
-        ),
-        ({}, {"mask_pad": False}, "the masking of padding is False"),
+        ({}, {"text": {"heads": 4}}, "config.json differs from the model. Set model.encoder.heads=4$"),
+        ({}, {"image_tokenizer": "somebody/other"}, "Set model.tokenizer.name=other$"),
+        ({}, {"mask_pad": False}, "config.json: mask_pad must be True, but is False$"),
     ],
 )
-def test_other_weights_than_the_models_are_refused(public, tmp_path, weights, changes, message):
+def test_other_weights_than_the_models_are_refused_with_the_settings_to_change(
+    public, tmp_path, weights, changes, message
+):
     state = {name: value for name, value in (public.state_dict() | weights).items() if value is not None}
+    snapshot(tmp_path, state, **changes)
     with pytest.raises((ConfigError, DataError), match=message):
-        load_public(CONFIG, TITOK, snapshot(tmp_path, state, **changes))
+        RECURSIVE_MODELS.check_data([config(tmp_path)], Path())
+
+
+def test_a_run_with_the_settings_that_a_refusal_names_is_accepted(tmp_path):
+    """The real tokenizer and CLIP's ids. A path of weights is relative to the folder of the data."""
+    encoder = FuseLIP(width=8, heads=2, layers=1)
+    parts = (
+        (FuseLIPNetwork(encoder), ENCODER | LAYERS),
+        (ImageTokenizer(TITOK_S128), TITOK_NAMES | LAYERS),
+    )
+    weights = {
+        name: part.state_dict()[own]
+        for part, rules in parts
+        for own, name in public_names(part, rules).items()
+    }
+    text = {"vocab_size": encoder.vocabulary, "layers": 1}
+    (tmp_path / "small").mkdir()
+    snapshot(
+        tmp_path / "small", weights, text=text, context_length=180, image_tokenizer=f"a/{TITOK_S128.name}"
+    )
     with pytest.raises(
-        ConfigError,
-        match=r"needs 3 codes per image from a codebook of 64, but tokenizer_tiny has 3 codes from 65",
-    ):
-        load_public(
-            CONFIG, TITOK.model_copy(update={"codebook": 65}), snapshot(tmp_path, public.state_dict())
-        )
+        DataError, match=r"embedding must have the shape \(9, 8\), but has \(180, 8\)"
+    ) as refusal:
+        RECURSIVE_MODELS.check_data([config("small")], tmp_path)
+    changes = re.findall(r"(\S+)=(\S+)", str(refusal.value))
+
+    run = config("small").with_changes({name: yaml.safe_load(value) for name, value in changes})
+    assert RECURSIVE_MODELS.check_data([run], tmp_path) == []
+    # contrastive training alone does not read the head of masked modelling
+    assert RECURSIVE_MODELS.check_data([run.with_changes({"model.encoder.mask_rate": 0})], tmp_path) == []
+
+
+def test_a_captioner_is_refused_for_its_long_captions_and_not_for_its_shapes(public, tmp_path):
+    encoder = CONFIG.model_copy(update={"context": 11})
+    eyes = FuseLIPBackboneConfig(aligner=Aligner(encoder=encoder, tokenizer=TITOK))
+    run = config(
+        snapshot(tmp_path, public.state_dict()),
+        ImageTRM(backbone="fuselip", fuselip=eyes),
+        part="model.fuselip.aligner",
+    )
+    message = (
+        "positional_embedding has 9 positions, but 8 tokens of data.length and 3 codes of the image need 11."
+        " Set data.length=6 model.fuselip.aligner.encoder.context=9"
+    )
+    with pytest.raises(ConfigError, match=f"{re.escape(message)}$"):
+        RECURSIVE_MODELS.check_data([run], Path())
+    changes = {"data.length": 6, "model.fuselip.aligner.encoder.context": 9}
+    assert RECURSIVE_MODELS.check_data([run.with_changes(changes)], Path()) == []
 
 
 def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_executed(public, tmp_path):
@@ -208,10 +289,6 @@ def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_execut
         def __reduce__(self):
             return Path.touch, (tmp_path / "executed",)
 
-    with pytest.raises(
-        DataError, match=r"has no config.json.*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"
-    ):
-        load_public(CONFIG, TITOK, tmp_path)
     path = snapshot(tmp_path, public.state_dict() | {"x": Touch()}) / "pytorch_model.bin"
     for content, message in (
         (path.read_bytes(), "contains Python objects"),
@@ -219,26 +296,14 @@ def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_execut
     ):
         path.write_bytes(content)
         with pytest.raises(DataError, match=f"pytorch_model.bin {message}"):
-            load_public(CONFIG, TITOK, tmp_path)
+            load_public(config(tmp_path), Path())
     assert not (tmp_path / "executed").exists()
-    path.unlink()
-    with pytest.raises(DataError, match=r"has no model.safetensors or pytorch_model.bin"):
-        load_public(CONFIG, TITOK, tmp_path)
+    path.with_name("config.json").unlink()
+    with pytest.raises(DataError, match=r"has no config.json. Download them"):
+        load_public(config(tmp_path), Path())
 
 
 # ------------------------------------------------------------------------------------------- in a run
-
-
-def aligner(folder):
-    encoder = CONFIG.model_copy(update={"text_vocabulary": 16})
-    return Aligner(
-        encoder=encoder, tokenizer=TITOK.model_copy(update={"size": 16, "patch": 8}), files=str(folder)
-    )
-
-
-def config(model, **train):
-    data = PhantomCaptions(size=16, vocabulary=16, length=8, limit=24)
-    return RunConfig(data=data, model=model, train=TrainConfig(epochs=1, batch_size=8, **train))
 
 
 @pytest.fixture
@@ -246,13 +311,13 @@ def downloaded(tmp_path, monkeypatch):
     """A model for captions of 16 words on images of 16x16, and the folder of its weights."""
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
     torch.manual_seed(7)  # weights that do not give all phantoms the same codes
-    public = Public(16 + 1 + 64, patch=8)
-    return public, snapshot(tmp_path, public.state_dict(), text={"vocab_size": 81})
+    public = Public()
+    return public, snapshot(tmp_path, public.state_dict())
 
 
 def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokenizer(downloaded):
     public, folder = downloaded
-    training = training_of(config(aligner(folder)))
+    training = training_of(config(folder))
     test = training.data.test
     images, texts = (
         torch.from_numpy(test.images[test.rows]) / 255,
@@ -270,14 +335,14 @@ def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokeniz
     assert not list(folder.glob("cache/vq-*"))  # none was trained
 
 
-def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tmp_path):
-    """A captioner's eyes are named by where they are in its config."""
-    eyes = FuseLIPBackboneConfig(aligner=aligner(downloaded[1]), mode="image_only")
-    good = config(ImageTRM(backbone="fuselip", fuselip=eyes))
-    with pytest.raises(
-        ConfigError,
-        match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has no config.json",
-    ):
-        good.with_changes({"model.fuselip.aligner.files": str(tmp_path / "nowhere")})
-    with pytest.raises(ConfigError, match=r"model.files must be an absolute path, .* but got 'weights'"):
-        good.with_changes({"model.fuselip.aligner.files": "weights"})
+def test_missing_weights_are_a_line_of_the_dry_run_and_stop_a_run(tmp_path):
+    runs = [config("nowhere"), config("nowhere").with_changes({"model.encoder.mask_rate": 0})]
+    message = (
+        f"FuseLIP's weights not found: {tmp_path / 'nowhere'} has no model.safetensors or pytorch_model.bin"
+    )
+
+    assert RECURSIVE_MODELS.reads_data(runs, tmp_path)
+    (line,) = RECURSIVE_MODELS.check_data(runs, tmp_path)
+    assert line.startswith(f"Not checked: {message}. Download them: `hf download chs20/FuseLIP-S-CC3M-MM")
+    with pytest.raises(DataError, match=re.escape(message)):
+        RECURSIVE_MODELS.check(runs, Results(tmp_path), tmp_path, False, None)

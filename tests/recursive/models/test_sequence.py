@@ -84,6 +84,29 @@ def test_pathology_queries_ask_for_each_finding_in_turn():
     assert (carry[0].shape, output_after.halt.shape) == ((1, 3, 5, 8), (1,))
 
 
+@pytest.mark.parametrize("kind", [HRM, TRM, Transformer])
+def test_chunks_have_the_answers_and_the_gradient_of_all_sequences_at_once(kind):
+    """2 images with 5 passes each: chunks of 4, 4 and 2 sequences. The second step starts from a carry."""
+    images = torch.randint(256, (2, 1, 2, 2), generator=torch.manual_seed(0)).double()
+    numbers = []
+    for chunk in (0, 4):
+        torch.manual_seed(0)
+        config = kind(
+            width=8, heads=2, vocabulary=16, head="multilabel", puzzle_emb="pathology_query", chunk=chunk
+        )
+        network = config.build(SHAPE, 5).double().train()
+        for weight in (network.puzzle.weight, network.q_head.weight):
+            torch.nn.init.normal_(weight)
+        _, carry = network(images, network.start(images))
+        output, carry = network(images, detached(carry))
+        (output.logits.sin().sum() + output.halt.sum()).backward()
+        gradients = [weight.grad.to_dense() for weight in network.parameters() if weight.grad is not None]
+        numbers.append([output.logits, output.halt, *carry, *gradients])
+
+    for whole, chunked in zip(*numbers, strict=True):
+        torch.testing.assert_close(chunked, whole, rtol=1e-9, atol=1e-9)
+
+
 def test_a_patient_has_a_row_and_an_unseen_one_is_nobody():
     network, plain_network, images = (
         tiny(puzzle_emb="patient", identifiers=4),

@@ -69,6 +69,19 @@ def test_cycles_in_training_and_at_test_are_counted_apart(mode, expected):
         torch.testing.assert_close(end, begin + expected)
 
 
+def test_cycles_at_test_are_supervision_steps_at_test():
+    """T of 3.5, so that the scores after 1 to T steps of one run are those of T, and no run is repeated for it."""
+    images = torch.rand(2, *SHAPE)
+    chained, stepwise = tiny(test_cycles=3).eval(), tiny(test_cycles=1).eval()
+    stepwise.load_state_dict(chained.state_dict())
+    carry = stepwise.start(images)
+
+    for _ in range(3):
+        output, carry = stepwise(images, carry)
+
+    torch.testing.assert_close(chained(images, chained.start(images))[0].logits, output.logits)
+
+
 def test_patches_are_projected_row_by_row_and_heads_read_the_first_state():
     """Equation (1) with the patch at the top right written out, and (4): logits and halting logit are affine
     in y.

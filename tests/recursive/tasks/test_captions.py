@@ -36,7 +36,8 @@ HOSTILE = [
     "\x00nul",
     "ends",
 ]
-NAMES = [name for name in of_task("caption") if name != "rate_score"]
+OF_CODE = ("avg_bleu_jury", "meteor_nltk", "rouge_l_f1")  # of 003's code
+NAMES = [name for name in of_task("caption") if not name.startswith("rate_score") and name not in OF_CODE]
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
 
 
@@ -183,6 +184,29 @@ def test_hostile_captions_are_scored(no_java):
     assert (
         cut(HOSTILE, [["a reference of it"]] * len(HOSTILE)).notes[1]
         == "3 of 10 generated captions have no word"
+    )
+
+
+def test_words_and_scores_of_micars_code_by_hand():
+    """Punctuation separates words, so 3.5 is two. The best reference counts: 3 of 3 and 4 words, 3 of 3 and 3."""
+    answers = Answers(
+        "caption", written=["A 3.5-cm mass", "no mass"], references=[["a cm"], ["No nodule", "mass"]]
+    )
+    scores = measured(answers, OF_CODE)
+
+    assert coco.jury_words("A 3.5-cm mass.") == ["a", "3", "5", "cm", "mass"]
+    # 2 of 5 and 2 words; 1 of 2 and 1 words
+    assert scores.values["rouge_l_f1"] == pytest.approx((2 * 2 / 7 + 2 * 1 / 3) / 2)
+    same = Answers("caption", written=["a 3 5 cm mass"], references=[["A 3.5 cm mass!"]])
+    assert measured(same, OF_CODE[:1]).values["avg_bleu_jury"] == pytest.approx(1)
+
+
+def test_nltks_meteor_by_hand(monkeypatch):
+    """One of 2 words in a chunk: a fmean of 1/2 with half of the penalty. Without WordNet it says how to get it."""
+    answers = Answers("caption", written=["the mass"], references=[["mass seen"]])
+    monkeypatch.setenv("NLTK_DATA", "/nowhere")
+    assert (
+        "`python -m nltk.downloader wordnet`" in measured(answers, ["meteor_nltk"]).unavailable["meteor_nltk"]
     )
 
 

@@ -115,7 +115,7 @@ def test_the_models_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch)
     )
 
 
-def test_the_whole_way_with_two_tiny_models(tmp_path):
+def test_the_whole_way_with_two_tiny_models(tmp_path, monkeypatch):
     """Random weights: a text agrees with itself, and its score is the best of its references."""
     transformers = pytest.importorskip("transformers")
     words = [
@@ -151,3 +151,9 @@ def test_the_whole_way_with_two_tiny_models(tmp_path):
 
     assert itself == best == pytest.approx(1, abs=1e-5)
     assert worse < 1
+    monkeypatch.setenv("RECSTUDY_RATESCORE", str(tmp_path))
+    answers = Answers("caption", written=[report] * 2, references=[[report], [other_report]])
+    values = measured(answers, ["rate_score", "rate_score_std"]).values
+    assert (values["rate_score"], values["rate_score_std"]) == pytest.approx(
+        ((1 + worse) / 2, (1 - worse) / 2), abs=1e-5
+    )

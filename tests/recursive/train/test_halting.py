@@ -10,10 +10,12 @@ from torch import Tensor
 from recstudy.recursive import HRM, TRM, DataConfig, Digits, TrainConfig
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.data.batches import Batch
+from recstudy.recursive.models.costs import cost
 from recstudy.recursive.models.networks.contract import Carry, Output
 from recstudy.recursive.testing import tiny_run
 from recstudy.recursive.train.halting import Slots, find_halted, proceed_target, refill_slots
-from recstudy.recursive.train.loop import Training
+from recstudy.recursive.train.loop import Training, detached
+from recstudy.recursive.train.losses import step_loss
 
 SMALL = {"width": 16, "heads": 2, "vocabulary": 17}
 HRM_SMALL = HRM(**SMALL, low_layers=1, high_layers=1)
@@ -140,6 +142,47 @@ def test_halting_by_sample_trains_and_counts_what_it_used():
     assert 16 <= compute["images"] <= 80
     assert all(1 <= line["supervision_steps_used"] <= 4 for line in lines)
     assert run.state.updates == 10
+
+
+def test_two_passes_add_their_gradients_for_one_update():
+    """Nobody halts, so both passes are on the batch's samples: w <- w - rate (g1 + g2), by hand."""
+    run = training(
+        TRM(**SMALL, layers=1, prefix=1, cycles=1, latent_steps=1),
+        passes=2,
+        exploration=0.0,
+        optimizer="sgd",
+        optimizer_options={"momentum": 0.0},
+        learning_rate=0.1,
+        final_learning_rate=0.1,
+        weight_decay=0.0,
+    )
+    network, item = run.state.network.train(), next(iter(run._train.epoch(0)))
+    first, carry = network(item.images, network.start(item.images))
+    second, _ = network(item.images, detached(carry))
+    loss = sum(step_loss(output, item, run.task).mean() for output in (first, second))
+    loss.backward()
+    expected = {
+        name: (weight - 0.1 * weight.grad).detach()
+        for name, weight in network.named_parameters()
+        if weight.grad is not None
+    }
+
+    run._schedule()
+    for number in (1, 2):
+        run.train_slots(item, number)
+
+    assert (run.state.updates, run.state.slots.steps.tolist()) == (1, [2] * 8)
+    for name, weight in network.named_parameters():
+        torch.testing.assert_close(weight.detach(), expected[name])
+
+
+def test_two_passes_cost_twice_as_much_and_are_one_update():
+    one, two = training(HRM_SMALL), training(HRM_SMALL, passes=2)
+    list(two.epochs())
+
+    assert (two.state.updates, two.state.compute["image_steps"]) == (10, 2 * 2 * 40)
+    assert len(two.trace["losses"]) == 5
+    assert cost(two.config).train_gflops == 2 * cost(one.config).train_gflops
 
 
 def test_an_epoch_in_which_no_sample_begins_or_halts_counts_the_steps_of_those_in_work():

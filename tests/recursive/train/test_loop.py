@@ -130,13 +130,13 @@ def test_extra_loss_of_a_network_is_trained_and_recorded_separately():
     task's own.
     """
     base, extended = training(train__epochs=1), training(train__epochs=1)
-    weight, original_forward = extended.state.network.y_start, extended._forward
+    weight, original_forward = extended.state.network.y_start, extended.state.network.forward
 
     def adds(images, carry):
         output, carry = original_forward(images, carry)
         return output._replace(extra=3 * weight.sum()), carry
 
-    extended._forward = adds
+    extended.state.network.forward = adds
     expected_extra = 3 * weight.sum().item()
     batch = next(base._train.epoch(0))
     losses = []

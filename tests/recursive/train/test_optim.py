@@ -7,6 +7,7 @@ from torch import nn
 
 from recstudy.base.errors import ConfigError
 from recstudy.recursive import CNN, TRM, ShowTell, TrainConfig
+from recstudy.recursive.models.networks.layers import PuzzleTable
 from recstudy.recursive.train.optim import (
     AdamAtan2,
     MovingAverage,
@@ -185,7 +186,7 @@ def test_adam_atan2_does_not_move_without_a_gradient():
 
 def test_sign_sgd_moves_the_rows_of_the_batch_alone():
     """Rows 1 (twice: 3 - 1 = 2) and 2 of four: row * (1 - 0.1 * 0.5) - 0.1 sign(sum); rows 0 and 3 stay."""
-    table = nn.Embedding(4, 2, sparse=True)
+    table = PuzzleTable(4, 2, sparse=True)
     nn.init.ones_(table.weight)
     ids = torch.tensor([1, 2, 1])
     gradients = torch.tensor([[3.0, -3.0], [-1.0, 0.0], [-1.0, 1.0]])
@@ -199,7 +200,7 @@ def test_sign_sgd_moves_the_rows_of_the_batch_alone():
 
 def test_the_puzzle_embeddings_have_an_optimiser_and_a_rate_of_their_own():
     """At half the schedule both stand at half of their peaks, 1e-3 and 1e-2."""
-    network = nn.ModuleList([nn.Linear(2, 2), nn.Embedding(3, 2, sparse=True)])
+    network = nn.ModuleList([nn.Linear(2, 2), PuzzleTable(3, 2, sparse=True)])
     optimizers = make_optimizers(
         network, TrainConfig(learning_rate=1e-3, weight_decay=0.2, puzzle_weight_decay=0.3)
     )

@@ -18,8 +18,9 @@ from recstudy.programs.base import Trial
 from recstudy.programs.trial import hardware, run_trial
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.testing import make_trial, tiny_model, tiny_run
-from recstudy.recursive.train import loop, process
-from recstudy.recursive.train.loop import Training, has_graphs
+from recstudy.recursive.train import process
+from recstudy.recursive.train.evaluate import take_step
+from recstudy.recursive.train.loop import Training, compile_mode
 from recstudy.recursive.train.process import reset_process
 
 RECURSIVE = tiny_run(epochs=2).with_changes({"model.dropout": 0.1, "model.latent_steps": 3})
@@ -173,33 +174,37 @@ def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == (chosen_folder or str(tmp_path / "compiled"))
 
 
+GRAPHS = "reduce-overhead"
+
+
 @pytest.mark.parametrize(
-    ("device", "compile", "rest", "reason"),
+    ("mode", "device", "compile", "rest", "reason"),
     [
-        ("cuda", True, 0, ""),
-        ("cpu", True, 0, "CUDA graphs need a CUDA GPU, but this run uses device cpu"),
-        ("cuda", False, 0, "the network is not compiled"),
-        ("cuda", True, 3, "the last batch of an epoch has 3 images, but train.batch_size is 16"),
+        (GRAPHS, "cuda", True, 0, ""),
+        (GRAPHS, "cpu", True, 0, "it needs a CUDA GPU, but this run uses device cpu"),
+        (GRAPHS, "cuda", False, 0, "the network is not compiled"),
+        (GRAPHS, "cuda", True, 3, "the last batch of an epoch has 3 images, but train.batch_size is 16"),
+        ("max-autotune-no-cudagraphs", "cuda", True, 3, ""),
     ],
 )
 def test_cuda_graphs_are_for_a_compiled_network_on_batches_of_one_shape(
-    caplog, device, compile, rest, reason
+    caplog, mode, device, compile, rest, reason
 ):
-    config = RECURSIVE.with_changes({"resources.compile_mode": "reduce-overhead", "train.batch_size": 16})
+    config = RECURSIVE.with_changes({"resources.compile_mode": mode, "train.batch_size": 16})
 
-    assert has_graphs(config, torch.device(device), compile, rest) == (not reason)
+    assert compile_mode(config, torch.device(device), compile, rest) == (None if reason else mode)
     assert [reason in line for line in caplog.messages] == [True] * bool(reason)
     assert config.run_id == config.with_changes({"resources.compile_mode": "default"}).run_id
 
 
 def test_a_carry_outlives_the_replay_of_a_cuda_graph(monkeypatch):
-    monkeypatch.setattr(loop, "has_graphs", lambda *_: True)
     training = Training(RECURSIVE, load(RECURSIVE.data, Path("data")), torch.device("cpu"))
     batch = next(training._train.epoch(0))
     memory = training.state.network.start(batch.images, batch.context)  # of the graph's outputs
     output, _ = training.state.network(batch.images, memory)
-    monkeypatch.setattr(training, "_forward", lambda images, carry: (output, memory))
+    training.state.network.has_graphs = True
+    monkeypatch.setattr(training.state.network, "forward", lambda images, carry: (output, memory))
 
-    _, carry = training._one_step(batch, memory)
+    _, carry = take_step(training.state.network, batch.images, memory, training.config.train)
 
     assert [captured.data_ptr() for captured in carry] != [state.data_ptr() for state in memory]

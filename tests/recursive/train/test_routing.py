@@ -106,6 +106,22 @@ def test_the_first_captions_are_the_models_own(micar, trace):
         assert "[end]" not in caption[:-1]
 
 
+@torch.no_grad()
+def test_entropy_of_the_attention_is_that_of_the_test_set(micar):
+    """Of all test captions in one batch: mean over heads and tokens, layer by layer."""
+    result, _, training = micar
+    network, test = training.state.evaluated.eval(), training._batches(training.data.test, shared=False)
+    batch = next(test.evaluation_batches(len(test.rows)))
+    read = batch.labels[:, :-1]
+    attention = network.trace(batch.images, read).cross_attention
+    entropy = -(attention * attention.clamp(min=1e-30).log()).sum(-1).mean(2)
+    expected = (entropy * (read != PAD)).sum((1, 2)) / (read != PAD).sum()
+
+    assert [result["metrics"][f"attention_entropy.{layer}"] for layer in (1, 2)] == pytest.approx(
+        expected.tolist(), rel=1e-4
+    )
+
+
 def test_attention_sums_to_one_within_half_precision(trace):
     # halves round to 2^-12 of a part, and of 2^-24 at the least
     for name in ("cross_attention", "self_attention", "router"):

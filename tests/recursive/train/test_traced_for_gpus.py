@@ -85,7 +85,7 @@ def on_gpu(config: RunConfig, tmp_path: Path) -> Iterator[tuple[Training, Batch]
             for name, value in batch._asdict().items()
             if isinstance(value, Tensor)
         }
-        training.state.network = training._forward = network.to_empty(device=CUDA).train()
+        training.state.network = network.to_empty(device=CUDA).train()
         training.device, training.state.slots = CUDA, None
         yield training, batch._replace(**fake)
 
@@ -93,7 +93,7 @@ def on_gpu(config: RunConfig, tmp_path: Path) -> Iterator[tuple[Training, Batch]
 def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]:
     """Trace a training step's losses, and what an evaluation keeps."""
     with on_gpu(config, tmp_path) as (training, batch):
-        training._step = lambda loss: None  # backward passes and updates ask CUDA for a device
+        training._step = lambda loss, number=1: None  # backward passes and updates ask CUDA for a device
         network = training.state.network
         with Watch() as watch:
             losses = training.train_slots(batch) if training._by_sample else training.train_batch(batch)

@@ -51,6 +51,9 @@ class Network(nn.Module, ABC):
         ("embed", "answer", "classify", "q_head", "halt", "head", "mask_head", "fc", "classifier")
     )
 
+    is_compiled = False  # a compiled graph is for batches of one shape
+    has_graphs = False  # it runs as CUDA graphs, whose next replay overwrites the output
+
     @abstractmethod
     def start(self, images: Tensor, context: Tensor | None = None) -> Carry:
         """Return the first carry.
@@ -63,6 +66,15 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...
+
+    def compile_steps(self, mode: str | None = None) -> None:
+        """Compile `forward` in place, so that training and evaluation need no other name for it.
+
+        Args:
+            mode: The mode of torch.compile; by default its own.
+        """
+        self.is_compiled, self.has_graphs = True, mode == "reduce-overhead"
+        self.compile(dynamic=False, mode=mode)
 
     def deepen(self, share: float) -> None:
         """Set the recursion depth of training after this share of the updates; by default it is constant."""

@@ -11,8 +11,13 @@ from pathlib import Path
 import torch
 
 from recstudy.base.errors import ConfigError, DataError
-from recstudy.records import read_json
-from recstudy.recursive.models.fuselip import VQ, FuseLIP
+from recstudy.programs.settings import Config
+from recstudy.records import Json, read_json
+from recstudy.recursive.config.parts import DataConfig
+from recstudy.recursive.config.run import RunConfig
+from recstudy.recursive.data.captioned import CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY
+from recstudy.recursive.models.caption import aligner_of
+from recstudy.recursive.models.fuselip import PUBLIC_TOKENIZERS, Aligner
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork
 from recstudy.recursive.models.networks.vq import ImageTokenizer
 from recstudy.recursive.models.networks.weight_files import check_weights, public_names, read_weights
@@ -48,27 +53,39 @@ TITOK = {
     r"^encoder\.project\.": "encoder.conv_out.",
     r"^": "image_tokenizer.model.",
 }
-TIED = "mask_prediction_head.decoder.weight"  # a second copy of the token embedding
+MASK_HEAD = "mask_prediction_head."  # not needed without masked modelling
+TIED = f"{MASK_HEAD}decoder.weight"  # a second copy of the token embedding
 CONVOLUTION = "image_tokenizer.model.encoder.conv_out.weight"
 UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's decoder to pixels
 
 
-def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
-    """Load FuseLIP and its image tokenizer with the weights of `folder`.
+class MissingWeights(DataError):
+    """The folder of public weights lacks a file."""
+
+
+def load_public(config: RunConfig, data_folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
+    """Load FuseLIP and its image tokenizer with the public weights that a run's settings name.
+
+    Args:
+        config: The config of an aligner, or of a captioner with one.
+        data_folder: The folder to which the path of the weights is relative.
 
     Raises:
-        ConfigError: `config` or `vq` does not describe the networks of the weights.
+        ConfigError: The settings do not describe the networks of the weights.
         DataError: A file is missing or damaged, or its weights are not exactly those of the networks.
     """
-    _check(config, vq, folder)
-    path = weight_file(folder)
+    aligner, prefix, codes = aligner_of(config.model)
+    assert aligner is not None
+    path = weight_file(data_folder / aligner.files)
+    fix = _differing_settings(path, config.data, aligner, prefix, codes)
     content = read_weights(path)
     tied = content.pop(TIED, None)
-    weights = {name: value for name, value in content.items() if not name.startswith(UNREAD)}
+    unread = UNREAD if aligner.encoder.mask_rate else (*UNREAD, MASK_HEAD)
+    weights = {name: value for name, value in content.items() if not name.startswith(unread)}
     # TiTok's 1x1 convolution is a linear layer here.
     if CONVOLUTION in weights and weights[CONVOLUTION].shape[2:] == (1, 1):
         weights[CONVOLUTION] = weights[CONVOLUTION][:, :, 0, 0]
-    network, tokenizer = FuseLIPNetwork(config), ImageTokenizer(vq)
+    network, tokenizer = FuseLIPNetwork(aligner.encoder), ImageTokenizer(aligner.tokenizer)
     parts = (
         (network, public_names(network, ENCODER | LAYERS)),
         (tokenizer, public_names(tokenizer, TITOK | LAYERS)),
@@ -76,7 +93,9 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
     expected = {
         names[own_name]: value for part, names in parts for own_name, value in part.state_dict().items()
     }
-    check_weights(path, "FuseLIP's weights", expected, weights)
+    check_weights(path, f"{aligner.title} as set here", expected, weights, fix)
+    if fix:
+        raise ConfigError(f"{path.with_name('config.json')} differs from the model.{fix}")
     if tied is not None and not torch.equal(tied, weights["token_embedding.weight"]):
         raise DataError(
             f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded."
@@ -86,52 +105,71 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
     return network, tokenizer
 
 
-def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
-    """Check that `config` and `vq` describe the networks of a folder's `config.json`.
+def _differing_settings(path: Path, data: DataConfig, aligner: Aligner, prefix: str, codes: int) -> str:
+    """Return the settings that public weights need and a run does not have, as a sentence.
+
+    Args:
+        path: The weight file, next to its `config.json`.
+        data: The settings of the run's data.
+        aligner: The settings of the encoder and of the image tokenizer.
+        prefix: The path of these settings.
+        codes: Number of codes of an image that are read with a caption.
 
     Raises:
-        ConfigError: A setting differs.
-        DataError: There is no `config.json`.
+        ConfigError: FuseLIP here lacks a part of the networks, or captions are longer than their context.
     """
-    public = read_json(folder / "config.json")
-    if public is None:
-        raise DataError(
-            f"{folder} has no config.json. Download the weights: `hf download chs20/FuseLIP-S-CC3M-MM"
-            f" --local-dir {folder}`"
-        )
-    text = public.get("text_config", {})
-    width, heads, layers = config.dimensions
-    settings = {
-        "vocabulary": (text.get("vocab_size"), config.vocabulary),
-        "context": (public.get("context_length"), config.context),
-        "width": (text.get("width"), width),
-        "heads": (text.get("heads"), heads),
-        "layers": (text.get("layers"), layers),
-        "padding id": (text.get("pad_id"), config.pad),
-        "image tokenizer": (str(public.get("image_tokenizer")).rsplit("/", 1)[-1], vq.name),
-        "end-of-image token": (public.get("use_eoi"), False),
-        "masking of padding": (public.get("mask_pad"), True),
-    }
-    for setting, (theirs, ours) in settings.items():
-        if theirs != ours:
-            raise ConfigError(
-                f"{folder / 'config.json'}: the {setting} is {theirs!r}, but the model has {ours!r}"
-            )
-    if (vq.codes, vq.codebook) != (config.codes, config.vocabulary - config.first_code):
+    file = path.with_name("config.json")
+    public = read_json(file) or {}
+    for field, required in (("use_eoi", False), ("mask_pad", True)):
+        if public.get(field) != required:
+            raise ConfigError(f"{file}: {field} must be {required}, but is {public.get(field)}")
+    encoder, tokenizer = aligner.encoder, aligner.tokenizer
+    text, context = public.get("text_config", {}), public.get("context_length", 0)
+    name = str(public.get("image_tokenizer")).rsplit("/", 1)[-1]
+    vq = PUBLIC_TOKENIZERS.get(name, tokenizer.model_copy(update={"name": name}))
+    sizes = ("width", "heads", "layers")
+    own_sizes = dict(zip(sizes, encoder.dimensions, strict=True))
+    encoder = encoder.model_copy(update=own_sizes | {"codebook": encoder.vocabulary - encoder.first_code})
+    words = text.get("vocab_size", 0) - vq.codebook - 1  # without [MASK]
+    captions: Json = {"length": min(data.tokens, context - codes), "size": vq.size}
+    ids: Json = {"text_vocabulary": words, "pad": text.get("pad_id")}
+    if words == CLIP_VOCABULARY:
+        captions |= {"tokenizer": "clip"}
+        ids |= {"bos": CLIP_BOS, "eos": CLIP_EOS}
+    shapes = {"context": context, "codes": vq.codes, "codebook": vq.codebook}
+    needed: tuple[tuple[str, Config, Json], ...] = (
+        ("data.", data, captions),
+        (f"{prefix}encoder.", encoder, ids | shapes | {name: text.get(name) for name in sizes}),
+        (f"{prefix}tokenizer.", tokenizer, dict(vq)),
+    )
+    changes = [
+        f"{part}{name}={value}"
+        for part, own, values in needed
+        for name, value in values.items()
+        if getattr(own, name) != value
+    ]
+    fix = f" Set {' '.join(changes)}" if changes else ""
+    if data.tokens + codes > context:
+        image_codes = f" and {codes} codes of the image" if codes else ""
         raise ConfigError(
-            f"{config.title} needs {config.codes} codes per image from a codebook of"
-            f" {config.vocabulary - config.first_code:,}, but {vq.name} has {vq.codes} codes from"
-            f" {vq.codebook:,}"
+            f"{path}: positional_embedding has {context} positions, but {data.tokens} tokens of"
+            f" data.length{image_codes} need {data.tokens + codes}.{fix}"
         )
+    return fix
 
 
 def weight_file(folder: Path) -> Path:
     """Return the weight file of a folder.
 
     Raises:
-        DataError: There is none.
+        MissingWeights: It is missing, or `config.json` is.
     """
-    for name in ("model.safetensors", "pytorch_model.bin"):
-        if (folder / name).exists():
-            return folder / name
-    raise DataError(f"{folder} has no model.safetensors or pytorch_model.bin. Download the weights again.")
+    names = ("model.safetensors", "pytorch_model.bin")
+    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path and (folder / "config.json").is_file():
+        return path
+    missing_names = " or ".join(names) if path is None else "config.json"
+    raise MissingWeights(
+        f"FuseLIP's weights not found: {folder} has no {missing_names}. Download them: `hf download"
+        f" chs20/FuseLIP-S-CC3M-MM --local-dir {folder}`, or set model.files"
+    )

@@ -155,6 +155,14 @@ class SwiGLU(nn.Module):
         u_BSM, g_BSM = self.up(x_BSD).chunk(2, dim=-1)
         return self.down(u_BSM * self.gate(g_BSM))
 
+    def on_rows(self, x_DN: Tensor) -> Tensor:
+        """Apply it along the first dimension, without biases: (D, N) -> (D, N)."""
+        # Tensor cores are slow if the rows of a factor are no multiples of 16 bytes, as those of `up` for 97
+        # tokens. The rows of its transpose are, and a product may have any number of terms.
+        up_DM = self.up.weight.t().contiguous()
+        u_MN, g_MN = (up_DM.t() @ x_DN).chunk(2)
+        return self.down.weight @ (u_MN * self.gate(g_MN))
+
 
 class GEGLU(SwiGLU):
     """down(u * gelu(g)), with the tanh form of GELU."""
@@ -203,8 +211,21 @@ class RMSNorm(nn.RMSNorm):
         if not (x.is_cpu and x.dtype == torch.float32):
             return super().forward(x)
         # On a CPU, torch's own norm (2.14) takes twice as long.
-        normed = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + (self.eps or torch.finfo(x.dtype).eps))
+        normed = rms(x, -1, self.eps or torch.finfo(x.dtype).eps)
         return normed if self.weight is None else normed * self.weight
+
+
+def rms(x: Tensor, dim: int, eps: float = 1e-5) -> Tensor:
+    """Return x / sqrt(mean(x^2) + eps), computed in float32 if x is in bfloat16."""
+    wide = x.float() if x.dtype == torch.bfloat16 else x
+    return (wide * torch.rsqrt(wide.pow(2).mean(dim, keepdim=True) + eps)).to(x.dtype)
+
+
+class PuzzleTable(nn.Embedding):
+    """A table of puzzle embeddings, which SignSGD trains.
+
+    Its gradients are sparse, unless every batch reads all rows.
+    """
 
 
 class PostNorm(nn.Module):
@@ -216,8 +237,10 @@ class PostNorm(nn.Module):
         self.norm1, self.norm2 = (RMSNorm(width, eps=eps, elementwise_affine=scale) for _ in range(2))
 
     def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
-        s_BSD = self.norm1(s_BSD + (self.mix(s_BSD) if past is None else self.mix(s_BSD, past=past)))
-        return self.norm2(s_BSD + self.ffn(s_BSD))
+        mixed_BSD = self.mix(s_BSD) if past is None else self.mix(s_BSD, past=past)
+        # Autocast computes norms in float32. The residual stream keeps the precision of the states.
+        s_BSD = self.norm1(s_BSD + mixed_BSD).to(s_BSD.dtype)
+        return self.norm2(s_BSD + self.ffn(s_BSD)).to(s_BSD.dtype)
 
 
 class Stack(nn.ModuleList):

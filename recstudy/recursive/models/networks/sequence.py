@@ -31,7 +31,8 @@ norms have no scales:
                   with rms(s) = s / sqrt(mean(s^2) + 1e-5)
 
 s' is s transposed. Its SwiGLU mixes the tokens of each dimension and needs no positions. Its rms is over the
-tokens, not over the width, as in TRM's published code.
+tokens, not over the width, as in TRM's published code. The core of (L2) has the tokens as first dimension
+(S, B, D): the mixing is then a product W s of two matrices without any transposition.
 
 A plain transformer in place of a recursion has layers of (L1), each with its own weights, and no second
 state. z_H starts at one truncated-normal vector, which is the same at every position and is not trained:
@@ -43,18 +44,23 @@ Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V voc
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.models.networks.layers import (
+    PuzzleTable,
     RMSNorm,
     Rotary,
     Stack,
     SwiGLU,
     lecun_normal,
+    rms,
     truncated_normal,
 )
 from recstudy.recursive.models.sequence import SequenceModel, Transformer, hidden_width
@@ -96,9 +102,8 @@ class SequenceNetwork(Network):
         self.length, self.queries = config.length(shape), config.queries(classes)
         self.core = core
         self.embed = embed
-        self.puzzle = (
-            nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
-        )
+        count, is_whole = config.puzzles(classes), config.identifiers <= 1
+        self.puzzle = PuzzleTable(count, config.width, sparse=not is_whole) if count else None
         self.places = (
             nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
         )
@@ -132,7 +137,8 @@ class SequenceNetwork(Network):
         if self.config.start == "random" and self.training:
             # Eq. 9: random initial states in training (EqR).
             states = torch.randn_like(states[0]), torch.randn_like(states[1])
-        return *states, steps, steps if groups is None else groups
+        # Not `steps` itself: a graph for one tensor in two places would not fit the next step.
+        return *states, steps, torch.zeros_like(steps) if groups is None else groups
 
     def deepen(self, share: float) -> None:
         self.core.deepen(share)
@@ -144,10 +150,19 @@ class SequenceNetwork(Network):
             z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)
         elif self.config.noise and self.training:
             z_high_BQSD = z_high_BQSD + self.config.noise * torch.randn_like(z_high_BQSD)
-        x_BQSD = self.inputs(images, z_high_BQSD, groups)
-        states = (tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD))
-        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in self.core(*states))
+        # The sum of input and states has the precision of the states.
+        x_BQSD = self.inputs(images, z_high_BQSD, groups).to(z_high_BQSD.dtype)
+        states = [tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD)]
+        new_states = in_chunks(self.segment, states, self.config.chunk)
+        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in new_states)
         return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
+
+    def segment(self, *states_BSD: Tensor) -> tuple[Tensor, ...]:
+        """Return the states z_H and z_L after one segment, from x, z_H and z_L."""
+        if self.config.mixing != "mlp":
+            return self.core(*states_BSD)
+        states_SBD = self.core(*(state.transpose(0, 1).contiguous() for state in states_BSD))
+        return tuple(state.transpose(0, 1).contiguous() for state in states_SBD)
 
     def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
         """Return x (B, Q, S, D) of a segment that starts with z_H; feedback reads it (Eq. 11)."""
@@ -156,7 +171,7 @@ class SequenceNetwork(Network):
     def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
         """Return x (B, Q, S, D): the prefix and the tokens, with positions by Eq. 3."""
         width, scale = self.config.width, math.sqrt(self.config.width)
-        # (B or 1, Q, D). The look-up comes first, because it splits a compiled graph.
+        # (B or 1, Q, D). It comes first, because a look-up splits a compiled graph.
         prefix = scale * self.prompt(groups)
         tokens_BND = self.tokens(images)
         empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
@@ -168,9 +183,9 @@ class SequenceNetwork(Network):
         """Return the puzzle embedding of each pass (B, Q, D), or (1, Q, D) if all images share it."""
         if self.puzzle is None:
             return self.answer.weight.new_zeros(1, 1, self.config.width)
-        if self.config.puzzle_emb != "pathology_query":
+        if self.puzzle.sparse:
             return look_up(self.puzzle, groups)[:, None]
-        return look_up(self.puzzle, torch.arange(self.queries, device=groups.device))[None]
+        return self.puzzle.weight[None]  # every batch reads all rows: those of the findings, or the only one
 
     def read(self, z_BQSD: Tensor) -> Output:
         """Return the answer and Eq. 6. The halting logits are means over the passes of an image."""
@@ -204,8 +219,8 @@ class ImageNetwork(SequenceNetwork):
         half = torch.where((steps < config.half_steps).view(-1, 1, 1, 1), left, right)
         if config.halves == "no_carry":
             is_reset = (steps == config.half_steps).view(-1, 1, 1, 1)  # the first step on the right half
-            z_high_BQSD = torch.where(is_reset, self.core.z_high, z_high_BQSD)
-            z_low_BQSD = torch.where(is_reset, self.core.z_low, z_low_BQSD)
+            z_high_BQSD = torch.where(is_reset, self.core.z_high.to(z_high_BQSD.dtype), z_high_BQSD)
+            z_low_BQSD = torch.where(is_reset, self.core.z_low.to(z_low_BQSD.dtype), z_low_BQSD)
         return super().forward(half, (z_high_BQSD, z_low_BQSD, steps, groups))
 
     def tokens(self, images: Tensor) -> Tensor:
@@ -254,6 +269,24 @@ def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
     return table(ids)
 
 
+def in_chunks(
+    segment: Callable[..., tuple[Tensor, ...]], states: list[Tensor], size: int
+) -> tuple[Tensor, ...]:
+    """Return the states after one segment, computed for `size` sequences at a time; 0 means all at once.
+
+    The backward pass computes every chunk but the last again, so that one chunk's activations are in memory.
+    The result and its gradient are those of all sequences at once, up to rounding.
+    """
+    if not size or size >= len(states[0]):
+        return segment(*states)
+    *chunks, last = zip(*(state.split(size) for state in states), strict=True)
+    # Without a gradient there is no backward pass. Reentrant, because `counting.saved` sees these inputs.
+    recomputed = partial(checkpoint, segment, use_reentrant=True, preserve_rng_state=False)
+    run = recomputed if states[0].requires_grad else segment
+    parts = [*(run(*chunk) for chunk in chunks), segment(*last)]
+    return tuple(torch.cat(parts) for parts in zip(*parts, strict=True))
+
+
 def make_layers(config: SequenceModel, length: int, count: int) -> nn.Module:
     """Return `count` layers, Eq. L1 or L2, for sequences of `length` tokens."""
     if config.mixing == "mlp":
@@ -263,20 +296,17 @@ def make_layers(config: SequenceModel, length: int, count: int) -> nn.Module:
 
 
 class MixLayer(nn.Module):
-    """The layer of TRM-MLP, Eq. L2."""
+    """The layer of TRM-MLP, Eq. L2, on the sequences (S, B, D)."""
 
     def __init__(self, config: SequenceModel, length: int) -> None:
         super().__init__()
         self.mix = SwiGLU(length, hidden_width(length, config.expansion, config.multiple), bias=False)
         self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-        self.norm1, self.norm2 = (
-            RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width)
-        )
+        self.norm = RMSNorm(config.width, eps=1e-5, elementwise_affine=False)
 
-    def forward(self, s_BSD: Tensor) -> Tensor:
-        s_BDS = s_BSD.transpose(1, 2)
-        s_BSD = self.norm1(s_BDS + self.mix(s_BDS)).transpose(1, 2)  # the norm is over the tokens
-        return self.norm2(s_BSD + self.ffn(s_BSD))
+    def forward(self, s_SBD: Tensor) -> Tensor:
+        s_SBD = rms(s_SBD + self.mix.on_rows(s_SBD.flatten(1)).view_as(s_SBD), dim=0)  # over the tokens
+        return self.norm(s_SBD + self.ffn(s_SBD)).to(s_SBD.dtype)
 
 
 class TransformerCore(SequenceCore):

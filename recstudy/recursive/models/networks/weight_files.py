@@ -126,7 +126,7 @@ def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]
 
 
 def check_weights(
-    path: object, title: str, expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]
+    path: object, title: str, expected: Mapping[str, Tensor], weights: Mapping[str, Tensor], fix: str = ""
 ) -> None:
     """Check that a file has exactly the expected weights, each with the expected shape.
 
@@ -135,18 +135,19 @@ def check_weights(
         title: The expected content, for the message.
         expected: The expected weights by name.
         weights: The weights in the file.
+        fix: The settings to change, as a sentence that begins with a space.
 
     Raises:
         DataError: A name is missing or unexpected, or a shape differs.
     """
+    for name in (name for name in expected if name in weights):
+        shape, expected_shape = tuple(weights[name].shape), tuple(expected[name].shape)
+        if shape != expected_shape:
+            raise DataError(f"{path}: {name} must have the shape {expected_shape}, but has {shape}.{fix}")
     missing_names, unexpected_names = expected.keys() - weights.keys(), weights.keys() - expected.keys()
     if missing_names or unexpected_names:
         difference = f"{_count_keys(missing_names)} missing, {_count_keys(unexpected_names)} unexpected"
-        raise DataError(f"{path} is not {title}: {difference}. Nothing was loaded.")
-    for name, value in expected.items():
-        shape, expected_shape = tuple(weights[name].shape), tuple(value.shape)
-        if shape != expected_shape:
-            raise DataError(f"{path}: {name} must have the shape {expected_shape}, but has {shape}")
+        raise DataError(f"{path} is not {title}: {difference}. Nothing was loaded.{fix}")
 
 
 def _count_keys(keys: Collection[str]) -> str:

@@ -8,25 +8,30 @@
     CIDEr      CIDEr-D: tf-idf over these references, n = 1..4, length penalty (sigma 6), times 10,
                no stemming
     METEOR     version 1.5 in Java: stems, synonyms and paraphrases, the English weights
+
+003's code scores with jury: `jury_words` are separated by spaces and punctuation, METEOR is NLTK's, and
+ROUGE-L is the F1 of rouge_score. For an image with several references, the best one counts.
 """
 
 import atexit
 import re
 import shutil
+import string
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
+from statistics import fmean
 
 from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.meteor import meteor as meteor_module
 from pycocoevalcap.meteor.meteor import Meteor
-from pycocoevalcap.rouge.rouge import Rouge
+from pycocoevalcap.rouge.rouge import Rouge, my_lcs
 from pycocoevalcap.tokenizer import ptbtokenizer
 
 from recstudy.programs.metric import NotAvailable, NotInstalled
@@ -73,6 +78,35 @@ class Words:
     def meteor(self) -> float:
         return meteor(*self._number_images())
 
+    def rouge_f1(self) -> float:
+        """Return the mean F1 of the longest common subsequences, as rouge_score computes it."""
+        return self._mean_best(
+            lambda reference, words: 2 * my_lcs(reference, words) / (len(reference) + len(words))
+        )
+
+    def nltk_meteor(self) -> float:
+        """Return NLTK's METEOR, as a fraction.
+
+        Raises:
+            NotInstalled: NLTK is not installed, or has no WordNet.
+        """
+        try:
+            from nltk.translate.meteor_score import single_meteor_score
+
+            return self._mean_best(single_meteor_score)
+        except (ImportError, LookupError) as error:
+            fix = "`pip install nltk` and `python -m nltk.downloader wordnet`"
+            raise NotInstalled(f"NLTK or its WordNet is not installed: {fix}") from error
+
+    def _mean_best(self, score: Callable[[list[str], list[str]], float]) -> float:
+        """Return the mean over images of the best score of a reference and the caption, both as words."""
+        references, hypotheses = self._number_images()
+        best_scores = []
+        for image, (hypothesis,) in hypotheses.items():
+            scores = [score(reference.split(), hypothesis.split()) for reference in references[image]]
+            best_scores.append(max(scores))
+        return fmean(best_scores)
+
     def _number_images(self) -> tuple[Texts, Texts]:
         """Return references and hypotheses by image, the form that pycocoevalcap reads."""
         if not self.hypotheses:
@@ -81,10 +115,15 @@ class Words:
         return dict(enumerate(self.references)), hypotheses
 
 
-def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
+def cut(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    split: Callable[[str], list[str]] | None = None,
+) -> Words:
     """Split the generated caption and the references of each image into words.
 
-    Images whose references have no word are left out. The notes count these images and the empty captions.
+    `split` replaces Stanford's tokenizer. Images whose references have no word are left out. The notes count
+    these images and the empty captions.
 
     Raises:
         ValueError: the numbers of captions and of images with references differ.
@@ -92,9 +131,9 @@ def cut(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Words
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} captions for {len(references)} images")
     captions = [*hypotheses, *chain.from_iterable(references)]
-    notes = []
+    notes, tokenizer = [], split.__name__ if split else STANFORD
     try:
-        token_lists, tokenizer = penn_treebank(captions), STANFORD
+        token_lists = [*map(split, captions)] if split else penn_treebank(captions)
     except NotAvailable as error:
         # Without Java the scores are still useful to compare runs, but not with published values.
         token_lists, tokenizer = [*map(approximate, captions)], APPROXIMATION
@@ -152,6 +191,11 @@ def approximate(caption: str) -> list[str]:
     """Return the tokens of a caption, including punctuation, by a regular expression."""
     raw_tokens = TOKEN.findall(caption.translate(PLAIN_FORMS).lower())
     return [token for raw in raw_tokens for token in SPELLINGS.get(raw, raw).split()]
+
+
+def jury_words(caption: str) -> list[str]:
+    """Return the words of a caption as jury 2.3.1 splits it."""
+    return caption.translate(dict.fromkeys(map(ord, string.punctuation), " ")).lower().split()
 
 
 # METEOR takes 0.6 GB with the serial collector and 1.2 GB with the default one. Java takes its language from

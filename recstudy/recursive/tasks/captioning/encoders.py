@@ -26,11 +26,10 @@ from recstudy.base.files import cache_folder, sha256_of
 from recstudy.base.values import digest
 from recstudy.programs.watchdog import heartbeat
 from recstudy.records.files import Json
-from recstudy.recursive.config.parts import ModelConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, Split, ensure_cached, write_entry
-from recstudy.recursive.models.caption import CaptionModel
+from recstudy.recursive.models.caption import CaptionModel, aligner_of
 from recstudy.recursive.models.fuselip import Aligner
 from recstudy.recursive.models.networks.caption import frozen
 from recstudy.recursive.models.networks.contract import Network
@@ -47,9 +46,7 @@ Read = Callable[[Split], Split]
 def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, Json]:
     """Return a function that reads a split, and the facts about the image tokenizer for the result."""
     model = config.model
-    fused = isinstance(model, CaptionModel) and model.fuselip
-    aligner = fused.aligner if fused else model
-    if isinstance(aligner, Aligner):
+    if aligner := aligner_of(model)[0]:
         return _codes_reader(aligner, config, data, device)
     if isinstance(model, CaptionModel) and model.reads_features:
         backbone = frozen(model).to(device)
@@ -81,7 +78,7 @@ def equip(
         align: trains an aligner and returns its weights.
     """
     model = config.model
-    load_initial_weights(network, model)
+    load_initial_weights(network, config, data)
     if not isinstance(model, CaptionModel) or model.fuselip is None:
         return
     encoder = network.get_submodule("eyes.injection.encoder")
@@ -102,10 +99,10 @@ def equip(
     encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights.items()})
 
 
-def load_initial_weights(network: Network, model: ModelConfig) -> None:
+def load_initial_weights(network: Network, config: RunConfig, data: DataSet) -> None:
     """Load the public weights of an aligner, if its settings name any."""
-    if isinstance(model, Aligner) and model.files:
-        encoder, _ = load_public(model.encoder, model.tokenizer, Path(model.files))
+    if isinstance(config.model, Aligner) and config.model.files:
+        encoder, _ = load_public(config, data.folder)
         network.get_submodule("encoder").load_state_dict(encoder.state_dict())
 
 
@@ -159,10 +156,10 @@ def _codes_reader(
 ) -> tuple[Read, Json]:
     """Return a reader of codes, by the public tokenizer or a substitute trained on the same images."""
     if aligner.files:
-        _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
+        _, tokenizer = load_public(config, data.folder)
         name = f"{aligner.tokenizer.name} (public weights)"
         tokenizer = tokenizer.to(device).eval()
-        description = {"image": name, "image_hash": sha256_of(weight_file(Path(aligner.files)))[:20]}
+        description = {"image": name, "image_hash": sha256_of(weight_file(data.folder / aligner.files))[:20]}
     else:
         network, header = image_tokenizer(
             aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device

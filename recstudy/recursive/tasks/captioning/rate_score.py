@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.programs.metric import NotAvailable, NotInstalled
+from recstudy.programs.metric import NotInstalled
 
 # Tables show this note, because the deviation changes scores.
 NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"
@@ -54,20 +54,8 @@ def model_folder() -> Path:
         NotInstalled: RECSTUDY_RATESCORE is not set.
     """
     if not os.environ.get(FOLDER):
-        raise NotInstalled(f"{FOLDER} names no folder with its models")
+        raise NotInstalled(f"{FOLDER} names no folder with its models (docs/how-to/offline.md)")
     return Path(os.environ[FOLDER])
-
-
-def mean_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Return the mean RaTEScore of the images that have a reference, by the configured models.
-
-    Raises:
-        NotAvailable: no models are configured, or no image has a reference.
-    """
-    scores = rate_scores(hypotheses, references, model_folder())
-    if not scores:
-        raise NotAvailable("no image has a reference caption")
-    return sum(scores) / len(scores)
 
 
 def describe_models() -> str:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from recstudy.programs.metric import NotAvailable
-from recstudy.programs.watchdog import heartbeat
 from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.data.batches import Batches
@@ -26,7 +25,7 @@ from recstudy.recursive.models.networks.fuselip import AlignerNetwork, siglip_lo
 from recstudy.recursive.models.networks.layers import in_float64
 from recstudy.recursive.tasks.captioning.encoders import load_initial_weights
 from recstudy.recursive.tasks.captioning.writing import EXAMPLES
-from recstudy.recursive.train.evaluate import DivergenceError, autocast, pad_empty, worker_batch_size
+from recstudy.recursive.train.evaluate import DivergenceError, autocast, padded_batches
 from recstudy.recursive.train.parallel import concatenated
 from recstudy.recursive.train.process import draw
 from recstudy.recursive.train.task import Judged, Task
@@ -49,14 +48,11 @@ def selection_scores(task: Task, network: Network, batches: Batches, data: DataS
 def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Tensor, Tensor, Tensor]:
     """Return the features of images and captions (N, W) of this worker's share, and the caption tokens."""
     assert isinstance(network, AlignerNetwork)
-    network.eval()
     parts = []
-    for batch in batches.evaluation_batches(worker_batch_size(config) * batches.world):
-        heartbeat()
+    for batch, count in padded_batches(network, batches, config):
         with autocast(batch.images.device, config.train):
-            left, right = network.features(pad_empty(batch.images), pad_empty(batch.labels))
-        count = len(batch.images)
-        parts.append((left[:count].float(), right[:count].float(), batch.labels))
+            left, right = network.features(batch.images, batch.labels)
+        parts.append((left[:count].float(), right[:count].float(), batch.labels[:count]))
     images_NW, texts_NW, tokens = (torch.cat(part) for part in zip(*parts, strict=True))
     return images_NW, texts_NW, tokens
 
@@ -120,7 +116,7 @@ def findings(task: Task, network: Network, test: Batches, train: Batches, data: 
     # The same seed as at the start of the run gives the network before training.
     torch.manual_seed(draw(config.seed, "weights"))
     initial_network = build(config.model, config.data).to(images_NW.device)
-    load_initial_weights(initial_network, config.model)
+    load_initial_weights(initial_network, config, data)
     initial_images_NW, initial_texts_NW, _ = features(initial_network, test, config)
     feature_pairs = {"before": (initial_images_NW, initial_texts_NW), "after": (images_NW, texts_NW)}
     metrics = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}
@@ -132,10 +128,17 @@ def findings(task: Task, network: Network, test: Batches, train: Batches, data: 
         difference = contrast(left, right, tokens)
         if difference is not None:
             metrics[f"contrast_{when}"] = difference
-    assert data.test.captions is not None
+    captions, names = data.test.captions, data.test.names
+    assert captions is not None
     rows = data.test.rows[:PAIRS]
     pairs = [
-        {"row": int(row), "caption": data.test.captions[row][0], "before": first, "after": last}
+        {
+            "row": int(row),
+            "caption": captions[row][0],
+            "before": first,
+            "after": last,
+            "image": names[row] if names else "",
+        }
         for row, first, last in zip(rows, cosines["before"], cosines["after"], strict=False)
     ]
     example_rows = rows[:EXAMPLES]

@@ -109,12 +109,13 @@ def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor
 def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[Scores, Json]:
     """Return metrics of the expert use on the test set, and the facts by layer.
 
-    The network reads the true captions as in training, including BOS and EOS. PAD is not counted. Both
+    The network reads the true captions as in training, including BOS and EOS. PAD is not counted.
+    `attention_entropy.1` is that of the attention to the image in the first layer, mean over heads. Both
     results are empty for a network with one expert.
     """
     if not isinstance(network, MicarNetwork) or network.config.experts == 1:
         return {}, {}
-    load, entropy, dropped = [], [], []
+    load, entropy, dropped, attention = [], [], [], []
     tokens = 0
     for batch in test.evaluation_batches(
         max(1, min(worker_batch_size(config), PAIRS // test.labels.shape[1] ** 2))
@@ -126,11 +127,16 @@ def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[Sc
         load.append(trace.load)
         dropped.append(trace.dropped)
         entropy.append(in_float64(trace.entropy * (read != PAD)).sum((1, 2)))
+        attention_LBT = torch.special.entr(trace.cross_attention.float()).sum(-1).mean(2)
+        attention.append(in_float64(attention_LBT * (read != PAD)).sum((1, 2)))
         tokens += int((read != PAD).sum())
     load_LE = torch.stack(load).sum(0)
     entropy_L = torch.stack(entropy).sum(0) / tokens
     dropped_L = torch.stack(dropped).sum(0)
-    return summarize_routing(load_LE, entropy_L, dropped_L, tokens, network.config.top_k)
+    metrics, facts = summarize_routing(load_LE, entropy_L, dropped_L, tokens, network.config.top_k)
+    for layer, entropy_sum in enumerate(torch.stack(attention).sum(0).tolist(), 1):
+        metrics[f"attention_entropy.{layer}"] = entropy_sum / tokens
+    return metrics, facts
 
 
 def summarize_routing(

@@ -4,9 +4,10 @@ All are fractions except CIDEr, which has pycocoevalcap's scale: ten times the m
 """
 
 from functools import lru_cache, partial
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
-from recstudy.programs.metric import METRICS
+from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.recursive.config.answers import Answers
 from recstudy.recursive.metrics.registry import metric
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from recstudy.recursive.tasks.captioning.coco import Words
 
 of_captions = partial(metric, better="higher", form=".3f", tasks=("caption",), of_words=True)
+of_code_words = partial(of_captions, of_words=False, of_text=True, bounds=(0, 1))
 FRACTION = (0.0, 1.0)
+RATES = ("rate_score", "rate_score_std")
 
 
 @lru_cache(maxsize=4)
@@ -26,9 +29,17 @@ def words(answers: Answers) -> "Words":
     return cut(answers.written, answers.references)
 
 
+@lru_cache(maxsize=4)
+def code_words(answers: Answers) -> "Words":
+    """Return the captions as words, tokenized as in 003's code."""
+    from recstudy.recursive.tasks.captioning.coco import cut, jury_words
+
+    return cut(answers.written, answers.references, jury_words)
+
+
 def cut_by(name: str, answers: Answers) -> str:
     """Return the name of the tokenizer, or of the models, of a caption metric; empty for other metrics."""
-    if name == "rate_score":
+    if name in RATES:
         from recstudy.recursive.tasks.captioning.rate_score import describe_models  # it loads torch
 
         return describe_models()
@@ -80,9 +91,43 @@ def report_score(answers: Answers) -> float:
     return sum(captions.bleu) / 8 + captions.rouge_l / 4 + captions.meteor / 4
 
 
+@METRICS.add("avg_bleu_jury")
+@of_code_words("Avg-BLEU (jury)")
+def avg_bleu_jury(answers: Answers) -> float:
+    return fmean(code_words(answers).bleu)
+
+
+@METRICS.add("meteor_nltk")
+@of_code_words("METEOR (NLTK)")
+def meteor_nltk(answers: Answers) -> float:
+    return code_words(answers).nltk_meteor()
+
+
+@METRICS.add("rouge_l_f1")
+@of_code_words("ROUGE-L (F1)")
+def rouge_l_f1(answers: Answers) -> float:
+    return code_words(answers).rouge_f1()
+
+
+@lru_cache(maxsize=4)
+def rates(answers: Answers) -> list[float]:
+    """Return the RaTEScore of each image that has a reference."""
+    from recstudy.recursive.tasks.captioning.rate_score import model_folder, rate_scores  # it loads torch
+
+    scores = rate_scores(answers.written, answers.references, model_folder())
+    if not scores:
+        raise NotAvailable("no image has a reference caption")
+    return scores
+
+
 @METRICS.add("rate_score")
 @of_captions("RaTEScore", bounds=FRACTION)
 def rate_score(answers: Answers) -> float:
-    from recstudy.recursive.tasks.captioning.rate_score import mean_score  # it loads torch
+    return fmean(rates(answers))
 
-    return mean_score(answers.written, answers.references)
+
+@METRICS.add("rate_score_std")
+@of_captions("RaTEScore, deviation over reports", better=None, bounds=FRACTION)
+def rate_score_std(answers: Answers) -> float:
+    """Return the standard deviation over reports, with N in the denominator (003, Table II)."""
+    return pstdev(rates(answers))
