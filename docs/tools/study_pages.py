@@ -83,8 +83,8 @@ settings in which the preset `paper` differs from its paper. The brackets name t
 part, claim, variant or setting. The preset `paper` uses the paper's data. An item is exact only if the preset
 `paper` has its answer, and if runs of that preset can be judged against the item's published values."""
 JUDGED = """\
-A published value can be judged if a variant of a preset `paper` has the settings of its source. For the
-others, the table counts the first reason against a comparison."""
+The table counts the published values that a part of a preset `paper` compares. A value can be judged if a
+variant has the settings of its source. For the others, the table counts the first reason against it."""
 SHOWN_REASONS = 3  # the most frequent reasons against a comparison, for each published table
 ANSWERS = (
     "part",
@@ -98,6 +98,7 @@ PAGES = ROOT / "docs" / "studies"
 PUBLISHED = ROOT / "recstudy" / "recursive" / "papers"
 PAPERS = yaml.safe_load((PUBLISHED / "index.yaml").read_text(encoding="utf-8"))["papers"]
 PICTURES = ROOT / "docs" / "pictures"
+WITH_PAGE = yaml.safe_load((ROOT / "docs" / "data" / "sets.yaml").read_text(encoding="utf-8"))  # data sets
 
 
 @dataclass(frozen=True)
@@ -493,8 +494,7 @@ def paper_command(study: Study | Search) -> list[str]:
     if "paper" not in study.presets:
         return []
     configs = study.presets["paper"] if isinstance(study, Search) else make_plan(study, "paper").configs
-    used = {config.data.name: config.data for config in configs}
-    kinds = {name: data for name, data in used.items() if (PAGES.parent / "data" / f"{name}.md").exists()}
+    kinds = {config.data.name: config.data for config in configs if config.data.name in WITH_PAGE}
     can_download = any(type(data.reader()).fetch is not Reader.fetch for data in kinds.values())
     command = f"python studies/{study.name}.py --preset paper" + " --data DIR" * bool(kinds)
     lines = ["", "```bash", command + " --download" * can_download, "```", ""]
