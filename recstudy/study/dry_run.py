@@ -39,8 +39,12 @@ def print_plan(
     results: Results,
     as_json: bool = False,
     until: "Until | None" = None,
+    gpus: int = 0,
 ) -> None:
-    """Print the runs of a study, or the ranges and first runs of a search, with their cost and status."""
+    """Print the runs of a study, or the ranges and first runs of a search, with their cost and status.
+
+    The price is also divided by the GPUs of the cluster (`gpus`), or by eight.
+    """
     log = TrialLog(plan, results) if plan.is_search else None
     finished = outdated.finished - outdated.rerun_ids
     listed_runs = [plan.run(0, params) for params in plan.first] if log else runs
@@ -96,7 +100,7 @@ def print_plan(
     else:
         terminal.print(f"{heading}{len(rows)} runs", table, sep="\n")
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
-    for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results)):
+    for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus)):
         terminal.print(line, soft_wrap=True)
 
 
@@ -126,7 +130,7 @@ def _count(value: float | None) -> str:
 
 
 def price_lines(
-    plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results
+    plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results, gpus: int = 0
 ) -> Iterator[str]:
     """Return lines about the remaining cost: FLOPs, memory, and time based on finished runs.
 
@@ -135,7 +139,9 @@ def price_lines(
         runs: The selected runs of a study, or the runs of a search so far.
         finished: The ids of finished runs that are not repeated.
         results: The results folder.
+        gpus: The GPUs of the cluster; 0 if they are unknown, which gives the price of `GPUS`.
     """
+    gpus = gpus or GPUS
     program, todo = plan.base.program, [run for run in runs if run.id not in finished]
     count = len(todo)
     # Later trials are assumed to cost the same as the first ones. A budget in hours is the cost itself.
@@ -185,7 +191,7 @@ def price_lines(
             share * sum(part) for part in zip(*(price[2:] for price in run_prices), strict=True)
         )
         longest = max(price.gpu_s for price in run_prices)
-        several = duration(max(1.0, (train_s + test_s) / GPUS, longest))
+        several = duration(max(1.0, (train_s + test_s) / gpus, longest))
         rates: dict[str, float] = {}  # TFLOP/s; the lowest of each family
         for run, run_price in zip(todo, run_prices, strict=True):
             rate = 1e3 * run_price.pflop / run_price.gpu_s
@@ -193,13 +199,9 @@ def price_lines(
         assumed = choices([f"{family} {rate:.3g}" for family, rate in rates.items()])
         time = (
             f"about {at_cores} on the {plural(cores, 'core')} of this machine; on a GPU {at_gpu} (training"
-            f" {duration(train_s)}, evaluation {duration(test_s)}), on {GPUS} {several}. Assumed, as no run"
+            f" {duration(train_s)}, evaluation {duration(test_s)}), on {gpus} {several}. Assumed, as no run"
             f" has finished: 50 GFLOP/s a core, and TFLOP/s of a GPU: {assumed}."
         )
-    yield (
-        f"{heading}, at most {flops(training + evaluation)} (training {flops(training)}, evaluation"
-        f" {flops(evaluation)}; halting saves some), {memory} of memory each; {time}"
-    )
     visible = (program.free_gpu_bytes() or 0) / 1e9 if program.sees_gpu() else 0
     if max_gigabytes > (limit := visible or GPU_GB):
         label = max(todo, key=lambda run: program.memory(run.config) or 0).label
@@ -208,6 +210,10 @@ def price_lines(
             f"Memory: {label} needs {max_gigabytes:,.3g} GB, but a GPU has {limit:,.3g} GB ({which}). Set"
             " resources.workers=2 to split a batch between two GPUs, or lower train.batch_size."
         )
+    yield (
+        f"{heading}, at most {flops(training + evaluation)} (training {flops(training)}, evaluation"
+        f" {flops(evaluation)}; halting saves some), {memory} of memory each; {time}"
+    )
 
 
 def _times(prices: Sequence[RunPrice], cores: int = 1, start: float = 0.0, share: float = 1.0) -> list[str]:
