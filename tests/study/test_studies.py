@@ -145,6 +145,35 @@ def test_more_experts_and_fewer_layers_are_judged_step_by_step():
         assert depths == [(4, 3)]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "lower", "higher", "metrics"),
+    [
+        ("precise gradient flow and robust convergence", ["ImageTRM, one step"], "ImageTRM", ["rouge_l"]),
+        (
+            "are uniquely suited to seed",
+            ["ImageTRM", "ImageTRM, FuseLIP"],
+            "ImageTRM, Swin-T",
+            ["rouge_l", "cider"],
+        ),
+        (
+            "was outperformed by the simpler Swin integration",
+            ["ImageTRM, FuseLIP"],
+            "ImageTRM, Swin-T",
+            ["rouge_l", "cider"],
+        ),
+        ("needs less memory, O(1)", ["ImageTRM, one step"], "ImageTRM", ["peak_memory_mb"]),
+    ],
+)
+def test_claims_of_000_are_about_the_variants_that_its_sentences_compare(sentence, lower, higher, metrics):
+    """Its full gradient is in place of HRM's one step (IV.B). Swin's score is a CIDEr, above each other's (VI.A)."""
+    claims = [claim for claim in load("imagetrm_backbones").claims["paper"] if sentence in claim.text]
+
+    assert [claim.metric for claim in claims] == metrics
+    for claim in claims:
+        assert ([claim.lower["model"]] if len(lower) == 1 else claim.lower["model"]) == lower
+        assert (claim.higher["model"], claim.each) == (higher, len(lower) > 1)
+
+
 def test_figure_7_is_of_both_data_sets():
     study = load("micar_routing")
     parts = [part for part in study.by_preset(study.report, "paper") if isinstance(part, AttentionMaps)]
