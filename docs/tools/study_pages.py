@@ -394,7 +394,10 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
         reasons: dict[str, list[tuple[str, ...]]] = {}
         labels: dict[str, set[str]] = {}
         if isinstance(part, Arithmetic):
-            reasons = {claim.target.source: [()] for claim in counted_claims(part)}
+            reasons = {
+                claim.target.source: [tuple(map(by_name, claim.target.against))]
+                for claim in counted_claims(part)
+            }
         elif isinstance(part, Alignment):
             reasons = {target.source: [(DRAWN,)] for target in part.targets}
         elif isinstance(part, BesidePublished):
