@@ -118,7 +118,7 @@ def test_empty_cell_is_no_target_and_a_blank_setting_stays_blank():
             deviations,
             "003_cod",
             r"no list of deviations '003_cod': the lists are 002_code, 003_code, puzzle_code, trm_code, trm_epochs, direct_prediction, "
-            r"fuselip_fine_tuning\. Did you mean '003_code'",
+            r"000_inputs, fuselip_fine_tuning\. Did you mean '003_code'",
         ),
     ],
 )
