@@ -24,10 +24,10 @@ images with exactly one finding; its metric is top-1 accuracy.
 
 Cost: quick (generated X-rays), 17 minutes on 2 cores (measured); standard (1,000 real images of 64x64), 12
 core hours or minutes of a GPU; paper (224x224 pixels, each a token), by --dry-run at 250 TFLOP/s of an H200:
-1.5 GPU hours per run in halves, 3.4 whole, and 35 with a query per finding; 138 GPU hours for three seeds, 17
-hours on eight GPUs. Every run fits GPUs of 80 GB. The whole image and the queries need two GPUs, with 41 and
-28 GB each; the states of all queries that are carried over add 7 GB. The queries compute most activations
-twice, a third more FLOPs.
+1.6 GPU hours per run in halves, 3.8 whole, and 38 with a query per finding; 150 GPU hours for three seeds,
+about a day on eight GPUs. Every run fits GPUs of 80 GB. The whole image and the queries need two GPUs, with
+41 and 28 GB each; the states of all queries that are carried over add 7 GB. The queries compute most
+activations twice, a third more FLOPs.
 
     python studies/hrm_chest_xray.py
     python studies/hrm_chest_xray.py --preset standard --data DIR

@@ -251,7 +251,7 @@ def test_two_passes_are_compared_at_equal_updates_and_at_equal_flops(preset, upd
     for variant, config in zip(plan.variants, plan.configs, strict=True):
         count = config.training_images // config.train.batch_size * config.train.epochs
         assert config.train.warmup * count == pytest.approx({"quick": 15, "paper": 2000}[preset], rel=0.01)
-        rows[variant.label] = count / updates, config.program.pflop(config)
+        rows[variant.label] = count / updates, config.program.price(config).training
     flops = rows["one pass"][1]
 
     assert rows == {
