@@ -28,8 +28,8 @@ PAGES = sorted(
     ]
 )
 OTHER_PROGRAMS = {  # programs that are not ours; files of this repository that they are given must be there
-    "cp", "git", "grafana-server", "kubectl", "optuna-dashboard", "pip", "prometheus", "ray", "sbatch", "scancel", "sky", "source", "ssh",
-    "tensorboard",
+    "cp", "export", "git", "grafana-server", "hf", "kubectl", "optuna-dashboard", "pip", "prometheus", "ray", "sbatch", "scancel", "sky", "source", "ssh",
+    "tensorboard", "wget",
 }  # fmt: skip
 WRITTEN_FILES = (
     "my_study.py",

@@ -32,7 +32,7 @@ from recstudy.papers import Target, by_name, cite_item
 from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Resources
 from recstudy.records import Results, write_whole
-from recstudy.recursive import DATASETS, FAMILIES, Alignment, TrainConfig
+from recstudy.recursive import DATASETS, FAMILIES, Alignment, Reader, TrainConfig
 from recstudy.recursive.config.fields import describe_fields
 from recstudy.report import Arithmetic, Best, Claims, FigurePart, Table, writers
 from recstudy.report.family import family, published_answers
@@ -98,6 +98,7 @@ PAGES = ROOT / "docs" / "studies"
 PUBLISHED = ROOT / "recstudy" / "recursive" / "papers"
 PAPERS = yaml.safe_load((PUBLISHED / "index.yaml").read_text(encoding="utf-8"))["papers"]
 PICTURES = ROOT / "docs" / "pictures"
+WITH_PAGE = yaml.safe_load((ROOT / "docs" / "data" / "sets.yaml").read_text(encoding="utf-8"))  # data sets
 
 
 @dataclass(frozen=True)
@@ -473,6 +474,7 @@ def page(study: Study | Search, tables: dict[str, Any]) -> str:
         question,
         "",
         f"File: `studies/{study.name}.py`. Presets (runs): {presets(study)}.",
+        *paper_command(study),
     ]
     for path in sorted(PICTURES.glob(f"{study.name}.*")):
         lines += ["", f"![{path.name.split('.')[1]}](../pictures/{path.name})"]
@@ -485,6 +487,19 @@ def page(study: Study | Search, tables: dict[str, Any]) -> str:
             lines += sentences(content)
             lines += [line for text in content["tables"].values() for line in ("", by_name(text.strip()))]
     return "\n".join([*lines, *deviations(study)]) + "\n"
+
+
+def paper_command(study: Study | Search) -> list[str]:
+    """Return the command of the preset `paper`, and the pages of its data sets."""
+    if "paper" not in study.presets:
+        return []
+    configs = study.presets["paper"] if isinstance(study, Search) else make_plan(study, "paper").configs
+    kinds = {config.data.name: config.data for config in configs if config.data.name in WITH_PAGE}
+    can_download = any(type(data.reader()).fetch is not Reader.fetch for data in kinds.values())
+    command = f"python studies/{study.name}.py --preset paper" + " --data DIR" * bool(kinds)
+    lines = ["", "```bash", command + " --download" * can_download, "```", ""]
+    links = ", ".join(f"[{data.title}](../data/{name}.md)" for name, data in kinds.items())
+    return [*lines, f"Data: {links or 'generated'}. [Eight GPUs, one machine](../how-to/eight-gpus.md)."]
 
 
 def claims(study: Study | Search, tables: dict[str, Any]) -> list[str]:

@@ -102,15 +102,15 @@ def price(config: RunConfig) -> RunPrice | None:
     passes = train.epochs * held_out * train.evaluation_steps + tests * (
         2 * train.evaluation_steps + (train.evaluation_depths if model.recursive else 0)
     )
-    kernel_passes = passes / train.batch_size
+    counts = cached_count(COUNT, model.stages[-1][1], data)
+    batch_size = 2 * train.batch_size  # of evaluation
+    kernels = counts[5] * passes / batch_size
     if TASKS[config.task].output == "caption":
         is_written_each_epoch = METRICS[config.score].of is not None
         captions = train.evaluation_steps * (tests + is_written_each_epoch * train.epochs * held_out)
         beams = 1 if getattr(model, "decode", "") == "greedy" else getattr(model, "beam", 1)
         passes += beams * captions
-        # each token has a pass of its own
-        kernel_passes += beams * captions * data.tokens / train.batch_size
-    counts = cached_count(COUNT, model.stages[-1][1], data)
+        kernels += counts[8] * beams * captions * data.tokens / batch_size  # each token has a pass of its own
     batches = train.epochs * ceil(images / train.batch_size)
     training, evaluation = cost(config).train_gflops * images * train.epochs / 1e6, counts[2] * passes / 1e15
 
@@ -121,7 +121,7 @@ def price(config: RunConfig) -> RunPrice | None:
         training,
         evaluation,
         seconds(training, batches * _training(config, 6)),
-        seconds(evaluation, kernel_passes * counts[5]),
+        seconds(evaluation, kernels),
     )
 
 

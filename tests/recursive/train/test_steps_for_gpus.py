@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from recstudy.base.errors import ConfigError
-from recstudy.recursive import TRM, Sudoku
+from recstudy.recursive import HRM, TRM, Sudoku, TrainConfig, Transformer
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.models.networks.sequence import MixLayer
 from recstudy.recursive.testing import tiny_model, tiny_run
-from recstudy.recursive.train.evaluate import predict
+from recstudy.recursive.train.evaluate import predict, take_step
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+CELLS = {"tokens": "cell", "width": 8, "heads": 1, "expansion": 1, "multiple": 8}
 PUZZLES = Sudoku(side=4, puzzles=16, test_puzzles=19)
 
 
@@ -65,6 +66,28 @@ def test_tokens_are_mixed_by_a_swiglu_over_the_sequence_of_each_dimension():
     )
     for gradient, expected_gradient in pairs:
         torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TRM(**CELLS, mixing="mlp"),
+        TRM(**CELLS, states="single", mixing="mlp"),
+        Transformer(**CELLS),
+        HRM(**CELLS),
+    ],
+    ids=lambda model: model.title,
+)
+def test_the_first_states_have_the_layout_of_later_ones(model):
+    """Or the graph of a step would be compiled twice. An empty state is contiguous with any strides."""
+    network, images = model.build((1, 2, 2), 6), torch.ones(3, 1, 2, 2)
+    layouts, carry = [], network.start(images)
+    for _ in range(3):
+        layouts.append([state.contiguous().stride() for state in carry])
+        _, carry = take_step(network, images, carry, TrainConfig())
+
+    assert layouts[0] == layouts[1] == layouts[2]
+    assert carry[2] is not carry[3]
 
 
 @pytest.mark.parametrize("family", ["hrm", "trm", "transformer"])

@@ -20,6 +20,7 @@ from torch.utils.flop_counter import flop_registry
 from recstudy.base.errors import ConfigError
 from recstudy.plugins.registry import is_users
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
+from recstudy.recursive.config.tasks import TASKS
 from recstudy.recursive.models.networks.contract import Network, build, example
 from recstudy.recursive.models.networks.layers import Block
 
@@ -42,7 +43,8 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, ...]:
 
     Returns:
         All parameters, trained parameters, and the FLOPs of an evaluation step, of a training step without
-        its backward pass, and of a training step with it; then the kernels of these three.
+        its backward pass, and of a training step with it; then the kernels of these three,
+        and those of an evaluation step of a captioner on one token.
     """
     with torch.device("meta"), refuse_overflow(model):
         network = build(model, data)
@@ -57,7 +59,10 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, ...]:
     with FlopCounter() as counter:
         with torch.no_grad():
             network(images, network.start(images, context))
-        test = counter.flops, counter.kernels
+            test = counter.flops, counter.kernels
+            if context is not None and TASKS[model.task or data.task].output == "caption":
+                network(images, network.start(images, context[:, :1]))
+            token_kernels = counter.kernels - test[1]
         network.train()
         counter.flops = counter.kernels = 0
         output, _ = network(images, network.start(images, context))
@@ -65,7 +70,7 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, ...]:
         (output.logits.sum() + (0 if output.halt is None else output.halt.sum())).backward()
         step = counter.flops, counter.kernels
     flops, kernels = zip(test, forward, step, strict=True)
-    return params, trained_params, *(count // len(images) for count in flops), *kernels
+    return params, trained_params, *(count // len(images) for count in flops), *kernels, token_kernels
 
 
 _CALLS: dict[Any, tuple[int, Any]] = {}  # an operation and the forms of its arguments -> FLOPs, output forms

@@ -131,12 +131,14 @@ class SequenceNetwork(Network):
 
         The group is the patient or the puzzle.
         """
-        size = (len(images), self.queries, self.length, -1)
+        size = (len(images) * self.queries, self.length, -1)
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
-        states = self.core.z_high.expand(*size), self.core.z_low.expand(*size)
+        # An empty state has the strides that `forward` gives it, for which a graph is compiled.
+        initial = (self.core.z_high, self.core.z_low)
+        states = [z_D.expand(*size).unflatten(0, (len(images), -1)) for z_D in initial]
         if self.config.start == "random" and self.training:
             # Eq. 9: random initial states in training (EqR).
-            states = torch.randn_like(states[0]), torch.randn_like(states[1])
+            states = [torch.randn_like(z_BQSD) for z_BQSD in states]
         # Not `steps` itself: a graph for one tensor in two places would not fit the next step.
         return *states, steps, torch.zeros_like(steps) if groups is None else groups
 

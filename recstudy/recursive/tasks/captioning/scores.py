@@ -14,9 +14,10 @@ from recstudy.recursive.metrics.registry import metric
 if TYPE_CHECKING:
     from recstudy.recursive.tasks.captioning.coco import Words
 
-of_captions = partial(metric, better="higher", form=".3f", tasks=("caption",), of_words=True)
-of_code_words = partial(of_captions, of_words=False, of_text=True, bounds=(0, 1))
-FRACTION = (0.0, 1.0)
+of_captions = partial(
+    metric, better="higher", form=".3f", tasks=("caption",), of_words=True, bounds=(0.0, 1.0)
+)
+of_code_words = partial(of_captions, of_words=False, of_text=True)
 RATES = ("rate_score", "rate_score_std")
 
 
@@ -49,20 +50,20 @@ def cut_by(name: str, answers: Answers) -> str:
 for n in range(1, 5):
 
     @METRICS.add(f"bleu_{n}")
-    @of_captions(f"BLEU-{n}", bounds=FRACTION)
+    @of_captions(f"BLEU-{n}")
     def bleu(answers: Answers, n: int = n) -> float:
         return words(answers).bleu[n - 1]
 
 
 @METRICS.add("avg_bleu")
-@of_captions("Avg-BLEU", bounds=FRACTION)
+@of_captions("Avg-BLEU")
 def avg_bleu(answers: Answers) -> float:
     """Return the mean of BLEU-1 to BLEU-4 (003)."""
     return sum(words(answers).bleu) / 4
 
 
 @METRICS.add("rouge_l")
-@of_captions("ROUGE-L", bounds=FRACTION)
+@of_captions("ROUGE-L")
 def rouge_l(answers: Answers) -> float:
     return words(answers).rouge_l
 
@@ -74,13 +75,13 @@ def cider(answers: Answers) -> float:
 
 
 @METRICS.add("meteor")
-@of_captions("METEOR", bounds=FRACTION)
+@of_captions("METEOR")
 def meteor(answers: Answers) -> float:
     return words(answers).meteor
 
 
 @METRICS.add("report_score")
-@of_captions("Report score", bounds=FRACTION)
+@of_captions("Report score")
 def report_score(answers: Answers) -> float:
     """Return the score by which 003's code selects epochs: 1/2 Avg-BLEU + 1/4 METEOR + 1/4 ROUGE-L.
 
@@ -121,13 +122,13 @@ def rates(answers: Answers) -> list[float]:
 
 
 @METRICS.add("rate_score")
-@of_captions("RaTEScore", bounds=FRACTION)
+@of_captions("RaTEScore")
 def rate_score(answers: Answers) -> float:
     return fmean(rates(answers))
 
 
 @METRICS.add("rate_score_std")
-@of_captions("RaTEScore, deviation over reports", better=None, bounds=FRACTION)
+@of_captions("RaTEScore, deviation over reports", better=None)
 def rate_score_std(answers: Answers) -> float:
     """Return the standard deviation over reports, with N in the denominator (003, Table II)."""
     return pstdev(rates(answers))
