@@ -36,18 +36,20 @@ def page(name: str, studies: list[str]) -> str:
     """Return the text of docs/data/NAME.md."""
     facts, kind = FACTS[name], DATASETS[name]
     first, *rest = (getdoc(kind) or "").split("\n\n")
-    lines = [f"# {title(name)}", "", by_name(first), "", "| | |", "| --- | --- |"]
-    lines += [f"| {fact} | {facts[fact].strip()} |" for fact in ("source", "licence", "images", "size")]
-    lines += [f"| setting | `data={kind.__name__}({required(name)})` |"]
+    lines = [f"# {title(name)}", "", by_name(first), "", f"| {title(name)} | |", "| --- | --- |"]
+    for fact in ("source", "licence", "images", "size"):
+        text = facts[fact].strip()
+        lines.append(f"| {fact} | {f'<{text}>' if text.startswith('http') else text} |")
+    lines.append(f"| setting | `data={kind.__name__}({required(name)})` |")
     lines += [f"| studies | {', '.join(studies)} |"] if studies else []
-    lines += ["", "## How to get it", "", facts["get"].strip(), "", "## Folder tree", "", "```text"]
-    lines += ["DIR", *tree(paths(name)), "```", ""]
-    if "example" in facts:
-        lines += ["The smallest folder that the reader accepts has these files:", ""]
-        for path, text in facts["example"].items():
-            if text != "image":
-                shown = [line[:LONGEST] + "..." * (len(line) > LONGEST) for line in text.strip().split("\n")]
-                lines += [f"`{path}`", "", "```text", *shown, "```", ""]
+    lines += ["", "## How to get it", "", facts["get"].strip(), "", "## Folder tree", ""]
+    files = facts.get("example", {})
+    lines += ["The smallest folder that the reader accepts:", ""] if files else []
+    lines += ["```text", "DIR", *tree(paths(name)), "```", ""]
+    for path, text in files.items():
+        if text != "image":
+            content = [line[:LONGEST] + "..." * (len(line) > LONGEST) for line in text.strip().split("\n")]
+            lines += [f"`{path}`", "", "```text", *content, "```", ""]
     if rest:
         lines += ["## Layout and splits", "", *layout(rest)]
     return "\n".join(lines).rstrip() + "\n"

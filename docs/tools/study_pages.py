@@ -83,8 +83,8 @@ settings in which the preset `paper` differs from its paper. The brackets name t
 part, claim, variant or setting. The preset `paper` uses the paper's data. An item is exact only if the preset
 `paper` has its answer, and if runs of that preset can be judged against the item's published values."""
 JUDGED = """\
-A published value can be judged if a variant of a preset `paper` has the settings of its source. For the
-others, the table counts the first reason against a comparison."""
+The table counts the published values that a part of a preset `paper` compares. A value can be judged if a
+variant has the settings of its source. For the others, the table counts the first reason against it."""
 SHOWN_REASONS = 3  # the most frequent reasons against a comparison, for each published table
 ANSWERS = (
     "part",

@@ -216,7 +216,10 @@ def carry_out(
         until = Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus and not options.json:
-        *_, price = "", *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results)
+        *_, price = (
+            "",
+            *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results, int(gpus)),
+        )
         say(
             f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
             f" {price}"
@@ -231,7 +234,9 @@ def carry_out(
         unchecked = plan.base.program.check_data(
             [run.config for run in runs] or [plan.base], data_folder(options.data), begin
         )
-        print_plan(plan, runs, changed, results, as_json=options.json, until=until)
+        if options.address and not options.json:
+            gpus = gpus or _cluster_gpus(options.address)
+        print_plan(plan, runs, changed, results, as_json=options.json, until=until, gpus=int(gpus))
         say(*(() if options.json else unchecked))
         return 0
     with output():
@@ -270,8 +275,10 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
 
 def _usable_gpus(study: Study | Search, address: str) -> float:
     """Return the number of GPUs of a cluster, if the study has a preset for GPUs that is not the first."""
-    if GPU_PRESET not in list(study.presets)[1:]:
-        return 0.0
+    return _cluster_gpus(address) if GPU_PRESET in list(study.presets)[1:] else 0.0
+
+
+def _cluster_gpus(address: str) -> float:
     from recstudy.cluster.address import check_address
 
     check_address(address)  # before Ray is imported

@@ -39,8 +39,12 @@ def print_plan(
     results: Results,
     as_json: bool = False,
     until: "Until | None" = None,
+    gpus: int = 0,
 ) -> None:
-    """Print the runs of a study, or the ranges and first runs of a search, with their cost and status."""
+    """Print the runs of a study, or the ranges and first runs of a search, with their cost and status.
+
+    The price is also divided by the GPUs of the cluster (`gpus`), or by eight.
+    """
     log = TrialLog(plan, results) if plan.is_search else None
     finished = outdated.finished - outdated.rerun_ids
     listed_runs = [plan.run(0, params) for params in plan.first] if log else runs
@@ -94,7 +98,7 @@ def print_plan(
     else:
         terminal.print(f"{heading}{len(rows)} runs", table, sep="\n")
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
-    for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results)):
+    for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus)):
         terminal.print(line, soft_wrap=True)
 
 
@@ -124,7 +128,7 @@ def _count(value: float | None) -> str:
 
 
 def price_lines(
-    plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results
+    plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results, gpus: int = 0
 ) -> Iterator[str]:
     """Return lines about the remaining cost: FLOPs, memory, and time based on finished runs.
 
@@ -133,7 +137,9 @@ def price_lines(
         runs: The selected runs of a study, or the runs of a search so far.
         finished: The ids of finished runs that are not repeated.
         results: The results folder.
+        gpus: The GPUs of the cluster; 0 if they are unknown, which gives the price of `GPUS`.
     """
+    gpus = gpus or GPUS
     program, todo = plan.base.program, [run for run in runs if run.id not in finished]
     count = len(todo)
     # Later trials are assumed to cost the same as the first ones. A budget in hours is the cost itself.
@@ -184,14 +190,10 @@ def price_lines(
         assumed = choices([f"{family} {rate:.3g}" for family, rate in rates.items()])
         time = (
             f"about {at_cores} on the {plural(cores, 'core')} of this machine; on a GPU {at_gpu} (training"
-            f" {duration(total.training_s)}, evaluation {duration(total.evaluation_s)}), on {GPUS}"
-            f" {duration(max(longest, total.gpu_s / GPUS))}. Assumed, as no run has finished: 50 GFLOP/s a"
+            f" {duration(total.training_s)}, evaluation {duration(total.evaluation_s)}), on {gpus}"
+            f" {duration(max(longest, total.gpu_s / gpus))}. Assumed, as no run has finished: 50 GFLOP/s a"
             f" core, and TFLOP/s of a GPU: {assumed}."
         )
-    yield (
-        f"{heading}, at most {flops(total.pflop)} (training {flops(total.training)}, evaluation"
-        f" {flops(total.evaluation)}; halting saves some), {memory} of memory each; {time}"
-    )
     visible = (program.free_gpu_bytes() or 0) / 1e9 if program.sees_gpu() else 0
     if gigabytes > (limit := visible or GPU_GB):
         which = "the GPU of this machine" if visible else "assumed, as no GPU is visible"
@@ -199,6 +201,10 @@ def price_lines(
             f"Memory: {largest.label} needs {gigabytes:,.3g} GB, but a GPU has {limit:,.3g} GB ({which})."
             f" {program.memory_fix(largest.config, limit * 1e9)}"
         )
+    yield (
+        f"{heading}, at most {flops(total.pflop)} (training {flops(total.training)}, evaluation"
+        f" {flops(total.evaluation)}; halting saves some), {memory} of memory each; {time}"
+    )
 
 
 def _times(price: RunPrice, cores: int = 1, gpus: int = 1, start: float = 0.0) -> list[str]:

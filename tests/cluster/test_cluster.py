@@ -128,3 +128,4 @@ def test_a_cluster_with_gpus_takes_the_preset_for_gpus(tmp_path, gpus, preset):
             "Preset standard, as the cluster has 2 GPUs; --preset chooses another. Price: 12 runs, at most "
         )
         assert "latent_steps=6, supervision_steps=4" in output
+        assert ", on 2 " in output.splitlines()[-1]

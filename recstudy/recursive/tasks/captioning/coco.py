@@ -90,13 +90,10 @@ class Words:
         Raises:
             NotInstalled: NLTK is not installed, or has no WordNet.
         """
-        try:
-            from nltk.translate.meteor_score import single_meteor_score
+        find_wordnet()
+        from nltk.translate.meteor_score import single_meteor_score
 
-            return self._mean_best(single_meteor_score)
-        except (ImportError, LookupError) as error:
-            fix = "`pip install nltk` and `python -m nltk.downloader wordnet`"
-            raise NotInstalled(f"NLTK or its WordNet is not installed: {fix}") from error
+        return self._mean_best(single_meteor_score)
 
     def _mean_best(self, score: Callable[[list[str], list[str]], float]) -> float:
         """Return the mean over images of the best score of a reference and the caption, both as words."""
@@ -206,6 +203,32 @@ LIMIT_S = 600.0
 NO_JAVA = "Java is not installed (no `java` on the PATH)"
 
 
+def find_java() -> str:
+    """Return the path of `java`.
+
+    Raises:
+        NotInstalled: It is not on the PATH.
+    """
+    if (java := shutil.which("java")) is None:
+        raise NotInstalled(NO_JAVA)
+    return java
+
+
+def find_wordnet() -> str:
+    """Return the path of NLTK's WordNet.
+
+    Raises:
+        NotInstalled: NLTK is not installed, or has no WordNet.
+    """
+    try:
+        import nltk
+
+        return str(nltk.data.find("corpora/wordnet.zip"))
+    except (ImportError, LookupError) as error:
+        fix = "`pip install 'recstudy[rate]'` and `python -m nltk.downloader wordnet`"
+        raise NotInstalled(f"NLTK or its WordNet is not installed: {fix}") from error
+
+
 def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
     """Return the lower-case tokens of each caption, including punctuation, by Stanford's PTBTokenizer.
 
@@ -217,9 +240,7 @@ def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
     jar = Path(ptbtokenizer.__file__).with_name(ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
     program = "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"
     text = "".join(" ".join(caption.split()) + "\n" for caption in captions)
-    if (java := shutil.which("java")) is None:
-        raise NotInstalled(NO_JAVA)
-    command = [java, *FLAGS, "-cp", str(jar), *program]
+    command = [find_java(), *FLAGS, "-cp", str(jar), *program]
     try:
         done = subprocess.run(
             command, input=text.encode(errors="replace"), capture_output=True, timeout=LIMIT_S, check=False
@@ -240,8 +261,7 @@ def meteor(references: Texts, hypotheses: Texts) -> float:
     Raises:
         NotInstalled: Java is not installed, or the jar is missing or damaged.
     """
-    if shutil.which("java") is None:
-        raise NotInstalled(NO_JAVA)
+    find_java()
     try:
         # It may have been killed since the last call, for example for lack of memory.
         if _meteor().meteor_p.poll() is not None:

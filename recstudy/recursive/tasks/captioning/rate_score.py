@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,19 @@ def model_folder() -> Path:
     if not os.environ.get(FOLDER):
         raise NotInstalled(f"{FOLDER} names no folder with its models (docs/how-to/offline.md)")
     return Path(os.environ[FOLDER])
+
+
+def find_models() -> Path:
+    """Return the folder of the models, without loading one.
+
+    Raises:
+        NotInstalled: RECSTUDY_RATESCORE is not set, or a model, the weights or `transformers` is missing.
+    """
+    folder = model_folder()
+    read_weights(folder / "weights.json")
+    for name in ("entities", "meanings"):
+        _check_model(folder / name)
+    return folder
 
 
 def describe_models() -> str:
@@ -189,14 +203,18 @@ def embed_entities(texts: Sequence[Sequence[tuple[str, str]]], folder: Path) -> 
     return result
 
 
-def _loaded(folder: Path, kind: str) -> tuple[Any, Any]:
-    """Load the tokenizer and the model (`kind` of `transformers`) in a folder, without a download."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise NotInstalled("the package transformers is not installed") from error
+def _check_model(folder: Path) -> None:
     if not (folder / "config.json").exists():
         raise NotInstalled(f"{folder} holds no model (config.json is missing)")
+    if find_spec("transformers") is None:
+        raise NotInstalled("the package transformers is not installed: pip install 'recstudy[rate]'")
+
+
+def _loaded(folder: Path, kind: str) -> tuple[Any, Any]:
+    """Load the tokenizer and the model (`kind` of `transformers`) in a folder, without a download."""
+    _check_model(folder)
+    import transformers
+
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
