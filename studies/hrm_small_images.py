@@ -7,15 +7,19 @@ Published: MNIST 98.02 %. CIFAR-10: HRM 65.04 %, CNN 77.22 %. CIFAR-100: HRM 29.
 training accuracies of 91.5 and 50.5 %. An epoch of the paper's CNN is about 30 times faster: 12 s against
 353 s.
 
-Caveats: HRM's seconds include three evaluation segments per batch (contradiction 004-2). By training FLOPs
-the CNN is 10 times cheaper, and 20 times with those segments. Every preset counts the factor of ten, and its
-table has the seconds measured here. The abstract has warm-up and label smoothing for all data; its notebook
-has neither for MNIST (004-1), and neither do the rows of MNIST here. The schedule counts updates against a
-length in batches, as the author ran it (004-3). MNIST's HRM therefore has a learning rate of 0 from the
-middle of its second epoch. The quick preset counts both in updates.
+Caveats: the published training accuracies are means over epoch 25. HRM's are scored just after the updates on
+a batch, the CNN's before the update, with the batch norm of training. Here the final weights are scored, so
+these values have no verdict. HRM's seconds include three evaluation segments per batch (contradiction 004-2).
+By training FLOPs the CNN is 10 times cheaper, and 20 times with those segments. Every preset counts the
+factor of ten without a verdict, and its table has the seconds measured here. The abstract has warm-up and
+label smoothing for all data; its notebook has neither for MNIST (004-1), and neither do the rows of MNIST
+here. The schedule counts updates against a length in batches, as the author ran it (004-3). MNIST's HRM
+therefore has a learning rate of 0 from the middle of its second epoch. The quick preset counts both in
+updates.
 
 Cost: quick (digits), 6 minutes on 2 cores for five seeds in one process (measured); standard (MNIST), 2 hours
-on 2 cores; cpu (CIFAR-10, small networks), 2 hours on 2 cores; paper, 16 PFLOP per seed: minutes of an H200.
+on 2 cores; cpu (CIFAR-10, small networks), 2 hours on 2 cores; paper, 17 PFLOP per seed with evaluation:
+minutes of an H200.
 
     python studies/hrm_small_images.py
     python studies/hrm_small_images.py --preset standard --data DIR
@@ -44,12 +48,7 @@ PUBLISHED = (
         why="a sixth of MNIST's 2.0 points of error; HRM and CNN are 12.2 and 15.6 points apart on CIFAR",
     ),
     *published("004_author_repo_curves", only=("params", "seconds_per_epoch")),
-    *published(
-        "004_abstract_accuracies",
-        margin=2.0,
-        only=("train_accuracy",),
-        why="a twentieth of the 41 points between HRM and CNN in training on CIFAR-100",
-    ),
+    *published("004_abstract_accuracies", only=("train_accuracy",)),
 )
 
 CIFAR = TrainConfig(
@@ -107,7 +106,7 @@ SPEEDUP = Arithmetic(
     "epoch_speedup",
     counted={"epoch_speedup_vs_hrm": FLOP_RATIO},
     targets=published("004_abstract_accuracies", only=("epoch_speedup_vs_hrm",)),
-    title="How many times faster the CNN's epoch is, counted in training FLOPs (004, abstract)",
+    title="How many times cheaper the CNN's epoch is, in training FLOPs (004, abstract: in seconds)",
 )
 
 # The abstract has one recipe for all data, the notebook another one for MNIST (004-1).

@@ -393,7 +393,10 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
         reasons: dict[str, list[tuple[str, ...]]] = {}
         labels: dict[str, set[str]] = {}
         if isinstance(part, Arithmetic):
-            reasons = {claim.target.source: [()] for claim in counted_claims(part)}
+            reasons = {
+                claim.target.source: [tuple(map(by_name, claim.target.against))]
+                for claim in counted_claims(part)
+            }
         elif isinstance(part, BesidePublished):
             variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
             placement = match_targets(records, part.targets, variants, part.shown_metrics)

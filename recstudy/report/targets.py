@@ -199,7 +199,7 @@ def match_targets(
             unmatched.append((target, f"{', '.join(blank)} left blank in the source"))
             continue
         if target.metric not in metrics:
-            unmatched.append((target, "; ".join(("not measured here", *map(by_name, target.against)))))
+            unmatched.append((target, "; ".join((*map(by_name, target.against), "not measured here"))))
             continue
         source = _source(records, target)
         homes, problem = _homes(records, source, variants)

@@ -129,6 +129,41 @@ def parameter_savings():
     )
 
 
+def degradation():
+    """002's accuracies on CIFAR-10 by batch size, of which it compares others of ViTRM than of ResNet-50."""
+
+    def score(of, batch):
+        config = json.dumps({"batch_size": batch})
+        return value("002_table1_cifar10", model=of, config=config, metric="top1_accuracy")
+
+    small, large = score("ViTRM", 64), score("ViTRM", 1024)
+    return (
+        f"{score('ViTRM', 128)}% is of batch 128, but ResNet-50's {score('ResNet-50', 64)}% is of batch 64",
+        f"ViTRM loses {small - large:.1f} points ({small} to {large}%)",
+    )
+
+
+def gap_to_vit():
+    """The points of ViTRM's best batch size below ViT-Small's on CIFAR-10."""
+    best = [
+        max(float(entry["value"]) for entry in rows("002_table1_cifar10")
+            if entry["model"] == of and entry["metric"] == "top1_accuracy" and entry["value"])
+        for of in ("ViT-Small", "ViTRM")
+    ]  # fmt: skip
+    return (f"its gap on CIFAR-10 is {best[0] - best[1]:.1f} points",)
+
+
+def sizes_of_trm():
+    """Which TRM solves 87 % of Sudoku-Extreme, and how many parameters it has."""
+    fields = {"dataset": "sudoku_extreme_1k", "metric": "exact_accuracy"}
+    mlp, attention = (row("trm_table4_puzzles", model=of, **fields) for of in ("TRM-MLP", "TRM-Att"))
+    size = json.loads(mlp["config"])["params_millions"].removesuffix(" (Sudoku), 19 (Maze)")
+    other_size = json.loads(attention["config"])["params_millions"]
+    return (
+        f"{mlp['value']}% for TRM-MLP with {size}M parameters; TRM-Att with {other_size}M has {attention['value']}%",
+    )
+
+
 def faster():
     """How many times the CNN's training FLOPs HRM has on CIFAR-10: two segments of training, and three of
     evaluation more.
@@ -153,6 +188,9 @@ def faster():
         ("001-5", patient_rows),
         ("002-16", parameter_savings),
         ("002-14", updates),
+        ("002-17", degradation),
+        ("002-18", gap_to_vit),
+        ("002-19", sizes_of_trm),
         ("003-10", balance),
         ("003-11", rate_scores),
         ("003-12", rouge),

@@ -107,8 +107,17 @@ def test_the_claims_on_depth_are_supported_by_what_the_text_prints(tmp_path):
         "n=6",
     ]
     assert any("naturally scales with test-time compute" in label for label in by_verdict["supported"])
-    assert set(by_verdict) == {"supported", "not run"}
-    assert [label[:12] for label in by_verdict["not run"]] == ["ViTRM 4.4.1:", "ARC Prize of", "ViTRM 4.4.2:"]
+    assert any("n=3 is above n=1 and n=2" in label for label in by_verdict["supported"])
+    # Of the points with fewer supervision steps the text prints those with one.
+    assert ["yielding the lowest accuracy" in label for label in by_verdict["interim"]] == [True]
+    assert set(by_verdict) == {"supported", "interim", "not run"}
+    assert [label[:12] for label in by_verdict["not run"]] == [
+        "ViTRM 4.4.1:",
+        "ARC Prize of",
+        "ViTRM 4.4.2:",
+        "ViTRM 4.4.1:",
+        "ViTRM 4.4.1:",
+    ]
 
 
 def test_vit_large_is_out_of_memory_where_the_paper_says_so():

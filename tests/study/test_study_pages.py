@@ -147,6 +147,11 @@ ACCURACIES = {
     [
         ({"values": {}}, r"it is not exact, .* \(epoch_seconds\) cannot be judged: another machine"),
         ({"part": None, "variant": "HRM", "values": {}}, "it is not exact, .*epoch_seconds"),
+        ({"values": {"metric": "train_top1_accuracy"}}, "cannot be judged: a mean over the last epoch"),
+        (
+            {"part": "epoch_speedup", "values": {"metric": "epoch_speedup_vs_hrm"}},
+            "cannot be judged: of seconds, .* ours is of training FLOPs",
+        ),
         ({"values": {"metric": "bleu_1"}}, "no published value of hrm_small_images has {'metric': 'bleu_1'}"),
         (
             {"part": None, "setting": ["train.epochs=40", "train.epochs=41"]},
@@ -158,6 +163,6 @@ def test_an_exact_item_has_published_values_that_can_be_judged(changes, message)
     study = load("hrm_small_images")
     item = {name: value for name, value in (ACCURACIES | changes).items() if value is not None}
 
-    assert "| `004_abstract_accuracies` | 3 | 3 |" in INDEX.coverage([study], {"004": [ACCURACIES]})
+    assert "| `004_abstract_accuracies` | 3 | 0 |" in INDEX.coverage([study], {"004": [ACCURACIES]})
     with pytest.raises(ConfigError, match=message):
         INDEX.coverage([study], {"004": [item]})

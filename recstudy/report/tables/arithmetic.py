@@ -86,12 +86,12 @@ class Arithmetic(BesidePublished):
         """Return the table with a row per published number, and its CSV."""
         claims = counted_claims(self)
         verdicts = [claim.verdict for claim in claims]
-        given_count, agreeing = verdicts.count(Verdict.GIVEN_VALUE), verdicts.count(Verdict.AGREES)
-        # a number that the study put in can neither agree nor differ
-        words = f"{agreeing} of {len(verdicts) - given_count} agree with our count"
-        if given_count:
+        agreeing = verdicts.count(Verdict.AGREES)
+        # a number that the study put in, or of another quantity, can neither agree nor differ
+        words = f"{agreeing} of {agreeing + verdicts.count(Verdict.DIFFERS)} agree with our count"
+        if given_count := verdicts.count(Verdict.GIVEN_VALUE):
             words += f", {given_count} given"
-        sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
+        sources = ", ".join(dict.fromkeys(by_name(claim.target.table) for claim in claims))
         caption = f"{sources or 'Nothing counted'}: {words}; nothing was trained for this"
         uncounted = dict.fromkeys(
             statement(target) for target in self.targets if _count_of(self, target) is None
@@ -126,9 +126,12 @@ class CountedClaim:
     def verdict(self) -> Verdict:
         """Whether our count agrees with the published number.
 
+        NOT_COMPARABLE means that the published number is of another quantity (`settings.yaml`).
         GIVEN means that the study put the number in, or that the number was derived from the paper and is not
         printed there.
         """
+        if self.target.against:
+            return Verdict.NOT_COMPARABLE
         value = self.target.value
         decimals = 0 if value.is_integer() else len(repr(value).partition(".")[2])
         # our count must round to the published digits; if the paper says "about", be within 1 %
@@ -140,9 +143,9 @@ class CountedClaim:
 
     @property
     def note(self) -> str:
-        """The target's note, preceded by its kind if the paper does not print the number itself."""
+        """The target's note, after its kind if the paper does not print the number, and what bars it."""
         kind = "" if self.target.kind == "reported" else self.target.kind
-        return by_name("; ".join(filter(None, [kind, self.target.note])))
+        return by_name("; ".join(filter(None, [kind, *self.target.against, self.target.note])))
 
     @property
     def fields(self) -> dict[str, Any]:
