@@ -36,7 +36,8 @@ HOSTILE = [
     "\x00nul",
     "ends",
 ]
-OF_CODE = ("avg_bleu_jury", "meteor_nltk", "rouge_l_f1")  # of 003's code
+JURY = [f"bleu_{n}_jury" for n in range(1, 5)]
+OF_CODE = ("avg_bleu_jury", "meteor_nltk", "rouge_l_f1", *JURY)  # of 003's code
 NAMES = [name for name in of_task("caption") if not name.startswith("rate_score") and name not in OF_CODE]
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
 
@@ -199,6 +200,17 @@ def test_words_and_scores_of_micars_code_by_hand():
     assert scores.values["rouge_l_f1"] == pytest.approx((2 * 2 / 7 + 2 * 1 / 3) / 2)
     same = Answers("caption", written=["a 3 5 cm mass"], references=[["A 3.5 cm mass!"]])
     assert measured(same, OF_CODE[:1]).values["avg_bleu_jury"] == pytest.approx(1)
+
+
+def test_bleu_of_micars_code_is_of_its_words(no_java):
+    """Three of four words, two of three pairs, one of two triples; jury makes two words of 3.5, PTB one."""
+    answers = Answers("caption", written=["a mass of 3", "3.5"], references=[["A mass of 4"], ["3 5"]])
+    scores = measured(answers, ["bleu_1", *JURY[:3]]).values
+
+    assert scores["bleu_1"] == pytest.approx(3 / 5 * math.exp(1 - 6 / 5))
+    assert [scores[name] for name in JURY[:3]] == pytest.approx(
+        [5 / 6, math.sqrt(5 / 6 * 3 / 4), (5 / 6 * 3 / 4 * 1 / 2) ** (1 / 3)]
+    )
 
 
 def test_nltks_meteor_by_hand_or_how_to_get_it():
