@@ -19,7 +19,7 @@ mixes the tokens of HRM too, because with attention HRM solves nothing in so few
 quick solved 84.2 % with 16 segments and 85.6 % with 128, so small Sudokus may be too easy for this question.
 
 Cost: quick (synthetic 6x6 Sudokus), a minute of a core per run (measured), 5 minutes on 2 idle cores; paper,
-0.9 to 2.1 EFLOP per row to train and up to 1.4 EFLOP to test; weights, 1.4 EFLOP, two hours of one GPU.
+0.7 to 2.1 EFLOP per row to train and 0.9 to 1.5 EFLOP to test; weights, 1.5 EFLOP, two hours of one GPU.
 
     python studies/trm_test_iterations.py
     recstudy weights import CHECKPOINT sudoku_extreme --as trm --data DIR

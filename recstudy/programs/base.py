@@ -403,6 +403,10 @@ class Program:
         """Return the bytes that one worker needs; None if unknown."""
         return None
 
+    def memory_fix(self, settings: RunSettings, gpu_bytes: float) -> str:
+        """Return in words how a run that needs more can fit into so many bytes of a GPU."""
+        return ""
+
     def free_gpu_bytes(self) -> int | None:
         """Return the free bytes of the GPU that this process sees; None if unknown."""
         return None

@@ -41,7 +41,7 @@ from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_d
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.caption import aligner_of
-from recstudy.recursive.models.costs import cost, known_pflop, price, training_memory
+from recstudy.recursive.models.costs import cost, known_pflop, memory_fix, price, training_memory
 from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
@@ -152,6 +152,9 @@ class RecursiveModels(Program):
 
     def memory(self, settings: RunSettings) -> int:
         return training_memory(_config(settings))
+
+    def memory_fix(self, settings: RunSettings, gpu_bytes: float) -> str:
+        return memory_fix(_config(settings), gpu_bytes)
 
     def free_gpu_bytes(self) -> int:
         return torch.cuda.mem_get_info()[0]

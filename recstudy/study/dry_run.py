@@ -51,17 +51,15 @@ def print_plan(
     rows: list[dict[str, Any]] = []
     for run in listed_runs:
         cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
-        counts = {name: cost and getattr(cost, name) for name in ("params", "gflops", "train_gflops")}
-        # since it was finished: code, data
-        cache_state = {"cached": run.id in finished, "changed": outdated.kinds(run.id)}
         rows.append(
             {
                 "label": run.label,
                 "seed": run.seed,
                 "id": run.id,
-                **counts,
+                **{name: cost and getattr(cost, name) for name in ("params", "gflops", "train_gflops")},
                 "memory_gb": memory and memory / 1e9,
-                **cache_state,
+                "cached": run.id in finished,
+                "changed": outdated.kinds(run.id),  # since it was finished: code, data
             }
         )
     if as_json:
@@ -170,57 +168,49 @@ def price_lines(
         yield heading + (time if costs else ". Their time and FLOPs are unknown: no run has finished.") + why
         return
     run_prices = [price for run in todo if (price := prices[run.id])]
-    core, gpu = _times(run_prices[:1], start=START_S)
-    yield f"First result in about {core} on a core, {gpu} on a GPU."
-    share = count / len(todo)
-    training, evaluation = (
-        share * sum(part) for part in zip(*(price[:2] for price in run_prices), strict=True)
-    )
+    workers = todo[0].config.resources.workers
+    core, gpu = _times(run_prices[0], gpus=workers, start=START_S)
+    yield f"First result in about {core} on a core, {gpu} on {f'{workers} GPUs' if workers > 1 else 'a GPU'}."
+    total = RunPrice(*(count / len(todo) * sum(part) for part in zip(*run_prices, strict=True)))
     finished_pflop = sum(known.pflop for run_id in costs if (known := prices[run_id]))
-    cores = len(os.sched_getaffinity(0))
-    max_gigabytes = max(program.memory(run.config) or 0 for run in todo) / 1e9
-    memory = (
-        f"{max_gigabytes:,.2g} GB" if max_gigabytes >= 1 else f"{float(f'{1000 * max_gigabytes:.2g}'):g} MB"
-    )
+    largest = max(todo, key=lambda run: program.memory(run.config) or 0)
+    gigabytes = (program.memory(largest.config) or 0) / 1e9
+    memory = f"{gigabytes:,.2g} GB" if gigabytes >= 1 else f"{float(f'{1000 * gigabytes:.2g}'):g} MB"
     if took and finished_pflop:
-        seconds = duration((training + evaluation) * took / finished_pflop)
+        seconds = duration(total.pflop * took / finished_pflop)
         time = f"about {seconds} of runs, one after another, based on {finished_runs}."
     else:
-        at_cores, at_gpu = _times(run_prices, cores, share=share)
-        train_s, test_s = (
-            share * sum(part) for part in zip(*(price[2:] for price in run_prices), strict=True)
-        )
-        longest = max(price.gpu_s for price in run_prices)
-        several = duration(max(1.0, (train_s + test_s) / gpus, longest))
-        rates: dict[str, float] = {}  # TFLOP/s; the lowest of each family
-        for run, run_price in zip(todo, run_prices, strict=True):
-            rate = 1e3 * run_price.pflop / run_price.gpu_s
+        cores = len(os.sched_getaffinity(0))
+        at_cores, at_gpu = _times(total, cores)
+        longest, rates = 1.0, dict[str, float]()  # TFLOP/s, the lowest of each family
+        for run, price in zip(todo, run_prices, strict=True):
+            longest = max(longest, price.gpu_s / run.config.resources.workers)
+            rate = 1e3 * price.pflop / price.gpu_s
             rates[run.config.family] = min(rate, rates.get(run.config.family, rate))
         assumed = choices([f"{family} {rate:.3g}" for family, rate in rates.items()])
         time = (
             f"about {at_cores} on the {plural(cores, 'core')} of this machine; on a GPU {at_gpu} (training"
-            f" {duration(train_s)}, evaluation {duration(test_s)}), on {gpus} {several}. Assumed, as no run"
-            f" has finished: 50 GFLOP/s a core, and TFLOP/s of a GPU: {assumed}."
+            f" {duration(total.training_s)}, evaluation {duration(total.evaluation_s)}), on {gpus}"
+            f" {duration(max(longest, total.gpu_s / gpus))}. Assumed, as no run has finished: 50 GFLOP/s a"
+            f" core, and TFLOP/s of a GPU: {assumed}."
         )
     visible = (program.free_gpu_bytes() or 0) / 1e9 if program.sees_gpu() else 0
-    if max_gigabytes > (limit := visible or GPU_GB):
-        label = max(todo, key=lambda run: program.memory(run.config) or 0).label
+    if gigabytes > (limit := visible or GPU_GB):
         which = "the GPU of this machine" if visible else "assumed, as no GPU is visible"
         yield (
-            f"Memory: {label} needs {max_gigabytes:,.3g} GB, but a GPU has {limit:,.3g} GB ({which}). Set"
-            " resources.workers=2 to split a batch between two GPUs, or lower train.batch_size."
+            f"Memory: {largest.label} needs {gigabytes:,.3g} GB, but a GPU has {limit:,.3g} GB ({which})."
+            f" {program.memory_fix(largest.config, limit * 1e9)}"
         )
     yield (
-        f"{heading}, at most {flops(training + evaluation)} (training {flops(training)}, evaluation"
-        f" {flops(evaluation)}; halting saves some), {memory} of memory each; {time}"
+        f"{heading}, at most {flops(total.pflop)} (training {flops(total.training)}, evaluation"
+        f" {flops(total.evaluation)}; halting saves some), {memory} of memory each; {time}"
     )
 
 
-def _times(prices: Sequence[RunPrice], cores: int = 1, start: float = 0.0, share: float = 1.0) -> list[str]:
-    """Return the time of this share of the runs on these cores, and on a GPU."""
-    on_cores = sum(price.pflop for price in prices) * 1e15 / (cores * CORE_FLOPS)
-    on_gpu = sum(price.gpu_s for price in prices)
-    return [duration(max(1.0, start + share * seconds)) for seconds in (on_cores, on_gpu)]
+def _times(price: RunPrice, cores: int = 1, gpus: int = 1, start: float = 0.0) -> list[str]:
+    """Return the time of this computation on these cores, and on these GPUs."""
+    times = price.pflop * 1e15 / (cores * CORE_FLOPS), price.gpu_s / gpus
+    return [duration(max(1.0, start + seconds)) for seconds in times]
 
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
@@ -234,16 +224,17 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
     if until:
         questions = open_questions(records)
         variants = sorted({variant for question in questions for variant in question.variants})
-        seeds = [max(0, until.maximum - plan.seeds_each[variant]) for variant in variants]
+        added_runs = [index for index in variants for _ in range(plan.seeds_each[index], until.maximum)]
         runs = (
-            f"{plural(len(questions), 'question')}: at most {plural(sum(seeds), 'further run')}, up to"
+            f"{plural(len(questions), 'question')}: at most {plural(len(added_runs), 'further run')}, up to"
             f" {until.maximum} seeds of"
         )
-        prices = [plan.base.program.price(plan.configs[variant]) for variant in variants]
-        known_prices = [
-            price for price, number in zip(prices, seeds, strict=True) if price for _ in range(number)
-        ]
-        time = ", about {} on a core, {} on a GPU".format(*_times(known_prices)) if all(prices) else ""
+        prices = [plan.base.program.price(plan.configs[index]) for index in added_runs]
+        known_prices = [price for price in prices if price]
+        time = ""
+        if prices and len(known_prices) == len(prices):
+            total = RunPrice(*map(sum, zip(*known_prices, strict=True)))
+            time = ", about {} on a core, {} on a GPU".format(*_times(total))
         budget_note = f"; the budget for all runs is {until.budget}" if until.budget else ""
         yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{budget_note}."
     for row in (row for part in plan.claims for row in family(records, part).rows):

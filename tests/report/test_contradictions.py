@@ -8,7 +8,7 @@ from math import ceil, hypot, sqrt
 import pytest
 
 from recstudy.papers import published, rows
-from recstudy.recursive import CNN, Cifar10, HRMImage, RunConfig
+from recstudy.recursive import CNN, HRM, Cifar10, HRMImage, PhantomXray, RunConfig
 from recstudy.recursive.models.costs import cost
 from recstudy.report.audit import contradictions
 
@@ -21,6 +21,17 @@ def row(table, **fields):
 
 def value(table, **fields):
     return float(row(table, **fields)["value"])
+
+
+def patient_rows():
+    """HRM's parameters with a row of the puzzle table for each patient, and without."""
+    data, fields = PhantomXray(findings="single"), {"puzzle_emb": "patient", "identifiers": 30_805}
+    models = HRM(**fields), HRM()
+    with_rows, without = (cost(RunConfig(data=data, model=model)).params for model in models)
+    return (
+        f"{with_rows:,} parameters, {100 * (with_rows / without - 1):.0f}% more than the {without:,} without",
+        f"each of the {fields['identifiers']:,} patients",
+    )
 
 
 def updates():
@@ -174,6 +185,7 @@ def faster():
 @pytest.mark.parametrize(
     ("name", "worked"),
     [
+        ("001-5", patient_rows),
         ("002-16", parameter_savings),
         ("002-14", updates),
         ("002-17", degradation),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+from shipped import load
 
 from recstudy import Study
 from recstudy.base.errors import EXIT_CODES, FAILURES
@@ -99,7 +100,8 @@ def test_a_plan_as_json(capsys, tmp_path):
 
 def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_path, monkeypatch):
     """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, and here 36 s and 6 min on a
-    GPU; 20 s to start. A run is not divided, so eight GPUs take as long as the longest. 101 GB need two GPUs.
+    GPU; 20 s to start. Each run has a GPU, so eight take as long as the longest. 101 GB need two GPUs. With two
+    workers each run takes half of its time.
     """
     prices = {1: RunPrice(8.0, 1.0, 30.0, 6.0), 2: RunPrice(80.0, 10.0, 300.0, 60.0)}
     monkeypatch.setattr(
@@ -110,19 +112,45 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
         "recstudy.recursive.program.training_memory", lambda config: memory[config.train.supervision_steps]
     )
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
-    output = ends_with(
-        capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
-    )
+    options = "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
+    output = ends_with(capsys, 0, *options)
+    halved = ends_with(capsys, 0, *options, "--workers", "2")
 
     assert "latent_steps=1, supervision_steps=2" in output
+    assert "on a core, 38 s on 2 GPUs." in halved
+    assert "on a GPU 6.6 min (training 5.5 min, evaluation 66 s), on 8 3.0 min." in halved
     assert output.splitlines()[-3:] == [
         "First result in about 2.1 days on a core, 56 s on a GPU.",
         "Memory: latent_steps=1, supervision_steps=2 needs 101 GB, but a GPU has 80 GB (assumed, as no GPU is visible). Set "
-        "resources.workers=2 to split a batch between two GPUs, or lower train.batch_size.",
+        "resources.workers=2 to split a batch between 2 GPUs, or lower train.batch_size.",
         "Price: 2 runs, at most 99 PFLOP (training 88 PFLOP, evaluation 11 PFLOP; halting saves some), 1e+02 GB of memory each; "
         "about 11.5 days on the 2 cores of this machine; on a GPU 6.6 min (training 5.5 min, evaluation 66 s), on 8 6.0 min. "
         "Assumed, as no run has finished: 50 GFLOP/s a core, and TFLOP/s of a GPU: vitrm 250.",
     ]
+
+
+def test_the_hint_on_memory_counts_the_weights_of_every_worker(capsys, tmp_path):
+    """By hand: ViT-Large has five copies of its 302 million float32 weights, 6.0 GB, on every worker. Of its 165 GB
+    two workers have 85.6 GB each, three do not divide 1,024 images, and four have 45.8 GB.
+    """
+    row = "data=CIFAR-100, model=ViT-Large, batch_size=1024"
+    options = [
+        "--preset",
+        "paper",
+        "--dry-run",
+        "--seeds",
+        "1",
+        "--results",
+        str(tmp_path / "r"),
+        "--only",
+        row,
+    ]
+    output = ends_with(capsys, 0, *options, study=load("vitrm_batch_size"))
+
+    assert output.splitlines()[-2] == (
+        f"Memory: {row} needs 165 GB, but a GPU has 80 GB (assumed, as no GPU is visible). Set resources.workers=4 to split a"
+        " batch between 4 GPUs, or lower train.batch_size."
+    )
 
 
 def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch):

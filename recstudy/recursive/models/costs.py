@@ -35,6 +35,7 @@ from recstudy.recursive.config.tasks import TASKS
 # Assumed FLOP/s of large products on an H100: a quarter of the data sheet's bfloat16, 60 % of its float32.
 GPU_RATE = {"bfloat16": 250e12, "float32": 40e12}
 LAUNCH_S = 5e-6  # assumed seconds between two kernels; torch.compile makes fewer of them, Python is slower
+MAX_WORKERS = 64  # of a run
 WEIGHT_COPIES = 4  # the weights, their gradients and the two moments of Adam
 COUNT = "recstudy.recursive.models.networks.counting:count"
 PACKAGES = ("torch", "torchvision", "timm")
@@ -99,18 +100,17 @@ def price(config: RunConfig) -> RunPrice | None:
     size = data.test_size or validation
     tests = min(size, data.limit or size)
     held_out = {"test": tests, "last": 0}.get(train.selection, validation)
-    passes = train.epochs * held_out * train.evaluation_steps + tests * (
-        2 * train.evaluation_steps + (train.evaluation_depths if model.recursive else 0)
-    )
+    passes = (train.epochs * held_out + 2 * tests) * train.evaluation_steps
+    if model.recursive:
+        passes += tests * train.evaluation_depths
     counts = cached_count(COUNT, model.stages[-1][1], data)
-    batch_size = 2 * train.batch_size  # of evaluation
-    kernels = counts[5] * passes / batch_size
+    kernels = counts[5] * passes
     if TASKS[config.task].output == "caption":
         is_written_each_epoch = METRICS[config.score].of is not None
         captions = train.evaluation_steps * (tests + is_written_each_epoch * train.epochs * held_out)
         beams = 1 if getattr(model, "decode", "") == "greedy" else getattr(model, "beam", 1)
         passes += beams * captions
-        kernels += counts[8] * beams * captions * data.tokens / batch_size  # each token has a pass of its own
+        kernels += counts[8] * beams * captions * data.tokens  # each token has a pass of its own
     batches = train.epochs * ceil(images / train.batch_size)
     training, evaluation = cost(config).train_gflops * images * train.epochs / 1e6, counts[2] * passes / 1e15
 
@@ -121,7 +121,7 @@ def price(config: RunConfig) -> RunPrice | None:
         training,
         evaluation,
         seconds(training, batches * _training(config, 6)),
-        seconds(evaluation, kernels),
+        seconds(evaluation, kernels / (2 * train.batch_size)),
     )
 
 
@@ -133,24 +133,39 @@ def known_pflop(config: RunConfig) -> float | None:
     return known_price and known_price.training
 
 
-def training_memory(config: RunConfig) -> int:
-    """Return the bytes that one worker of a run needs for training, without those of the libraries."""
+def training_memory(config: RunConfig, workers: int = 0) -> int:
+    """Return the bytes that one of the workers of a run needs for training, without those of the libraries.
+
+    `workers` replaces the number of workers in the config.
+    """
     train = config.train
-    worker_images = -(-train.batch_size // config.resources.workers)
-    # Supervision steps whose activations are in memory at once.
-    joint_steps = 1 if train.detach_carry else steps_a_batch(config)
-    half = train.precision == "bfloat16"
     weights, activations = cached_count(
         "recstudy.recursive.models.networks.counting:saved",
         config.model,
         config.data,
-        worker_images,
-        joint_steps,
-        half,
+        ceil(train.batch_size / (workers or config.resources.workers)),
+        # supervision steps whose activations are in memory at once
+        1 if train.detach_carry else steps_a_batch(config),
+        train.precision == "bfloat16",
     )
     # The moving average and the best epoch are further copies of the weights.
     copies = WEIGHT_COPIES + (train.ema_decay > 0) + (train.selection != "last")
     return copies * weights + activations
+
+
+def memory_fix(config: RunConfig, gpu_bytes: float) -> str:
+    """Return in words how a run can fit into so many bytes of a GPU.
+
+    More workers need less memory each, but each has all copies of the weights.
+    """
+    batch_size = config.train.batch_size
+    for workers in range(2, min(batch_size, MAX_WORKERS) + 1):
+        if batch_size % workers == 0 and training_memory(config, workers) <= gpu_bytes:
+            return (
+                f"Set resources.workers={workers} to split a batch between {workers} GPUs, or lower"
+                " train.batch_size."
+            )
+    return "Lower train.batch_size or the sizes of the model."
 
 
 @lru_cache(maxsize=1024)

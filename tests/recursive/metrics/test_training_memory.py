@@ -18,7 +18,7 @@ from recstudy.recursive import (
     ViT,
     ViTRM,
 )
-from recstudy.recursive.models.costs import training_memory
+from recstudy.recursive.models.costs import memory_fix, training_memory
 
 STEP = Path(__file__).parents[2] / "step_memory.py"
 GRID = ImageFolder(path="grids", class_count=10, size=30, channels=1)
@@ -108,3 +108,18 @@ def test_chunks_need_the_activations_of_one_chunk():
     whole = training_memory(config("HRM in chunks", **{"model.chunk": 0})) - 3 * weights("HRM in chunks")
 
     assert 4 / 36 < chunked / whole < 0.15
+
+
+@pytest.mark.parametrize(
+    ("images", "share", "fix"),
+    [
+        (4, 0.85, "Set resources.workers=4 to split a batch between 4 GPUs, or lower train.batch_size."),
+        (9, 0.75, "Set resources.workers=3 to split a batch between 3 GPUs, or lower train.batch_size."),
+        (8, 0.1, "Lower train.batch_size or the sizes of the model."),
+    ],
+)
+def test_the_fix_is_the_smallest_number_of_workers_that_divides_the_batch_and_fits(images, share, fix):
+    """Half of a batch needs more than half of the memory, because each worker has the weights."""
+    one_worker = config("ViT", **{"train.batch_size": images})
+
+    assert memory_fix(one_worker, share * training_memory(one_worker)) == fix

@@ -6,7 +6,7 @@ counts.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -52,9 +52,8 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, ...]:
     for module in network.modules():
         if isinstance(module, Block):
             module.skip_unread = False  # papers count every token of every layer
-    trained = [weight for weight in network.parameters() if weight.requires_grad]
     params = sum(weight.numel() for weight in network.parameters())
-    trained_params = sum(weight.numel() for weight in trained)
+    trained_params = sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
     check_outputs(network.eval(), model, data, images, context)
     with FlopCounter() as counter:
         with torch.no_grad():
@@ -170,20 +169,6 @@ def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: b
         steps: Number of supervision steps whose activations are in memory at once.
         half: Whether matrix products are in bfloat16.
     """
-    with torch.device("meta"), refuse_overflow(model):
-        network = build(model, data).train()
-        weights = sum(weight.nbytes for weight in network.parameters())
-        if not half:
-            with FlopCounter(), FlashAttention():
-                return weights, _saved_bytes(network, *example(model, data, images), steps, half)
-    # allow_non_fake_inputs: the `meta` network is not a fake tensor.
-    with FakeTensorMode(allow_non_fake_inputs=True), refuse_overflow(model):
-        network = network.to_empty(device="cpu")
-        return weights, _saved_bytes(network, *example(model, data, images), steps, half)
-
-
-def _saved_bytes(network: Network, images: Tensor, context: Tensor | None, steps: int, half: bool) -> int:
-    """Return the bytes of the storages that autograd saves, without those of the network."""
     # By the storage's number. A reference to the tensor prevents that another storage gets the same number.
     saved_tensors: dict[int, Tensor] = {}
 
@@ -191,22 +176,29 @@ def _saved_bytes(network: Network, images: Tensor, context: Tensor | None, steps
         saved_tensors.setdefault(_storage(tensor), tensor)
         return tensor
 
-    network_storages = {_storage(tensor) for tensor in (*network.parameters(), *network.buffers())}
-    with (
-        saved_tensors_hooks(pack, lambda tensor: tensor),
-        torch.autocast("cpu", torch.bfloat16, enabled=half),
-    ):
-        carry = network.start(images, context)
-        loss = torch.zeros(())
+    with ExitStack() as stack:
+        stack.enter_context(refuse_overflow(model))
+        with torch.device("meta"):
+            network = build(model, data).train()
+        weights = sum(weight.nbytes for weight in network.parameters())
+        if half:
+            # allow_non_fake_inputs: the `meta` network is not a fake tensor.
+            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+            network = network.to_empty(device="cpu")
+        else:
+            for mode in (torch.device("meta"), FlopCounter(), FlashAttention()):
+                stack.enter_context(mode)
+        batch, context = example(model, data, images)
+        stack.enter_context(saved_tensors_hooks(pack, lambda tensor: tensor))
+        stack.enter_context(torch.autocast("cpu", torch.bfloat16, enabled=half))
+        carry, loss = network.start(batch, context), torch.zeros(())
         for _ in range(steps):
-            output, carry = network(images, carry)
+            output, carry = network(batch, carry)
             loss = loss + nn.functional.log_softmax(output.logits.float(), -1).sum()
             loss = loss if output.halt is None else loss + output.halt.float().sum()
-    return sum(
-        tensor.untyped_storage().nbytes()
-        for storage, tensor in saved_tensors.items()
-        if storage not in network_storages
-    )
+        for tensor in (*network.parameters(), *network.buffers()):
+            saved_tensors.pop(_storage(tensor), None)
+        return weights, sum(tensor.untyped_storage().nbytes() for tensor in saved_tensors.values())
 
 
 def _storage(tensor: Tensor) -> int:
