@@ -118,7 +118,7 @@ def test_empty_cell_is_no_target_and_a_blank_setting_stays_blank():
             deviations,
             "003_cod",
             r"no list of deviations '003_cod': the lists are 002_code, 003_code, puzzle_code, trm_code, trm_epochs, direct_prediction, "
-            r"fuselip_fine_tuning\. Did you mean '003_code'",
+            r"000_inputs, fuselip_fine_tuning\. Did you mean '003_code'",
         ),
     ],
 )
@@ -217,6 +217,51 @@ def test_contradiction_of_a_number_of_000_is_attached_to_it():
         "from before the paper mended its leak of future words (000-7)",
         "the paper's FuseLIP was trained on CC3M before, with TiTok's codes of images",
     )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "metric", "against", "assumed"),
+    [
+        ("cov_ctr", "MicarVLMoE", "bleu_1_jury", (), ""),
+        ("mm_retinal", "MicarVLMoE", "rouge_l_f1", (), ""),
+        ("peir_gross", "SAT", "bleu_4_jury", (), "the words of BLEU are jury's"),
+        ("mm_retinal", "R2Gen", "bleu_4", (), "the words of BLEU are of the Penn Treebank and its batch was"),
+        (
+            "mm_retinal",
+            "R2Gen",
+            "avg_bleu_jury_delta",
+            ("its two scores are of two codes (003-3)",),
+            "the words",
+        ),
+        ("cov_ctr", "SAT", "rouge_l", ("copied from MDAK's paper (IV.C), which trained it with",), ""),
+        ("cov_ctr", "R2Gen", "meteor", ("copied from MDAK's paper (IV.C), which trained it with",), ""),
+        ("cov_ctr", "Transformer", "meteor_nltk", (), "the paper trained and scored this model itself and"),
+    ],
+)
+def test_the_code_that_scored_a_row_of_micars_table_1(dataset, model, metric, against, assumed):
+    (target,) = (
+        target
+        for target in published("003_table1_sota")
+        if (target.where["data.name"], target.model, target.metric) == (dataset, model, metric)
+    )
+
+    assert len(target.against) == len(against)
+    assert all(map(str.startswith, target.against, against))
+    assert target.assumed.startswith(assumed)
+    assert bool(target.assumed) == bool(assumed)
+
+
+def test_rows_of_micars_table_3_name_the_replacement_that_is_assumed():
+    replacements = {
+        (target.where.get("model.experts"), target.where.get("model.msve")): target.assumed
+        for target in published("003_table3_ablation")
+    }
+
+    assert replacements == {
+        (None, None): "",
+        (1, None): "one gated FFN of 2,048 replaces the experts",
+        (None, "off"): "the last feature map of ResNet-101, of 49 patches, replaces the MSVE",
+    }
 
 
 def test_a_value_that_is_no_number_is_a_setting_and_no_target():

@@ -85,6 +85,7 @@ part, claim, variant or setting. The preset `paper` uses the paper's data. An it
 JUDGED = """\
 The table counts the published values that a part of a preset `paper` compares. A value can be judged if a
 variant has the settings of its source. For the others, the table counts the first reason against it."""
+DRAWN = "drawn beside ours, without a verdict"  # published pairs of an alignment plot
 SHOWN_REASONS = 3  # the most frequent reasons against a comparison, for each published table
 ANSWERS = (
     "part",
@@ -397,6 +398,8 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
                 claim.target.source: [tuple(map(by_name, claim.target.against))]
                 for claim in counted_claims(part)
             }
+        elif isinstance(part, Alignment):
+            reasons = {target.source: [(DRAWN,)] for target in part.targets}
         elif isinstance(part, BesidePublished):
             variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
             placement = match_targets(records, part.targets, variants, part.shown_metrics)

@@ -7,6 +7,7 @@ modules that import it; a driver and a reader do without.
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -95,8 +96,9 @@ class RecursiveModels(Program):
                 if begin and config.train.init_from == begin.digest:
                     initial.check_rows(begin, config, dataset.group_count)
             _check_loaded(same_data, dataset)
+        read = cache(fuselip_weights.read_weights)  # variants often share their weights
         for config in _with_public_weights(configs):
-            fuselip_weights.load_public(config, data)
+            fuselip_weights.load_public(config, data, read)
         if started := [config for config in configs if config.train.init_from]:
             initial.check_initial(started, results, begin)
 
@@ -110,11 +112,12 @@ class RecursiveModels(Program):
     ) -> list[str]:
         lines: list[str] = []
         configs = [_config(run) for run in settings]
+        read = cache(fuselip_weights.read_weights)  # variants often share their weights
         for config in _with_public_weights(configs):
             try:
-                fuselip_weights.load_public(config, folder)
+                fuselip_weights.load_public(config, folder, read)
             except fuselip_weights.MissingWeights as error:
-                lines += {f"Not checked: {error}"} - {*lines}  # variants often share their weights
+                lines += {f"Not checked: {error}"} - {*lines}
         if begin:
             started = [config for config in configs if config.train.init_from == begin.digest]
             initial.check_initial(started, Results("."), begin)

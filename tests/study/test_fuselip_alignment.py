@@ -12,6 +12,8 @@ from shipped import ROOT, load, module
 
 import recstudy
 from recstudy.base.errors import DataError
+from recstudy.cli.options import StudyOptions
+from recstudy.cli.study import carry_out
 from recstudy.records import Results
 from recstudy.recursive import VQ, Alignment, FuseLIP
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork
@@ -116,3 +118,31 @@ def test_weights_of_other_shapes_stop_the_study_before_it_writes_anything(folder
     with pytest.raises(DataError, match=message):
         run(folder, **{"model.encoder.context": 25})
     assert not (folder / "r").exists()
+
+
+def test_the_dry_run_reads_the_weights_of_both_mask_rates_once(folder, capsys):
+    """Each reading of a file with copies of its weights prints a note."""
+    file = folder / "FuseLIP-S-CC3M-MM/pytorch_model.bin"
+    weights = torch.load(file)
+    torch.save({"model": weights, "ema": dict(weights)}, file)
+
+    carry_out(
+        load("fuselip_alignment"),
+        StudyOptions(
+            dry_run=True, preset="paper", only=("start=CC3M*",), data=folder, results=str(folder / "r"),
+            fields=tuple(f"{name}={value}" for name, value in TINY.items()),
+        ),
+    )  # fmt: skip
+
+    output = capsys.readouterr()
+    assert "6 runs" in output.out
+    assert (output.out + output.err).count("has weights under model and under ema") == 1
+
+
+def test_the_papers_claims_are_about_masked_modelling():
+    """FuseLIP is trained with it (000, II.C and III.D)."""
+    sides = [
+        side for claim in load("fuselip_alignment").claims["paper"] for side in (claim.lower, claim.higher)
+    ]
+
+    assert [side["model.encoder.mask_rate"] for side in sides] == [0.1] * 4

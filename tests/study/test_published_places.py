@@ -57,6 +57,26 @@ def test_published_numbers_stand_where_they_stood(tmp_path, name):
     assert lines == file.read_text().splitlines()
 
 
+def test_values_of_micar_stay_comparable_if_incomplete_rows_are_dropped(tmp_path):
+    """Section IV.C drops them; in the preset paper they are an error."""
+    _, data = first_table(tmp_path, "micar_components", "paper", {"data.allow_missing": True})
+
+    cells = [cell for row in data.rows for cell in row.cells if cell.matches]
+    assert len(cells) == 50
+    assert {reason for cell in cells for reason in cell.reasons} == set()
+
+
+def test_r2gen_differs_from_its_code_in_stated_settings(tmp_path):
+    _, data = first_table(tmp_path, "micar_datasets", "paper")
+
+    (row,) = (row for row in data.rows if row.label == "PGROSS, R2Gen")
+    (match,) = next(cell for cell in row.cells if cell.metric == "bleu_1").matches
+    stated = {deviation.field: deviation.paper for deviation in match.deviations}
+    assert (stated["train.optimizer"], stated["train.score"]) == ("adam", "bleu_4")
+    assert "train.weight_decay" not in stated
+    assert match.assumed.startswith("if the words of BLEU are of the Penn Treebank")
+
+
 def configs(name, preset):
     plan = make_plan(load(name), preset)
     return {variant.label: config for variant, config in zip(plan.variants, plan.configs, strict=True)}

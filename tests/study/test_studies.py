@@ -111,7 +111,9 @@ def test_batches_of_20_to_30_are_judged_at_a_batch_of_20_to_30():
     study = load("micar_hyperparameters")
     for preset, data in {"quick": [None], "standard": [None], "paper": ["COVCTR", "MMR"]}.items():
         claims = [
-            claim for claim in study.by_preset(study.claims, preset) if "batch sizes of 20-30" in claim.text
+            claim
+            for claim in study.by_preset(study.claims, preset)
+            if "batch sizes of 20-30" in claim.text and not claim.each
         ]
         assert [claim.higher.get("data") for claim in claims] == [
             name for name in data for _ in ("smaller", "larger")
@@ -119,6 +121,57 @@ def test_batches_of_20_to_30_are_judged_at_a_batch_of_20_to_30():
         for claim in claims:
             assert 20 <= claim.higher["train.batch_size"] <= 30
             assert not 20 <= claim.lower["train.batch_size"] <= 30
+
+
+def test_more_experts_and_fewer_layers_are_judged_step_by_step():
+    """003 V.C: with 2 experts a token, 4 exceed 2 and 8 exceed 4; 4 layers are worse than 3."""
+    study = load("micar_hyperparameters")
+    for data in ("COVCTR", "MMR"):
+        claims = [claim for claim in study.claims["paper"] if claim.higher.get("data") == data]
+        steps = [
+            (claim.lower["mixture"], claim.higher["mixture"])
+            for claim in claims
+            if 'improves with more experts", from' in claim.text
+        ]
+        depths = [
+            (claim.lower["model.decoder_layers"], claim.higher["model.decoder_layers"])
+            for claim in claims
+            if "degradation" in claim.text
+        ]
+        assert steps == [
+            ("2 experts, top 2", "4 experts, top 2"),
+            ("4 experts, top 2", "8 experts, top 2"),
+        ]
+        assert depths == [(4, 3)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "lower", "higher", "metrics"),
+    [
+        ("precise gradient flow and robust convergence", ["ImageTRM, one step"], "ImageTRM", ["rouge_l"]),
+        (
+            "are uniquely suited to seed",
+            ["ImageTRM", "ImageTRM, FuseLIP"],
+            "ImageTRM, Swin-T",
+            ["rouge_l", "cider"],
+        ),
+        (
+            "was outperformed by the simpler Swin integration",
+            ["ImageTRM, FuseLIP"],
+            "ImageTRM, Swin-T",
+            ["rouge_l", "cider"],
+        ),
+        ("needs less memory, O(1)", ["ImageTRM, one step"], "ImageTRM", ["peak_memory_mb"]),
+    ],
+)
+def test_claims_of_000_are_about_the_variants_that_its_sentences_compare(sentence, lower, higher, metrics):
+    """Its full gradient is in place of HRM's one step (IV.B). Swin's score is a CIDEr, above each other's (VI.A)."""
+    claims = [claim for claim in load("imagetrm_backbones").claims["paper"] if sentence in claim.text]
+
+    assert [claim.metric for claim in claims] == metrics
+    for claim in claims:
+        assert ([claim.lower["model"]] if len(lower) == 1 else claim.lower["model"]) == lower
+        assert (claim.higher["model"], claim.each) == (higher, len(lower) > 1)
 
 
 def test_figure_7_is_of_both_data_sets():

@@ -166,3 +166,10 @@ def test_an_exact_item_has_published_values_that_can_be_judged(changes, message)
     assert "| `004_abstract_accuracies` | 3 | 0 |" in INDEX.coverage([study], {"004": [ACCURACIES]})
     with pytest.raises(ConfigError, match=message):
         INDEX.coverage([study], {"004": [item]})
+
+
+def test_cosines_of_published_pairs_are_drawn_without_a_verdict():
+    """They are those of images here; no metric is compared with them."""
+    page = INDEX.coverage([load("fuselip_alignment")], {})
+
+    assert "| `000_alignment_cosines` | 4 | 0 | 4: drawn beside ours, without a verdict |" in page

@@ -18,7 +18,7 @@ class Backbone(NamedTuple):
     """A vision encoder: a network from pixels to features, without a classifier."""
 
     title: str
-    timm: str  # name in timm; empty for recstudy's own
+    timm: str  # name in timm, with that of its weights; empty for recstudy's own
     features: int  # F: features of an image
     channels: int  # F: features of one position of the last feature map
     params: int
@@ -27,11 +27,14 @@ class Backbone(NamedTuple):
 
 BackboneName = Literal["resnet18", "resnet101", "swin_t", "swin_b", "small", "fuselip"]
 BACKBONES = {
-    "resnet18": Backbone("ResNet-18", "resnet18", 512, 512, 11_176_512, None),
+    "resnet18": Backbone("ResNet-18", "resnet18.a1_in1k", 512, 512, 11_176_512, None),
     # torchvision's IMAGENET1K_V2
     "resnet101": Backbone("ResNet-101", "resnet101.tv2_in1k", 2048, 2048, 42_500_160, None),
-    "swin_t": Backbone("Swin-T", "swin_tiny_patch4_window7_224", 768, 768, 27_519_354, 224),
-    "swin_b": Backbone("Swin-B", "swin_base_patch4_window7_224", 1024, 1024, 86_743_224, 224),
+    "swin_t": Backbone("Swin-T", "swin_tiny_patch4_window7_224.ms_in1k", 768, 768, 27_519_354, 224),
+    # of ImageNet-22k, fine-tuned on ImageNet
+    "swin_b": Backbone(
+        "Swin-B", "swin_base_patch4_window7_224.ms_in22k_ft_in1k", 1024, 1024, 86_743_224, 224
+    ),
     "small": Backbone("small CNN", "", 256, 64, 93_472, None),
     "fuselip": Backbone("FuseLIP", "", 0, 0, 0, None),  # its sizes are fields of `FuseLIP`
 }

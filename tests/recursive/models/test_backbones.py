@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+import timm
 import torch
 
 from recstudy.recursive import ImageLSTM
@@ -20,6 +21,14 @@ def test_the_table_says_what_the_networks_are(name):
 
     assert (features.shape, grid.shape) == ((2, backbone.features), (2, 49, backbone.channels))
     assert sum(weight.numel() for weight in network.parameters()) == backbone.params
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet101", "swin_t", "swin_b"])
+def test_pretrained_weights_have_a_name(name):
+    """timm chooses the weights of a model that is named without them, and may choose others later."""
+    model = BACKBONES[name].timm
+
+    assert timm.get_pretrained_cfg(model).tag == model.partition(".")[2] != ""
 
 
 def test_pixels_are_standardised_as_timms_weights_expect():

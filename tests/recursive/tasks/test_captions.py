@@ -36,7 +36,8 @@ HOSTILE = [
     "\x00nul",
     "ends",
 ]
-OF_CODE = ("avg_bleu_jury", "meteor_nltk", "rouge_l_f1")  # of 003's code
+JURY = [f"bleu_{n}_jury" for n in range(1, 5)]
+OF_CODE = ("avg_bleu_jury", "meteor_nltk", "rouge_l_f1", *JURY)  # of 003's code
 NAMES = [name for name in of_task("caption") if not name.startswith("rate_score") and name not in OF_CODE]
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
 
@@ -201,14 +202,23 @@ def test_words_and_scores_of_micars_code_by_hand():
     assert measured(same, OF_CODE[:1]).values["avg_bleu_jury"] == pytest.approx(1)
 
 
+def test_bleu_of_micars_code_is_of_its_words(no_java):
+    """Three of four words, two of three pairs, one of two triples; jury makes two words of 3.5, PTB one."""
+    answers = Answers("caption", written=["a mass of 3", "3.5"], references=[["A mass of 4"], ["3 5"]])
+    scores = measured(answers, ["bleu_1", *JURY[:3]]).values
+
+    assert scores["bleu_1"] == pytest.approx(3 / 5 * math.exp(1 - 6 / 5))
+    assert [scores[name] for name in JURY[:3]] == pytest.approx(
+        [5 / 6, math.sqrt(5 / 6 * 3 / 4), (5 / 6 * 3 / 4 * 1 / 2) ** (1 / 3)]
+    )
+
+
 def test_nltks_meteor_by_hand_or_how_to_get_it():
     """One of 2 words in one chunk of one match: an F of 1/2, halved by the penalty."""
     answers = Answers("caption", written=["The mass."], references=[["mass seen"]])
     scores = measured(answers, ["meteor_nltk"])
 
-    missing = (
-        "NLTK or its WordNet is not installed: `pip install 'recstudy[rate]'` and `python -m nltk.downloader wordnet`"
-    )
+    missing = "NLTK or its WordNet is not installed: `pip install 'recstudy[rate]'` and `python -m nltk.downloader wordnet`"
     assert scores.values == pytest.approx({"meteor_nltk": 0.25}) or scores.unavailable == {
         "meteor_nltk": missing
     }

@@ -6,6 +6,7 @@ other key must be present and known, with the right shape; otherwise nothing is 
 with `weights_only`, which executes nothing in them.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -56,19 +57,23 @@ TITOK = {
 MASK_HEAD = "mask_prediction_head."  # not needed without masked modelling
 TIED = f"{MASK_HEAD}decoder.weight"  # a second copy of the token embedding
 CONVOLUTION = "image_tokenizer.model.encoder.conv_out.weight"
-UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's decoder to pixels
+# That copy, and TiTok's decoder to pixels.
+UNREAD = (TIED, "image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")
 
 
 class MissingWeights(DataError):
     """The folder of public weights lacks a file."""
 
 
-def load_public(config: RunConfig, data_folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
+def load_public(
+    config: RunConfig, data_folder: Path, read: Callable[..., dict[str, torch.Tensor]] = read_weights
+) -> tuple[FuseLIPNetwork, ImageTokenizer]:
     """Load FuseLIP and its image tokenizer with the public weights that a run's settings name.
 
     Args:
         config: The config of an aligner, or of a captioner with one.
         data_folder: The folder to which the path of the weights is relative.
+        read: Reads the weight file.
 
     Raises:
         ConfigError: The settings do not describe the networks of the weights.
@@ -78,8 +83,8 @@ def load_public(config: RunConfig, data_folder: Path) -> tuple[FuseLIPNetwork, I
     assert aligner is not None
     path = weight_file(data_folder / aligner.files)
     fix = _differing_settings(path, config.data, aligner, prefix, codes)
-    content = read_weights(path)
-    tied = content.pop(TIED, None)
+    content = read(path)
+    tied = content.get(TIED)
     unread = UNREAD if aligner.encoder.mask_rate else (*UNREAD, MASK_HEAD)
     weights = {name: value for name, value in content.items() if not name.startswith(unread)}
     # TiTok's 1x1 convolution is a linear layer here.

@@ -54,6 +54,11 @@ for n in range(1, 5):
     def bleu(answers: Answers, n: int = n) -> float:
         return words(answers).bleu[n - 1]
 
+    @METRICS.add(f"bleu_{n}_jury")
+    @of_code_words(f"BLEU-{n} (jury)")
+    def bleu_jury(answers: Answers, n: int = n) -> float:
+        return code_words(answers).bleu[n - 1]
+
 
 @METRICS.add("avg_bleu")
 @of_captions("Avg-BLEU")
