@@ -10,7 +10,7 @@ Published: 93.1 % at n=3, N_sup=1, and less with each further step. If updates a
 at equal epochs, and at equal updates it falls less or not at all.
 
 Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); standard, see --dry-run; paper, in float32 as
-the authors, at most 101 EFLOP: 840 GPU hours at half of an H100's 67 TFLOP/s.
+the authors, at most 102 EFLOP with evaluation: 30 GPU days at the 40 TFLOP/s that `--dry-run` assumes.
 
     python studies/supervision_at_equal_updates.py
     python studies/supervision_at_equal_updates.py --preset paper --address auto

@@ -278,6 +278,9 @@ def test_a_published_ratio_of_costs_is_counted_before_anything_runs():
         "params_ratio_max_vs_cnn": (6.0, "agrees"),
         "epoch_speedup_vs_hrm": (30.0, "not comparable"),  # of seconds, ours is of FLOPs
     }
+    assert part.render(None).table.caption.startswith(
+        "HRM-Small-Images abstract: 0 of 0 agree with our count;"
+    )
     assert part.counted == {"epoch_speedup_vs_hrm": pytest.approx(hrm.train_gflops / cnn.train_gflops)}
 
 
