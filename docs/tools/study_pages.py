@@ -28,6 +28,7 @@ from recstudy import Search, Study
 from recstudy.base.errors import ConfigError, nearest
 from recstudy.base.terminal import finish
 from recstudy.base.values import flatten
+from recstudy.evidence.questions import Verdict
 from recstudy.papers import Target, by_name, cite_item
 from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Resources
@@ -86,6 +87,7 @@ JUDGED = """\
 The table counts the published values that a part of a preset `paper` compares. A value can be judged if a
 variant has the settings of its source. For the others, the table counts the first reason against it."""
 DRAWN = "drawn beside ours, without a verdict"  # published pairs of an alignment plot
+GIVEN = "the study puts it in, or the paper does not print it"
 SHOWN_REASONS = 3  # the most frequent reasons against a comparison, for each published table
 ANSWERS = (
     "part",
@@ -394,10 +396,9 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
         reasons: dict[str, list[tuple[str, ...]]] = {}
         labels: dict[str, set[str]] = {}
         if isinstance(part, Arithmetic):
-            reasons = {
-                claim.target.source: [tuple(map(by_name, claim.target.against))]
-                for claim in counted_claims(part)
-            }
+            for claim in counted_claims(part):
+                given = (GIVEN,) if claim.verdict == Verdict.GIVEN_VALUE else ()
+                reasons[claim.target.source] = [(*map(by_name, claim.target.against), *given)]
         elif isinstance(part, Alignment):
             reasons = {target.source: [(DRAWN,)] for target in part.targets}
         elif isinstance(part, BesidePublished):
