@@ -176,7 +176,7 @@ def test_items_flipped_by_rounding_are_computed_from_weights_on_request(results,
         floor = read_record(folder.measured, Measured).metrics["numerical_floor"]
         assert floor.value == max(floor.by_class.values()) < 20
         assert list(floor.by_class) == ["bfloat16", "two_workers", "compiled"]
-    assert compiled == [{"dynamic": False}] * 2
+    assert compiled == [{"dynamic": False, "mode": None}] * 2
 
 
 def told_by(folder) -> dict:

@@ -101,7 +101,9 @@ class FlopCounter(TorchDispatchMode):
         is_in_place = bool(args) and output is args[0]
         is_view = not is_in_place and any(returned.alias_info for returned in func._schema.returns)
         self.kernels += not is_view
-        if not is_view and all(isinstance(tensor, Tensor | None) for tensor in outputs):
+        # An operation such as `transpose_` changes the form of its argument, so it is always called.
+        is_reshaped = is_in_place and _form(output) != key[1][0]
+        if not (is_view or is_reshaped) and all(isinstance(tensor, Tensor | None) for tensor in outputs):
             _CALLS[key] = flops, None if is_in_place else _form(output)
         return output
 
