@@ -86,8 +86,8 @@ part, claim, variant or setting. The preset `paper` uses the paper's data. An it
 JUDGED = """\
 The table counts the published values that a part of a preset `paper` compares. A value can be judged if a
 variant has the settings of its source. For the others, the table counts the first reason against it."""
-DRAWN = "drawn beside ours, without a verdict"  # published pairs of an alignment plot
-GIVEN = "the study puts it in, or the paper does not print it"
+DRAWN_REASON = "drawn beside ours, without a verdict"  # published pairs of an alignment plot
+GIVEN_REASON = "the study puts it in, or the paper does not print it"
 SHOWN_REASONS = 3  # the most frequent reasons against a comparison, for each published table
 ANSWERS = (
     "part",
@@ -308,7 +308,7 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, Any]
     answers = cache(
         lambda name: {preset: answers_of(by_study[name], preset) for preset in by_study[name].presets}
     )
-    placed = {name: published_values(study) for name, study in by_study.items()}
+    placed_values = {name: published_values(study) for name, study in by_study.items()}
     counts = ["| paper | items | exact | partial | missing |", "| --- | ---: | ---: | ---: | ---: |"]
     lines = []
     for paper, paper_items in items.items():
@@ -340,12 +340,12 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, Any]
                     name_text = " and ".join(map(repr, names))
                     raise ConfigError(f"{entry}: {study} has no {kind} {name_text} {preset_text}")
                 if status == "exact" and (kind in ("part", "variant") or "values" in item):
-                    refuse_barred(entry, placed[study], item)
+                    refuse_barred(entry, placed_values[study], item)
                 link = f"[{study_title(study)}]({study}.md)"
                 answer = f"{kind} {', '.join(f'`{name}`' for name in names)} ({', '.join(presets)})"
             words = (writers.md(item["item"]), status, link, answer, writers.md(why) or DASH)
             lines.append(f"| {' | '.join(map(by_name, words))} |")
-    judged = judgeable_values([value for values in placed.values() for value in values])
+    judged = judgeable_values([value for values in placed_values.values() for value in values])
     return "\n".join(["# What the studies cover", "", COVERAGE, "", *counts, *judged, *lines]) + "\n"
 
 
@@ -387,7 +387,7 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
     """Match the published values of the preset `paper` with its variants, before anything has run."""
     if isinstance(study, Search) or "paper" not in study.presets:
         return []
-    placed: list[PlacedValue] = []
+    placed_values: list[PlacedValue] = []
     with TemporaryDirectory() as folder:
         results = Results(Path(folder)).create()
         record_plan(make_plan(study, "paper"), results)
@@ -397,10 +397,10 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
         labels: dict[str, set[str]] = {}
         if isinstance(part, Arithmetic):
             for claim in counted_claims(part):
-                given = (GIVEN,) if claim.verdict == Verdict.GIVEN_VALUE else ()
-                reasons[claim.target.source] = [(*map(by_name, claim.target.against), *given)]
+                given_reason = (GIVEN_REASON,) if claim.verdict == Verdict.GIVEN_VALUE else ()
+                reasons[claim.target.source] = [(*map(by_name, claim.target.against), *given_reason)]
         elif isinstance(part, Alignment):
-            reasons = {target.source: [(DRAWN,)] for target in part.targets}
+            reasons = {target.source: [(DRAWN_REASON,)] for target in part.targets}
         elif isinstance(part, BesidePublished):
             variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
             placement = match_targets(records, part.targets, variants, part.shown_metrics)
@@ -415,13 +415,13 @@ def published_values(study: Study | Search) -> list[PlacedValue]:
         for target in getattr(part, "targets", ()):
             source = target.source
             fewest_reasons = min(reasons.get(source, [("not compared",)]), key=len)
-            placed.append(
+            placed_values.append(
                 PlacedValue(study.name, part.name, target, fewest_reasons, frozenset(labels.get(source, ())))
             )
-    return placed
+    return placed_values
 
 
-def refuse_barred(entry: str, placed: list[PlacedValue], item: dict[str, Any]) -> None:
+def refuse_barred(entry: str, placed_values: list[PlacedValue], item: dict[str, Any]) -> None:
     """Check that the published values of an exact item can be judged.
 
     Raises:
@@ -430,10 +430,10 @@ def refuse_barred(entry: str, placed: list[PlacedValue], item: dict[str, Any]) -
     selection = {field: as_list(value) for field, value in item.get("values", {}).items()}
     selected = [
         value
-        for value in placed
+        for value in placed_values
         if value.part == item.get("part", value.part)
         and ("variant" not in item or item["variant"] in value.variants)
-        and all(field_of(value.target, field) in wanted for field, wanted in selection.items())
+        and all(field_of(value.target, field) in wanted_values for field, wanted_values in selection.items())
     ]
     if selection and not selected:
         raise ConfigError(f"{entry}: no published value of {item['study']} has {item['values']}")
@@ -450,10 +450,10 @@ def field_of(target: Target, field: str) -> Any:
     return getattr(target, field) if field in Target.model_fields else target.where.get(field)
 
 
-def judgeable_values(placed: list[PlacedValue]) -> list[str]:
+def judgeable_values(placed_values: list[PlacedValue]) -> list[str]:
     """Return a table of the published tables: the values that a preset `paper` can be judged by."""
     best: dict[str, PlacedValue] = {}
-    for value in placed:
+    for value in placed_values:
         source = value.target.source
         if source not in best or len(value.reasons) < len(best[source].reasons):
             best[source] = value
@@ -465,8 +465,8 @@ def judgeable_values(placed: list[PlacedValue]) -> list[str]:
     for name, values in sorted(tables.items()):
         barred = Counter(value.reasons[0].partition("; ")[0] for value in values if value.reasons)
         why = "; ".join(f"{count}: {reason}" for reason, count in barred.most_common(SHOWN_REASONS))
-        further = sum(barred.values()) - sum(count for _, count in barred.most_common(SHOWN_REASONS))
-        why += f"; {further}: other reasons" if further else ""
+        further_count = sum(barred.values()) - sum(count for _, count in barred.most_common(SHOWN_REASONS))
+        why += f"; {further_count}: other reasons" if further_count else ""
         can_judge = len(values) - sum(barred.values())
         lines.append(f"| `{name}` | {len(values)} | {can_judge} | {writers.md(why) or DASH} |")
     return lines

@@ -194,7 +194,9 @@ def carry_out(
     study.activate()
     if options.init_from:
         begin = (study.program or load_program()).weights(options.init_from, results)
-    gpus = 0.0 if options.preset or not options.address else _usable_gpus(study, options.address)
+    gpus = 0.0
+    if options.address and not options.preset and GPU_PRESET in list(study.presets)[1:]:
+        gpus = _cluster_gpus(options.address)
     if gpus:
         options = replace(options, preset=GPU_PRESET)
     base = next(iter(study.bases(study.preset_named(options.preset))), None)
@@ -271,11 +273,6 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
             f"Note: {plural(max(plan.seeds_each), 'seed')} were started or read before and stay, though this"
             f" command asks for {plan.seeds}. A new variant gets as many."
         )
-
-
-def _usable_gpus(study: Study | Search, address: str) -> float:
-    """Return the number of GPUs of a cluster, if the study has a preset for GPUs that is not the first."""
-    return _cluster_gpus(address) if GPU_PRESET in list(study.presets)[1:] else 0.0
 
 
 def _cluster_gpus(address: str) -> float:
