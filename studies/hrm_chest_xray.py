@@ -26,7 +26,7 @@ patients outside of the training set, which are all patients of validation and t
 images with exactly one finding; its metric is top-1 accuracy.
 
 Cost: quick (generated X-rays), 17 minutes on 2 cores (measured); standard (1,000 real images of 64x64), 12
-core hours or minutes of a GPU; paper (224x224 pixels, each a token), by --dry-run at 250 TFLOP/s of an H200:
+core hours or minutes of a GPU; paper (224x224 pixels, each a token), by --dry-run at 250 TFLOP/s of an H100:
 1.6 GPU hours per run in halves, 3.7 whole, and 38 with a query per finding; 150 GPU hours for three seeds, 19
 hours on eight GPUs. Every run fits GPUs of 80 GB. The whole image and the queries need two GPUs, with
 41 and 28 GB each; the states of all queries that are carried over add 7 GB. The queries compute most

@@ -19,6 +19,7 @@ from recstudy.study.plan import make_plan
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "data"
 FACTS: dict[str, Any] = yaml.safe_load((PAGES / "sets.yaml").read_text(encoding="utf-8"))
+FEW_FILES = "The layout with a few files, which the reader accepts (a run needs two items in each split):"
 LONGEST = 100  # characters of a line of an example
 INDEX = """\
 # Data sets
@@ -44,7 +45,7 @@ def page(name: str, studies: list[str]) -> str:
     lines += [f"| studies | {', '.join(studies)} |"] if studies else []
     lines += ["", "## How to get it", "", facts["get"].strip(), "", "## Folder tree", ""]
     files = facts.get("example", {})
-    lines += ["The smallest folder that the reader accepts:", ""] if files else []
+    lines += [FEW_FILES, ""] if files else []
     lines += ["```text", "DIR", *tree(paths(name)), "```", ""]
     for path, text in files.items():
         if text != "image":

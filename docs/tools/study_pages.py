@@ -501,12 +501,13 @@ def paper_command(study: Study | Search) -> list[str]:
     if "paper" not in study.presets:
         return []
     configs = study.presets["paper"] if isinstance(study, Search) else make_plan(study, "paper").configs
-    kinds = {config.data.name: config.data for config in configs if config.data.name in WITH_PAGE}
+    kinds = {config.data.title: config.data for config in configs if config.data.name in WITH_PAGE}
     can_download = any(type(data.reader()).fetch is not Reader.fetch for data in kinds.values())
     command = f"python studies/{study.name}.py --preset paper" + " --data DIR" * bool(kinds)
     lines = ["", "```bash", command + " --download" * can_download, "```", ""]
-    links = ", ".join(f"[{data.title}](../data/{name}.md)" for name, data in kinds.items())
-    return [*lines, f"Data: {links or 'generated'}. [Eight GPUs, one machine](../how-to/eight-gpus.md)."]
+    links = ", ".join(f"[{title}](../data/{data.name}.md)" for title, data in kinds.items())
+    guides = "[Weights and tools](../how-to/offline.md). [Eight GPUs, one machine](../how-to/eight-gpus.md)."
+    return [*lines, f"Data: {links or 'generated'}. {guides}"]
 
 
 def claims(study: Study | Search, tables: dict[str, Any]) -> list[str]:

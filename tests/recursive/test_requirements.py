@@ -105,12 +105,12 @@ def test_models_of_rate_score_are_missing_one_by_one(tmp_path, monkeypatch):
 
     assert [problem.partition(":")[0] for problem in problems[:3]] == [
         f"{FOLDER} names no folder with its models (docs/how-to/offline.md)",
-        f"the weights {tmp_path / 'weights.json'} cannot be read",
-        f"{tmp_path / 'entities'} holds no model (config.json is missing)",
+        f"{tmp_path} has no weights.json, entities/config.json, meanings/config.json (docs/how-to/offline.md)",
+        f"{tmp_path} has no entities/config.json, meanings/config.json (docs/how-to/offline.md)",
     ]
     assert problems[3] in (
         str(tmp_path),
-        "the package transformers is not installed: pip install 'recstudy[rate]'",
+        "the package transformers is not installed: install recstudy with its extra `rate`",
     )
 
 

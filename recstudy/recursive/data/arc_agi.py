@@ -43,6 +43,7 @@ CHUNK = 2048  # canvases that are written at a time
 TRIES = 5  # random draws per requested augmentation; duplicates are dropped
 # Training examples by version and largest side: of all tasks, and of the tasks with grids up to 10x10.
 EXAMPLES = {(1, LARGEST): 3081, (2, LARGEST): 4666, (1, 10): 1067}
+TEST_INPUTS = {(1, LARGEST): 419, (2, LARGEST): 172, (1, 10): 88}  # of the same evaluation tasks
 CONCEPT = 907  # training examples of ConceptARC
 EVALUATED = {1: 400, 2: 120}  # number of evaluation tasks by version
 SETS = {1: ("training", "evaluation"), 2: ("training2", "evaluation2")}
@@ -109,6 +110,12 @@ class ArcAgi(Puzzles):
             return None
         examples = EXAMPLES.get((self.version, self.side))
         return examples and examples + CONCEPT * self.concept
+
+    @property
+    def test_size(self) -> int | None:
+        """Return the test inputs under all augmentations, at most; None if unknown."""
+        inputs = TEST_INPUTS.get((self.version, self.side))
+        return inputs and inputs * (1 + self.augmentations)
 
     def set_names(self, folder: Path) -> tuple[str, ...]:
         """Return the names of the sets in `folder`: training, evaluation and, with `concept`, ConceptARC."""

@@ -284,3 +284,12 @@ def test_missing_and_damaged_files_are_named(folder, content, message):
     file.unlink() if content is None else file.write_text(content)
     with pytest.raises(DataError, match=message):
         load(TINY, folder)
+
+
+@pytest.mark.parametrize(("version", "side"), [(1, 30), (1, 10), (2, 30)])
+def test_the_test_inputs_of_the_public_tasks_are_counted(real_data, version, side):
+    if not (real_data / "arc_agi").is_dir():
+        pytest.skip("RECSTUDY_DATA holds no arc_agi")
+    config = ArcAgi(version=version, side=side, augmentations=0)
+
+    assert len(read_data(config.reader(), real_data).test_images) == config.test_size

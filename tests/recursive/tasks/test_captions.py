@@ -218,7 +218,7 @@ def test_nltks_meteor_by_hand_or_how_to_get_it():
     answers = Answers("caption", written=["The mass."], references=[["mass seen"]])
     scores = measured(answers, ["meteor_nltk"])
 
-    missing = "NLTK or its WordNet is not installed: `pip install 'recstudy[rate]'` and `python -m nltk.downloader wordnet`"
+    missing = "NLTK or its WordNet is not installed: install recstudy with its extra `rate`, and run `python -m nltk.downloader wordnet`"
     assert scores.values == pytest.approx({"meteor_nltk": 0.25}) or scores.unavailable == {
         "meteor_nltk": missing
     }

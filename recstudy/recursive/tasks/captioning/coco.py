@@ -225,7 +225,7 @@ def find_wordnet() -> str:
 
         return str(nltk.data.find("corpora/wordnet.zip"))
     except (ImportError, LookupError) as error:
-        fix = "`pip install 'recstudy[rate]'` and `python -m nltk.downloader wordnet`"
+        fix = "install recstudy with its extra `rate`, and run `python -m nltk.downloader wordnet`"
         raise NotInstalled(f"NLTK or its WordNet is not installed: {fix}") from error
 
 

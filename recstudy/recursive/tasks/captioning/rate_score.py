@@ -28,6 +28,7 @@ from recstudy.programs.metric import NotInstalled
 
 # Tables show this note, because the deviation changes scores.
 NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"
+NO_TRANSFORMERS = "the package transformers is not installed: install recstudy with its extra `rate`"
 FOLDER = "RECSTUDY_RATESCORE"  # the environment variable that names a folder with the models
 PairWeights = Mapping[tuple[str, str], float]
 PRESENT, ABSENT = ("DISEASE", "ABNORMALITY"), ("NON-DISEASE", "NON-ABNORMALITY")
@@ -66,9 +67,12 @@ def find_models() -> Path:
         NotInstalled: RECSTUDY_RATESCORE is not set, or a model, the weights or `transformers` is missing.
     """
     folder = model_folder()
+    files = ("weights.json", "entities/config.json", "meanings/config.json")
+    if missing_files := [name for name in files if not (folder / name).is_file()]:
+        raise NotInstalled(f"{folder} has no {', '.join(missing_files)} (docs/how-to/offline.md)")
     read_weights(folder / "weights.json")
-    for name in ("entities", "meanings"):
-        _check_model(folder / name)
+    if find_spec("transformers") is None:
+        raise NotInstalled(NO_TRANSFORMERS)
     return folder
 
 
@@ -203,16 +207,12 @@ def embed_entities(texts: Sequence[Sequence[tuple[str, str]]], folder: Path) -> 
     return result
 
 
-def _check_model(folder: Path) -> None:
+def _loaded(folder: Path, kind: str) -> tuple[Any, Any]:
+    """Load the tokenizer and the model (`kind` of `transformers`) in a folder, without a download."""
     if not (folder / "config.json").exists():
         raise NotInstalled(f"{folder} holds no model (config.json is missing)")
     if find_spec("transformers") is None:
-        raise NotInstalled("the package transformers is not installed: pip install 'recstudy[rate]'")
-
-
-def _loaded(folder: Path, kind: str) -> tuple[Any, Any]:
-    """Load the tokenizer and the model (`kind` of `transformers`) in a folder, without a download."""
-    _check_model(folder)
+        raise NotInstalled(NO_TRANSFORMERS)
     import transformers
 
     try:
