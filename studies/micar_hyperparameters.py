@@ -93,11 +93,11 @@ def sweep(
     layers = {str(depth): {"model.encoder_layers": depth, "model.decoder_layers": depth} for depth in depths}
     crossed = {"model.experts": experts, "model.top_k": [1, 2]}
     if is_named:
-        named = {
+        named_mixtures = {
             name_mixture(count, top_k): {"model.experts": count, "model.top_k": top_k}
             for count, top_k in product(experts, [1, 2])
         }
-        crossed = {"mixture": named}
+        crossed = {"mixture": named_mixtures}
     mixtures = grid({**axis, **crossed})
     return [*mixtures, *grid({**axis, "layers": layers}), *grid({**axis, "train.batch_size": batches})]
 

@@ -90,29 +90,29 @@ CURRICULUM = {"model.curriculum": "thirds"}
 def claims(puzzles: str) -> list[Claim]:
     """Return the findings about depth at test as claims about these puzzles."""
 
-    def at(model: str, depth: int) -> dict[str, object]:
+    def selector(model: str, depth: int) -> dict[str, object]:
         return {"model": model, "eval.depth": depth}
 
     def gain(model: str) -> Interaction:
-        return Interaction(of=at(model, DEEPEST), over=at(model, TRAINED))
+        return Interaction(of=selector(model, DEEPEST), over=selector(model, TRAINED))
 
     return [
         Claim(
             f"Aakash, of alphaXiv's weights: 128 segments at test solve more than 16 (5.7 points), {puzzles}",
-            lower=at("TRM", TRAINED),
-            higher=at("TRM", DEEPEST),
+            lower=selector("TRM", TRAINED),
+            higher=selector("TRM", DEEPEST),
             margin=1.9,
         ),
         Claim(
             f"Aakash, of alphaXiv's weights: 128 segments still solve more than 64 (1.5 points), {puzzles}",
-            lower=at("TRM", 64),
-            higher=at("TRM", DEEPEST),
+            lower=selector("TRM", 64),
+            higher=selector("TRM", DEEPEST),
             margin=0.5,
         ),
         Claim(
             f"Aakash, of HRM's weights: 64 segments at test solve more than 16 (5.0 points), {puzzles}",
-            lower=at("HRM", TRAINED),
-            higher=at("HRM", 64),
+            lower=selector("HRM", TRAINED),
+            higher=selector("HRM", 64),
             margin=1.7,
         ),
         Claim(

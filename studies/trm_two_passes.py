@@ -70,20 +70,20 @@ MLP = TRM(tokens="cell", puzzle_emb="puzzle", identifiers=1, mixing="mlp")
 QUICK_ROUNDS, PAPER_ROUNDS = 8, 5000  # symmetries of each puzzle per epoch
 
 
-def variants(rounds: int, batch: int, warmup: float, **more: int) -> list[Variant]:
+def variants(rounds: int, batch: int, warmup: float, **settings: int) -> list[Variant]:
     """Return one pass, two passes, and two rows with one pass that cost as much as two.
 
     Args:
         rounds: Rounds per epoch of one pass.
         batch: Batch size of one pass.
         warmup: Share of the updates that are warm-up; twice the updates have half of it.
-        **more: Further settings of the row with twice the batch.
+        **settings: Further settings of the row with twice the batch.
     """
     return leave_one_out(
         {
             "two passes": {"train.passes": 2},
             "one pass, updates x 2": {"data.rounds": 2 * rounds, "train.warmup": warmup / 2},
-            "one pass, batch x 2": {"data.rounds": 2 * rounds, "train.batch_size": 2 * batch, **more},
+            "one pass, batch x 2": {"data.rounds": 2 * rounds, "train.batch_size": 2 * batch, **settings},
         },
         base="one pass",
     )
@@ -91,28 +91,28 @@ def variants(rounds: int, batch: int, warmup: float, **more: int) -> list[Varian
 
 def claims(puzzles: str) -> list[Claim]:
     """Return both reports, and the comparison at equal FLOPs, as claims about these puzzles."""
-    one, two = {"variant": "one pass"}, {"variant": "two passes"}
+    one_pass, two_passes = {"variant": "one pass"}, {"variant": "two passes"}
     return [
         Claim(
             f"Pull request 41: two passes solve more than one, at equal updates (23.0 points), {puzzles}",
-            lower=one,
-            higher=two,
+            lower=one_pass,
+            higher=two_passes,
             margin=7.7,
         ),
         Claim(
             f"nano-trm's author: two passes or one make a negligible difference (within 2 points), {puzzles}",
-            lower=one,
-            higher=two,
+            lower=one_pass,
+            higher=two_passes,
             within=2.0,
         ),
         *(
             Claim(
-                f"Two passes solve more than one pass with twice the {what}, at equal FLOPs, {puzzles}",
-                lower={"variant": f"one pass, {what} x 2"},
-                higher=two,
+                f"Two passes solve more than one pass with twice the {size}, at equal FLOPs, {puzzles}",
+                lower={"variant": f"one pass, {size} x 2"},
+                higher=two_passes,
                 margin=2.0,
             )
-            for what in ("updates", "batch")
+            for size in ("updates", "batch")
         ),
     ]
 

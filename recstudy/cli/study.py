@@ -393,7 +393,11 @@ def _check_setup(plan: Plan, runs: Sequence[Run], folder: Path) -> int:
     for need in needs:
         say(f"{'missing' if need.problem else 'ok':8} {need.name}: {need.problem or need.place}")
     missing_count = sum(bool(need.problem) for need in needs)
-    say(f"{missing_count} of {plural(len(needs), 'requirement')} missing." if needs else "Nothing is needed.")
+    say(
+        f"{missing_count} of {plural(len(needs), 'requirement')} missing."
+        if needs
+        else "The runs need no files."
+    )
     return ConfigError.exit_code if missing_count else 0
 
 

@@ -116,7 +116,7 @@ def test_models_of_rate_score_are_missing_one_by_one(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("preset", "code", "last_line"),
-    [("paper", 2, "1 of 1 requirement missing."), ("quick", 0, "Nothing is needed.")],
+    [("paper", 2, "1 of 1 requirement missing."), ("quick", 0, "The runs need no files.")],
 )
 def test_the_exit_code_of_check_setup_tells_whether_anything_is_missing(tmp_path, preset, code, last_line):
     study = Path(__file__).parents[2] / "studies/vitrm_depth_sweep.py"

@@ -106,7 +106,8 @@ class CovCtr(OfficialCaptions):
     PATH/IMAGE                  or PATH/images/IMAGE
 
     Six images have two reports. The first one is used for training, and both are references. The parts of one
-    figure, whose names are equal up to a `%`, form a group. `split_by` image splits as MicarVLMoE does.
+    figure, whose names are equal up to a `%`, form a group. With `split_by='image'`,
+    each image is split by itself, as in MicarVLMoE.
     """
 
     title: ClassVar = "COV-CTR"
@@ -171,8 +172,8 @@ class MmRetinal(OfficialCaptions):
     PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; no split
     PATH/{CFP,FFA,OCT}/ID.*
 
-    The parts of a figure (01-01A, 01-01B), often of one patient, form a group. `split_by` image splits as
-    MicarVLMoE does, but not by modality.
+    The parts of a figure (01-01A, 01-01B), often of one patient, form a group. With
+    `split_by='image'`, each image is split by itself. MicarVLMoE does so within each modality.
     """
 
     title: ClassVar = "MM-Retinal"
