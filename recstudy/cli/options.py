@@ -40,6 +40,16 @@ Several = Annotated[tuple[str, ...], UseAppendAction]
 Names = Annotated[Several, arg(metavar="NAME")]
 ResultsArgument = Positional[ResultsPlace]
 Imports = Annotated[bool, arg(help="Import the modules that the studies name, whoever wrote them.")]
+JsonFlag = Annotated[
+    bool, arg(help="Print one JSON document to standard output, and everything else to standard error.")
+]
+VerdictFlag = Annotated[
+    bool,
+    arg(
+        help="Exit with code 0 if every claim is supported, 10 if one is undecided, and 11 if one is"
+        " contradicted or smaller than claimed."
+    ),
+]
 Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 
@@ -94,8 +104,8 @@ class CommonOptions:
     """List the runs with their cost, and exit."""
     check_setup: bool = False
     """List the data sets, weights and tools that the runs need, and exit: with code 2 if one is missing."""
-    json: bool = False
-    """With --dry-run: print JSON."""
+    json: JsonFlag = False
+    exit_by_verdict: VerdictFlag = False
     address: Address = None
     """The Ray cluster: auto or HOST:PORT. Default: start Ray on this machine."""
     no_ray: bool = False
