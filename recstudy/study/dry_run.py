@@ -180,7 +180,7 @@ def price_lines(
         seconds = duration(total.pflop * took / finished_pflop)
         time = f"about {seconds} of runs, one after another, based on {finished_runs}."
     else:
-        cores = len(os.sched_getaffinity(0))
+        cores = getattr(os, "process_cpu_count", os.cpu_count)() or 1  # the first is of Python 3.13
         at_cores, at_gpu = _times(total, cores)
         longest, rates = 1.0, dict[str, float]()  # TFLOP/s, the lowest of each family
         for run, price in zip(todo, run_prices, strict=True):

@@ -111,7 +111,7 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
     monkeypatch.setattr(
         "recstudy.recursive.program.training_memory", lambda config: memory[config.train.supervision_steps]
     )
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr("os.process_cpu_count", lambda: 2, raising=False)
     options = "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
     output = ends_with(capsys, 0, *options)
     halved = ends_with(capsys, 0, *options, "--workers", "2")
