@@ -251,7 +251,7 @@ def carry_out(
         )
         if options.address and not options.json:
             gpus = gpus or _cluster_gpus(options.address)
-        print_plan(plan, runs, changed, results, as_json=options.json, until=until, gpus=int(gpus))
+        print_plan(plan, runs, changed, results, options.json, until, int(gpus), options.verbose)
         say(*(() if options.json else unchecked))
         return 0
     with output():

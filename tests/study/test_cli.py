@@ -99,6 +99,24 @@ def test_a_plan_as_json(capsys, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_a_plan_is_a_row_for_each_variant_and_for_each_run_if_asked(capsys, tmp_path):
+    options = "--dry-run", "--only", "latent_steps=1,*", "--seeds", "3", "--results", str(tmp_path / "r")
+    first, *_ = make_plan(tiny.study).runs
+    Results(tmp_path / "r").create().run(first.id).finish(make_result())
+
+    def cells(*words: str) -> list[tuple[str, str, str]]:
+        heading, head, *lines = ends_with(capsys, 0, *options, *words).splitlines()
+        assert heading == "tiny, preset quick: 2 variants, 6 runs"
+        names, *rows = [re.split(r"  +", line.strip()) for line in (head, *lines) if line[0] == " "]
+        assert names[-1] == "state"
+        return [(label, seed, cells[-1]) for label, seed, *cells in rows]
+
+    one, two = (f"latent_steps=1, supervision_steps={steps}" for steps in (1, 2))
+    assert cells() == [(one, "3", "1 finished, 2 to run"), (two, "3", "3 to run")]
+    runs = [(label, seed, "to run") for seed in "012" for label in (one, two)]
+    assert cells("--verbose") == [(one, "0", "finished"), *runs[1:]]
+
+
 def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_path, monkeypatch):
     """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, and here 36 s and 6 min on a
     GPU; 20 s to start. Each run has a GPU, so eight take as long as the longest. 101 GB need two GPUs. With two
