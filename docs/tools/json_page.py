@@ -12,10 +12,11 @@ from pathlib import Path
 from recstudy.report import documents
 
 PAGE = Path(__file__).parents[2] / "docs" / "api" / "json.md"
+MODELS = r"\w+(Entry|Status|Run|Number)\b|\b(Finding|Contradiction)\b"
 INTRO = """\
 # JSON of the commands
 
-With `--json`, standard output is exactly one JSON document. Progress, warnings and tables go to standard error.
+With `--json`, standard output is exactly one JSON document. Progress and warnings go to standard error.
 
 ```bash
 python my_study.py --no-ray --until decided --json --exit-by-verdict > decision.json
@@ -30,14 +31,16 @@ recstudy fields --json
 python my_study.py --dry-run --json
 ```
 
-- **Numbers** have full precision and are the numbers of the page. Keys of questions are those of the CSV files beside the tables. A missing
-  number is `null`, and so is an infinite bound.
-- **Errors** have no document: standard output is empty, standard error has one line, and the exit code is 2. If some of several studies are
-  damaged, the document has the others. If runs failed, the document is complete, and the exit code names the reason.
-- **Versions**: a new key leaves `schema_version` as it is. Another meaning, another type or a removed key raises it.
+- **Numbers** have full precision and are the numbers of the page. Keys of questions are those of the CSV
+  files beside the tables. A missing number is `null`, and so is an infinite bound.
+- **Errors** have no document: standard output is empty, standard error has one line, and the exit code is 2.
+  If some of several studies are damaged, the document has the others. If runs failed, the document is
+  complete, and the exit code names the reason.
+- **Versions**: `schema_version` is 1. A new key does not change it. Another meaning, another type or a
+  removed key raises it. `recstudy` is the version of the package.
 - **Exit codes** tell the verdict with `--exit-by-verdict`: [codes](../errors.md#exit-codes).
 
-`recstudy skill` prints a SKILL.md, with which a coding agent uses these documents.
+`recstudy skill` prints a SKILL.md, from which a coding agent learns to use these documents.
 """
 
 
@@ -63,20 +66,22 @@ def section(model: type[documents.JsonPart]) -> list[str]:
     text = " ".join((getdoc(model) or "").split())
     lines = [f"### {model.__name__}", "", text, "", "| key | type | meaning |", "| --- | --- | --- |"]
     for name, field in model.model_fields.items():
-        meaning = " ".join((field.description or "").split()).replace("|", r"\|")
-        lines.append(f"| `{name}` | {type_words(field.annotation)} | {meaning} |")
+        if name not in documents.Document.model_fields:
+            meaning = " ".join((field.description or "").split()).replace("|", r"\|")
+            lines.append(f"| `{name}` | {type_words(field.annotation)} | {meaning} |")
     return [*lines, ""]
 
 
 def type_words(annotation: object) -> str:
     """Return a type in words, with links to the models that it names."""
-    text = annotation.__name__ if isinstance(annotation, type) and "[" not in str(annotation) else str(annotation)
-    text = re.sub(r"typing\.|recstudy(\.\w+)+\.|<class '|'>", "", text).replace("| None", "or null")
+    if annotation in (documents.Verdict, documents.Kind):
+        return " or ".join(repr(str(value)) for value in annotation)
+    text = annotation.__name__ if type(annotation) is type else str(annotation)
+    text = re.sub(r"typing\.|recstudy(\.\w+)+\.|<class '|'>", "", text)
     text = re.sub(r"Literal\[(.*?)\]", lambda match: match[1].replace(", ", " or "), text)
-    for name, values in {"Verdict": documents.Verdict, "Kind": documents.Kind}.items():
-        text = " or ".join(repr(str(value)) for value in values) if text == name else text
-    text = text.replace("dict[str, Any]", "object").replace("str", "text").replace("|", "or")
-    return re.sub(r"\w+(Entry|Status|Finding|Contradiction|Run|Number)\b|\bFinding\b|\bContradiction\b", link, text)
+    for old, new in {"dict[str, Any]": "object", "str": "text", "None": "null", " |": " or"}.items():
+        text = text.replace(old, new)
+    return re.sub(MODELS, link, text)
 
 
 def link(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ class Status:
     """Show the progress of each study of a results folder."""
 
     path: ResultsArgument = "results"
-    """A results folder, or its URI."""
+    """A results folder, or its URI (default: results)."""
     json: JsonFlag = False
 
     def run(self) -> int:

@@ -23,11 +23,11 @@ from recstudy.base.terminal import (
     say,
     sigterm_restored,
 )
+from recstudy.cli.help import HELP_WORDS, TYRO, print_help
 from recstudy.cli.options import (
+    MODEL_OPTIONS,
     CommonOptions,
     ForPaper,
-    OwnSearchOptions,
-    OwnStudyOptions,
     SearchOptions,
     StudyOptions,
     axes,
@@ -77,28 +77,39 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
             not file.installed or any(value is study for value in vars(module).values())
         )
         study = replace(study, question=cleandoc((module.__doc__ if is_own else "") or study.name))
-    description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
-
     words = move_fields_first(sys.argv[1:] if arguments is None else arguments)
     kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
-    # other options are not hidden, since they are noted or refused by their names
-    if study.program and not {"-h", "--help"}.isdisjoint(words):
-        kind = OwnSearchOptions if isinstance(study, Search) else OwnStudyOptions
-    cli_options: dict[str, Any] = {
-        "prog": shlex.join(program()),
-        "description": description,
-        "config": (tyro.conf.DisallowNone,),
-    }
 
     def work() -> int:
         if "--version" in words:
             say(version_text())
             return 0
-        options = parsed(lambda: tyro.cli(kind, args=words, **cli_options))
+        if not HELP_WORDS.isdisjoint(words):
+            _print_help(study, kind, "--help-all" in words)
+            return 0
+        options = parsed(lambda: tyro.cli(kind, args=words, prog=shlex.join(program()), config=TYRO))
         with using_metrics(study.metrics), document_output(options.json) as stdout:
             return carry_out(study, options, stdout=stdout)
 
     finish(work)
+
+
+def _print_help(study: Study | Search, kind: type[StudyOptions | SearchOptions], is_whole: bool) -> None:
+    """Print the question of a study, its presets, the options that have an effect on it, and examples."""
+    question, command = by_name(study.question), shlex.join(program())
+    change = "" if study.program else " train.epochs=5"
+    print_help(
+        kind,
+        command,
+        f"{question if is_whole else question.splitlines()[0]}\n\nPresets: {', '.join(study.presets)}.",
+        {
+            f"{command} --dry-run": "see runs and price",
+            f"{command}{change} --seeds 3": "change settings",
+            f"{command} --address auto": "use a Ray cluster",
+        },
+        is_whole,
+        MODEL_OPTIONS if study.program else (),
+    )
 
 
 def run(
@@ -253,7 +264,7 @@ def carry_out(
         )
         if options.address:
             gpus = gpus or _cluster_gpus(options.address)
-        print_plan(plan, runs, changed, results, options.json, until, int(gpus), stdout)
+        print_plan(plan, runs, changed, results, options.json, until, int(gpus), options.verbose, stdout)
         say(*unchecked)
         return 0
     with output():
