@@ -68,6 +68,7 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
     "studies": ("studies:Studies", "List the studies that come with recstudy."),
     "run": ("run:RunShipped", "Run a study that comes with recstudy, from any folder."),
     "new": ("new:New", "Write a starter: a study of a function, a command or a model."),
+    "skill": ("skill:Skill", "Print a SKILL.md that teaches a coding agent to keep or revert by claims."),
     "fields": (
         "fields:Fields",
         "List the settings of runs with types, defaults and meanings.",

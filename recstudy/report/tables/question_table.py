@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from recstudy.base.lazy import pd
-from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict, contrast
+from recstudy.evidence import MAX_SEEDS, Answer, Estimate, Reason, Verdict, contrast
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.report.blocks import other_blocks
 from recstudy.report.caveats import caption_facts, text_notes, warnings
@@ -194,15 +194,38 @@ def _notes(questions: Family) -> list[str]:
     return notes
 
 
+def answer_fields(answer: Answer) -> dict[str, Any]:
+    """Return the numbers of an answer, as the CSV file and the JSON document name them."""
+    estimate = answer.estimate
+    low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
+    region_low, region_high = answer.question.region
+    return {
+        "region_low": region_low,
+        "region_high": region_high,
+        "estimate": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "low_adjusted": low_adjusted,
+        "high_adjusted": high_adjusted,
+        "level_adjusted": 1 - answer.alpha,
+        "n": estimate.n,
+        "df": estimate.df,
+        "p": answer.p,
+        "p_holm": answer.adjusted,
+    }
+
+
+def question_reasons(row: QuestionRow) -> list[str]:
+    """Return why a question is open or needs care."""
+    return list(filter(None, [*map(str, row.answer.reasons), *row.marks, adjusted_words(row)]))
+
+
 def _fields(row: QuestionRow) -> dict[str, Any]:
-    answer, estimate = row.answer, row.estimate
+    answer = row.answer
     sources = (
         f"{difference.ours.target.cited} minus {difference.theirs.target.cited}"
         for difference in row.published
     )
-    low, high = row.interval or (None, None)
-    low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
-    region_low, region_high = answer.question.region
     fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
     return {
         "question": row.label,
@@ -211,20 +234,9 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "contrast": row.contrast,
         "metric": row.metric,
         "unit": metric(row.metric).unit,
-        "region_low": region_low,
-        "region_high": region_high,
-        "estimate": estimate.value,
-        "low": low,
-        "high": high,
-        "low_adjusted": low_adjusted,
-        "high_adjusted": high_adjusted,
-        "level_adjusted": 1 - answer.alpha,
-        "n": estimate.n,
-        "df": estimate.df,
-        "p": answer.p,
-        "p_holm": answer.adjusted,
+        **answer_fields(answer),
         "verdict": verdict_words(row),
-        "reasons": "; ".join(filter(None, [*answer.reasons, *row.marks, adjusted_words(row)])),
+        "reasons": "; ".join(question_reasons(row)),
         "seeds_needed": most_seeds,
         "seeds_needed_for_the_estimate": fewest_seeds,
         "detectable": row.detectable,
