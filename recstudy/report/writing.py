@@ -22,6 +22,7 @@ from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
+from recstudy.report.figures.means import leading_parts
 from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import capitalized, page_title
@@ -223,10 +224,8 @@ def page_content(
         sections: The parts of its report, as `section` returns them.
         price: The price of a GPU hour.
     """
-    figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
-    figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
-    # the first figure, else the first table with a figure above it
-    picture = next(iter([*figures, *figure_sections]), None)
+    positions = map(parts_of(records).index, leading_parts(parts_of(records)))
+    picture = next((index for index in positions if FIGURE in sections[index].content), None)
     paid = costs(records, price)
     last = {
         "Published values": published_html(records),
