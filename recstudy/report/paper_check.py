@@ -8,7 +8,7 @@ numbers to numbers of the page. A number that differs from all of these is a fau
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -55,12 +55,14 @@ NUMBER = re.compile(
 SCALES = {"M": 1e6, "million": 1e6, "millions": 1e6, "k": 1e3}
 INTERVAL = re.compile(r"(?:\[\s*|(?:CI|intervals?)\W{1,3})([-+]?\d[\d.]*)\s*(?:,|%?\s*to)\s*([-+]?\d[\d.]*)")
 LINKS = "and|or|for|with|against|on|in|to|of|vs|versus|by|while|but|than|at|after|from|is|are|when|if|whereas"
+DIFFERENCES = "differences?|gap|gain|improvement|reduction|delta"
+PRONOUN = re.compile(r"\b(?:it|its)\b", re.IGNORECASE)
 CONTEXTS = (  # words before and after a number -> its kind
     (r"\b(?:at least|at most|claim\w*|margin)[^.\d]{0,20}$", "", "claimed"),
     (r"\bn\s*=\s*$", "", "N"),
     ("", r"\s*(?:random )?(?:seeds|runs)\b", "runs"),
     (r"\bp\b(?: \(\w+\))?\s*[=<>]\s*[<>]?\s*$", "", "P"),
-    (r"(?i:\b(?:differences?|gap|gain|delta)\b[^.\d]{0,40}$|\bby (?:about )?$)", "", "Difference"),
+    (rf"(?i:\b(?:{DIFFERENCES})\b[^.\d]{{0,60}}$|\bby (?:about )?$)", "", "Difference"),
     ("", r"\s*%? (?:more|less|fewer|higher|lower|better|worse)\b(?! seeds| runs)", "comparison"),
     ("", rf"\s*(?!(?:{LINKS})\b)[a-z]{{2,}}", "word"),
 )  # fmt: skip
@@ -117,9 +119,12 @@ class Printed(NamedTuple):
         """Return whether a value has this number at its digits, without its sign."""
         if value is None:
             return False
+        sign, limit = self.before.rstrip()[-1:], float(self.text)
+        if sign in ("<", ">"):
+            return value < limit if sign == "<" else value > limit
         scale = SCALES.get(self.unit, 1.0)
         half_step = 0.5 * 10.0 ** -len(self.text.partition(".")[2]) * scale
-        return abs(abs(float(self.text)) * scale - abs(value)) <= half_step * (1 + 1e-6)
+        return abs(abs(limit) * scale - abs(value)) <= half_step * (1 + 1e-6)
 
 
 Mentions = list[tuple[int, int, str]]  # start, end, name
@@ -163,6 +168,10 @@ class PaperCheck:
             for label in {item.labels[0] for item in self.items} | variants
         }
         self.parts = {part: _pattern([part]) for parts in self.labels.values() for part in parts if part[1:]}
+        self.means: dict[tuple[str, str], list[PageNumber]] = {}
+        for item in self.items:
+            if item.kind in MEANS and item.value is not None:
+                self.means.setdefault((item.labels[0], item.metric), []).append(item)
         # tables and figures as recstudy writes them are not checked again
         own_texts = {file.read_text(encoding="utf-8") for file in files}
         self.lines = list(_read_lines(main, main.parent, own_texts))
@@ -182,52 +191,41 @@ class PaperCheck:
         text, start = passage.heads + passage.text, len(passage.heads)
         subjects, metrics = _mentions(self.parts, text), _mentions(self.metrics, text)
         spans = [(low, high) for low, high, _ in (*subjects, *metrics)]
-        earlier = [(-1, -1, name) for *_, name in _mentions(self.parts, passage.earlier)]
-        own_names = self._named(subjects)
+        own_names, earlier = self._named(subjects), _mentions(self.parts, passage.earlier)
         names = own_names if len(own_names) > 1 else self._named([*earlier, *subjects])
-        subjects = [*earlier, *subjects]
+        if PRONOUN.search(text):
+            subjects = [*((-1, -1, name) for *_, name in earlier), *subjects]
         metric_names = {name for *_, name in metrics or _mentions(self.metrics, passage.earlier)}
-        means = []
         for match in INTERVAL.finditer(text, start):
             spans.append(match.span())
             near = self._subjects(subjects, match.start(), "before", 0)
-            items = self._items("CI", names, metric_names) if names else []
-            if len(near) == 1:
-                items = [item for item in items if item.variants or item.labels[0] in near]
-            pairs = []
-            for item in items:
-                bounds = [float(bound) for bound in re.findall(r"[-+]?[\d.]+", item.text)]
-                orders = [
-                    (bounds[0], bounds[1]),
-                    (bounds[1], bounds[0]),
-                ]  # of a difference with the other sign
-                ends = [Printed(match[group].rstrip(".")) for group in (1, 2)]
-                pairs.append((item, any(all(map(Printed.fits, ends, order)) for order in orders)))
+            near = near if len(near) == 1 and own_names else names
+            ends, pairs = [Printed(match[group].rstrip(".")) for group in (1, 2)], []
+            for item in self._items("CI", names, metric_names):
+                low, high = map(float, re.findall(r"[-+]?[\d.]+", item.text))
+                # a difference may have the other sign
+                orders = [low, high], [high, low]
+                if item.variants or item.labels[0] in near:
+                    pairs.append((item, any(all(map(Printed.fits, ends, order)) for order in orders)))
             self._report(passage, match, pairs)
+        means = []
         for match in NUMBER.finditer(text, start):
             if any(low <= match.start() < high for low, high in spans):
                 continue
             number = _printed(match, text)
+            items = []
             if number.kind in ("N", "runs"):
-                items = self._items("N", own_names, ()) or self._items("N", (), ())
+                items = self._items("N", own_names or self.labels, ())
                 is_total = number.kind == "runs" and any(map(number.fits, self.run_counts))
-                self._report(passage, match, [(item, is_total or number.fits(item.value)) for item in items])
+                items = [replace(item, value=float(number.text)) for item in items] if is_total else items
             elif number.kind == "P":
-                items = self._items("P", names, metric_names) if names else []
-                sign, limit = number.before.rstrip()[-1:], float(number.text)
-                pairs = []
-                for item in items:
-                    value = item.value or 0.0
-                    is_bound = (sign == "<" and value < limit) or (sign == ">" and value > limit)
-                    pairs.append((item, is_bound or (sign == "=" and number.fits(value))))
-                self._report(passage, match, pairs)
-            elif number.kind == "Difference":
-                items = self._differences(number, names, metric_names) if names else []
-                self._report(passage, match, [(item, number.fits(item.value)) for item in items])
+                items = self._items("P", names, metric_names)
+            elif number.kind in ("Difference", "ratio"):
+                items = self._differences(number, names, metric_names)
             elif number.kind == "" or any(0 <= low - match.end() < 2 for low, *_ in metrics):
                 means.append((match, number))
-            else:
-                self.unmatched += 1
+                continue
+            self._report(passage, match, [(item, number.fits(item.value)) for item in items])
         # Means are read in the order of subjects and metrics that explains most of them.
         readings = []
         for styles in product(STYLES, STYLES[:2]):
@@ -236,29 +234,26 @@ class PaperCheck:
                 link = LINK.match(text, match.end())
                 is_linked = link is not None and any(low == link.end() for low, *_ in subjects)
                 style = "after" if is_linked else styles[0]
-                labels = self._subjects(subjects, match.start(), style, order)
+                labels = self._subjects(subjects, match.start(), style, order) or names
                 fitting = self._metrics_of(number, ())
-                near_metrics = [name for *_, name in metrics if not fitting or name in fitting]
-                shown = [span for span in metrics if span[2] in near_metrics]
+                shown = [span for span in metrics if not fitting or span[2] in fitting]
                 nearest = [name for *_, name in _in_style(shown, match.start(), styles[1])[:1]]
-                chosen = nearest or self._metrics_of(number, metric_names)
                 pairs = []
-                for label, name in product(labels, chosen):
-                    pairs += [(item, number.fits(item.value)) for item in self._means(label, name)]
+                for key in product(labels, nearest or self._metrics_of(number, metric_names)):
+                    pairs += [(item, number.fits(item.value)) for item in self.means.get(key, ())]
                 # a bare integer is rarely the mean of a metric with decimals
                 is_bare = number.text.isdigit() and not number.unit
-                is_vague = (
-                    len(labels) > 1
-                    or not (spans or fitting)
-                    or (is_bare and all("." in item.text for item, _ in pairs))
+                is_vague = not (spans or PRONOUN.search(text)) or (
+                    is_bare and all("." in item.text for item, _ in pairs)
                 )
+                is_vague = is_vague or (len(labels) > 1 and bool(subjects))
                 reading.append([pair for pair in pairs if pair[1] or not is_vague])
             readings.append(reading)
         best = max(readings, key=lambda reading: sum(any(fits for _, fits in pairs) for pairs in reading))
         for (match, _), pairs in zip(means, best, strict=True):
             self._report(passage, match, pairs)
         for match in (CELL_VERDICT if start else VERDICT).finditer(text, start):
-            items = self._items("Verdict", names, ()) if names else []
+            items = self._items("Verdict", names, ())
             self._report(passage, match, [(item, item.text.startswith(match[1])) for item in items])
         for match in SIGNIFICANT.finditer(text, start) if len(names) > 1 and not start else ():
             is_negated = bool(NEGATED.search(text[: match.start()]))
@@ -272,31 +267,25 @@ class PaperCheck:
 
     def _subjects(self, mentions: Mentions, position: int, style: str, order: int) -> set[str]:
         """Return the labels with the parts that are mentioned nearest to a position."""
-        nearest = _in_style(mentions, position, "before" if style == "order" else style)
+        nearest = _in_style(mentions, position, style)
         if style == "order":
-            nearest = [*[span for span in mentions if span[0] >= 0][order : order + 1], *nearest]
+            named = [mention for mention in mentions if mention[0] >= 0]
+            nearest = [*(named[order : order + 1] or named[:1]), *nearest]
         labels: set[str] = set()
         for *_, part in nearest:
-            narrower = {label for label in labels or self.labels if part in self.labels[label]}
-            labels = narrower or labels
+            labels = {label for label in labels or self.labels if part in self.labels[label]} or labels
         return labels
 
     def _items(self, kind: str, names: Collection[str], metrics: Collection[str]) -> list[PageNumber]:
-        """Return numbers of a kind about these variants and claims, and about one of the metrics.
+        """Return numbers of a kind about these variants and claims.
 
-        Without names, they may be about any. The metrics do not matter if none of them is left.
+        If some of them are of these metrics, the others are left out.
         """
-        items = [
-            item
-            for item in self.items
-            if item.kind == kind
-            and (not names or item.labels[0] in names or (item.variants and {*item.variants} <= {*names}))
-        ]
+        items = []
+        for item in (item for item in self.items if item.kind == kind):
+            if item.labels[0] in names or (item.variants and {*item.variants} <= {*names}):
+                items.append(item)
         return [item for item in items if item.metric in metrics] or items
-
-    def _means(self, label: str, name: str) -> list[PageNumber]:
-        items = [item for item in self.items if item.labels[0] == label and item.metric == name]
-        return [item for item in items if item.kind in MEANS and item.value is not None]
 
     def _metrics_of(self, number: Printed, names: Collection[str]) -> list[str]:
         """Return those of the named metrics that have the number's unit, else all that have it."""
@@ -308,21 +297,21 @@ class PaperCheck:
         self, number: Printed, names: Collection[str], metrics: Collection[str]
     ) -> list[PageNumber]:
         """Return the differences or ratios of pairs of the names; of one name, those to any other label."""
-        items = self._items("Difference", names, metrics)
-        is_ratio = number.unit in RATIOS
+        items = [] if number.kind == "ratio" else self._items("Difference", names, metrics)
         # a relative difference of any metric is in percent
-        chosen = self._metrics_of(number, metrics) if number.unit == "points" or not metrics else [*metrics]
-        for ours, theirs in product(names if len(names) > 1 else self.labels, repeat=2):
-            for name in chosen if {ours, theirs} & {*names} else ():
-                is_relative = is_ratio or (number.unit == "%" and self.units[name] != "%")
-                for mean, base in product(self._means(ours, name), self._means(theirs, name)):
-                    size, base_size = mean.value or 0.0, base.value or 0.0
-                    value = size - base_size
-                    if is_relative and base_size:
-                        value = size / base_size if is_ratio else 100 * value / base_size
-                    labels = (f"{ours} {'over' if is_ratio else 'minus'} {theirs}", name)
-                    if mean is not base:
-                        items.append(PageNumber(labels, "Difference", f"{value:.4g}", name, value))
+        chosen = self._metrics_of(number, metrics) if number.unit == "points" or not metrics else metrics
+        for ours, theirs, name in product(names, names if len(names) > 1 else self.labels, chosen):
+            for means in product(self.means.get((ours, name), ()), self.means.get((theirs, name), ())):
+                size, base_size = (mean.value or 0.0 for mean in means)
+                values = {"minus": size - base_size}
+                if number.kind == "ratio":
+                    values = {"over": size / (base_size or 1), "under": base_size / (size or 1)}
+                elif number.unit == "%":
+                    values["relative to"] = 100 * (size - base_size) / (base_size or 1)
+                    values["from"] = 100 * (base_size - size) / (size or 1)
+                for words, value in values.items() if means[0] is not means[1] else ():
+                    labels = (f"{ours} {words} {theirs}", name)
+                    items.append(PageNumber(labels, "Difference", f"{value:.4g}", name, value))
         return items
 
     def _report(
@@ -382,7 +371,9 @@ def _printed(match: re.Match[str], text: str) -> Printed:
     kind = next(kinds, "")
     if kind in ("word", "comparison") and unit:
         kind = "Difference" if kind == "comparison" else ""
-    if unit in RATIOS or (unit.endswith(("point", "points")) and kind == ""):
+    if unit in RATIOS or re.search(r"\bfactor of (?:about )?$", before):
+        kind = "ratio"
+    elif unit.endswith(("point", "points")) and kind == "":
         kind = "Difference"
     digits = match["value"] or str(COUNTS.index(match["word"]))
     return Printed(digits, "points" if unit.endswith("points") else unit, before, kind)

@@ -1,6 +1,7 @@
-"""`recstudy check-paper`: two papers that are true to their records, and twenty planted errors in each.
+"""`recstudy check-paper`: three papers that are true to their records, and twenty planted errors in each.
 
-The check was written with both papers at hand.
+The check was written with the first two at hand. In the third it found all errors at once, with five false alarms, which
+were then removed.
 """
 
 from pathlib import Path
@@ -48,6 +49,30 @@ OTHER_PLANTED = [
 ]  # fmt: skip
 
 
+OTHER_STYLE = [
+    ("classifies 96.8", "classifies 98.6"),
+    ("just 0.167", "just 0.617"),
+    ("(96.4\\,\\%, NLL 0.160)", "(96.8\\,\\%, NLL 0.160)"),
+    ("by 3.0 points", "by 4.0 points"),
+    ("at 93.8", "at 92.8"),
+    ("manages 77.8", "manages 87.8"),
+    ("610 versus 650", "610 versus 690"),
+    ("loses 14.6", "loses 16.4"),
+    ("accuracy of 63.3", "accuracy of 66.3"),
+    ("[54.5, 71.7]", "[45.5, 71.7]"),
+    ("amounts to 0.194", "amounts to 0.149"),
+    ("no significant difference in", "a significant difference in"),
+    ("$p=0.004$", "$p=0.04$"),
+    ("is undecided", "is supported"),
+    ("2.02--4.06", "2.20--4.06"),
+    ("$n = 5$", "$n = 10$"),
+    ("20.5\\,\\%", "25.0\\,\\%"),
+    ("19.2k", "192k"),
+    ("0.35 & 0.17", "0.17 & 0.35"),
+    ("over 5 seeds", "over 3 seeds"),
+]
+
+
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory):
     """The records of the study HRM small images."""
@@ -75,15 +100,14 @@ def planted(text, errors):
 
 
 @pytest.mark.parametrize(
-    ("records", "paper", "errors", "most_false_alarms"),
+    ("records", "paper", "errors"),
     [
-        ("digits", "paper.tex", [errors[1:] for errors in PLANTED], 0),
-        ("bundled", "small_images.tex", OTHER_PLANTED, 0),
+        ("digits", "paper.tex", [errors[1:] for errors in PLANTED]),
+        ("digits", "other_style.tex", OTHER_STYLE),
+        ("bundled", "small_images.tex", OTHER_PLANTED),
     ],
 )
-def test_planted_errors_are_found_without_false_alarms(
-    request, tmp_path, records, paper, errors, most_false_alarms
-):
+def test_planted_errors_are_found_without_false_alarms(request, tmp_path, records, paper, errors):
     text, places = planted((DIGITS / paper).read_text(), errors)
     (tmp_path / paper).write_text(text)
     studies = [request.getfixturevalue(records)]
@@ -92,7 +116,7 @@ def test_planted_errors_are_found_without_false_alarms(
     lines = {fault.line for fault in false_paper.faults}
     assert [error for error, place in places.items() if lines.isdisjoint(place)] == []
     planted_lines = {line for place in places.values() for line in place}
-    assert len(lines - planted_lines) <= most_false_alarms
+    assert lines <= planted_lines
     assert [*map(str, true_paper.faults)] == []
     assert true_paper.agreeing > len(errors)
 
