@@ -12,7 +12,7 @@ class Audit:
     """List what a reviewer would ask about studies, and known contradictions in their papers."""
 
     path: ResultsArgument = "results"
-    """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI."""
+    """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI. Default: results."""
     trust: Imports = False
     json: bool = False
     """Print a JSON list with an entry per study."""

@@ -12,7 +12,7 @@ class Status:
     """Show the progress of each study of a results folder."""
 
     path: ResultsArgument = "results"
-    """A results folder, or its URI."""
+    """A results folder, or its URI (default: results)."""
 
     def run(self) -> int:
         from recstudy.report.status import show_status

@@ -14,11 +14,11 @@ import tyro
 
 from recstudy.base.errors import EXIT_CODES, ConfigError, PartError, StorageError
 from recstudy.base.terminal import console, environment, finish, output, parsed, say, sigterm_restored
+from recstudy.cli.help import HELP_WORDS, TYRO, print_help
 from recstudy.cli.options import (
+    MODEL_OPTIONS,
     CommonOptions,
     ForPaper,
-    OwnSearchOptions,
-    OwnStudyOptions,
     SearchOptions,
     StudyOptions,
     axes,
@@ -68,27 +68,40 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
             not file.installed or any(value is study for value in vars(module).values())
         )
         study = replace(study, question=cleandoc((module.__doc__ if is_own else "") or study.name))
-    description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
-
     words = move_fields_first(sys.argv[1:] if arguments is None else arguments)
     kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
-    # other options are not hidden, since they are noted or refused by their names
-    if study.program and not {"-h", "--help"}.isdisjoint(words):
-        kind = OwnSearchOptions if isinstance(study, Search) else OwnStudyOptions
-    cli_options: dict[str, Any] = {
-        "prog": shlex.join(program()),
-        "description": description,
-        "config": (tyro.conf.DisallowNone,),
-    }
 
     def work() -> int:
         if "--version" in words:
             say(version_text())
             return 0
+        if not HELP_WORDS.isdisjoint(words):
+            _print_help(study, kind, "--help-all" in words)
+            return 0
         with using_metrics(study.metrics):
-            return carry_out(study, parsed(lambda: tyro.cli(kind, args=words, **cli_options)))
+            return carry_out(
+                study, parsed(lambda: tyro.cli(kind, args=words, prog=shlex.join(program()), config=TYRO))
+            )
 
     finish(work)
+
+
+def _print_help(study: Study | Search, kind: type[StudyOptions | SearchOptions], is_whole: bool) -> None:
+    """Print the question of a study, its presets, the options that have an effect on it, and examples."""
+    question, command = by_name(study.question), shlex.join(program())
+    change = "" if study.program else " train.epochs=5"
+    print_help(
+        kind,
+        command,
+        f"{question if is_whole else question.splitlines()[0]}\n\nPresets: {', '.join(study.presets)}.",
+        {
+            f"{command} --dry-run": "see runs and price",
+            f"{command}{change} --seeds 3": "change settings",
+            f"{command} --address auto": "use a Ray cluster",
+        },
+        is_whole,
+        MODEL_OPTIONS if study.program else (),
+    )
 
 
 def run(
@@ -238,7 +251,7 @@ def carry_out(
         )
         if options.address and not options.json:
             gpus = gpus or _cluster_gpus(options.address)
-        print_plan(plan, runs, changed, results, as_json=options.json, until=until, gpus=int(gpus))
+        print_plan(plan, runs, changed, results, options.json, until, int(gpus), options.verbose)
         say(*(() if options.json else unchecked))
         return 0
     with output():

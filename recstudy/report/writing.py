@@ -25,6 +25,7 @@ from recstudy.report.caveats import caption_facts, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import capitalized, page_title
+from recstudy.report.numbers import numbers_tex
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part, missing_modules, parts_of
 from recstudy.report.shown import RenderedPart, ReportFiles, check_export
@@ -61,7 +62,8 @@ def show_report(
 ) -> Path:
     """Write a study's report, print its findings and tables, and return the path of the page.
 
-    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` in `report/`.
+    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md`, `paper.tex` and `numbers.tex`
+    in `report/`.
     The study need not be finished.
 
     Args:
@@ -201,6 +203,7 @@ def write_files(
     }
     for name in ("report.md", "paper.tex"):
         write_whole(folder / name, render(f"{name}.jinja", **words))
+    write_whole(folder / "numbers.tex", numbers_tex(records))
     heads = [head for rendered in tables if rendered.table for head in rendered.table.heads[1:]]
     for column in paper.hidden_columns:
         if not any(matches(head, [column]) for head in heads):
