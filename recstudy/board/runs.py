@@ -21,6 +21,7 @@ from recstudy.report.figures.learning_curves import NO_METRICS
 from recstudy.report.names import (
     DASH,
     axis_title,
+    formatted,
     inline,
     metric,
     number,
@@ -94,7 +95,7 @@ def run_table(study: BoardStudy) -> dict[str, list[Any]]:
 def _text(value: Any, form: str | None) -> str:
     if value is None or value != value:  # NaN
         return ""
-    return value_text(value) if form is None else format(value, form)
+    return value_text(value) if form is None else formatted(value, form)
 
 
 def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
