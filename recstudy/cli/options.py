@@ -65,13 +65,15 @@ class ForPaper:
     """The column width, such as 3.25in or 8.5cm, in place of a venue."""
     without: Annotated[Several, arg(metavar="COLUMN")] = ()
     """Leave out a column of LaTeX tables, by its head or a glob. The option may be repeated."""
+    font: Literal["sans", "serif"] = "sans"
+    """The font of exported figures."""
 
     def __post_init__(self) -> None:
         assert self.paper  # a bad venue or width is refused before any run
 
     @property
     def paper(self) -> Paper:
-        return paper_of(self.venue, self.width, self.without)
+        return paper_of(self.venue, self.width, self.without, self.font)
 
     @property
     def formats(self) -> tuple[Format, ...]:
