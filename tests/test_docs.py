@@ -188,7 +188,7 @@ def typed(monkeypatch, capsys):
     return run
 
 
-def planned(study, options) -> int:
+def planned(study, options, **_) -> int:
     if isinstance(study, Search):
         return 0
     changes = changes_of(options) | ({"train.init_from": "0" * 20} if options.init_from else {})
