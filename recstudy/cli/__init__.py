@@ -61,6 +61,10 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
         "check:Check",
         "Check the tasks, models, optimizers and losses of your file.",
     ),
+    "check-paper": (
+        "check_paper:CheckPaper",
+        "Compare the numbers in a LaTeX paper with the records.",
+    ),
     "weights": (
         "weights:WeightsCommand",
         "Import weights, such as of HRM's and TRM's authors, or export a run's.",

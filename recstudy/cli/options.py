@@ -41,14 +41,14 @@ Several = Annotated[tuple[str, ...], UseAppendAction]
 Names = Annotated[Several, arg(metavar="NAME")]
 ResultsArgument = Positional[ResultsPlace]
 Imports = Annotated[bool, arg(help="Import the modules that the studies name, whoever wrote them.")]
-JsonFlag = Annotated[
-    bool, arg(help="Print one JSON document, and everything else to standard error. See docs/api/json.md.")
+JsonFlag = Annotated[bool, arg(help="Print JSON. It is the only text on standard output.")]
+VerdictFlag = Annotated[
+    bool,
+    arg(
+        help="Exit with 0 for supported, 10 for undecided, 11 for refuted. These are the"
+        " verdicts of all claims; 11 comes before 10. Refuted is contradicted or smaller than claimed."
+    ),
 ]
-VERDICT_HELP = (
-    "Exit with 0 if claims are supported, 10 if one is open, 11 if refuted. A claim is refuted if it is"
-    " contradicted or smaller than claimed."
-)
-VerdictFlag = Annotated[bool, arg(help=VERDICT_HELP)]
 Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 
@@ -65,13 +65,15 @@ class ForPaper:
     """The column width, such as 3.25in or 8.5cm, in place of a venue."""
     without: Annotated[Several, arg(metavar="COLUMN")] = ()
     """Leave out a column of LaTeX tables, by its head or a glob. The option may be repeated."""
+    font: Literal["sans", "serif"] = "sans"
+    """The font of exported figures."""
 
     def __post_init__(self) -> None:
         assert self.paper  # a bad venue or width is refused before any run
 
     @property
     def paper(self) -> Paper:
-        return paper_of(self.venue, self.width, self.without)
+        return paper_of(self.venue, self.width, self.without, self.font)
 
     @property
     def formats(self) -> tuple[Format, ...]:
