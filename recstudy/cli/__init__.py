@@ -79,7 +79,7 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
     ),
 }
 GROUPS = {  # of `recstudy --help`; the other commands come last
-    "Start": "new run studies fields check",
+    "Start": "new run studies fields check skill",
     "Read results": "judge report explain audit status board",
     "Share": "publish verify reproduce",
 }

@@ -325,7 +325,8 @@ class ReproduceDocument(Document):
     """Variant -> the published values, a value for each seed."""
     here: dict[str, list[float]]
     """Variant -> the local values."""
-    machines: str
+    their_machines: str
+    machines_here: str
     numbers: list[ComparedNumber]
     """Empty if the runs are bit-equal, because they then need no test."""
 
