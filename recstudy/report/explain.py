@@ -18,6 +18,7 @@ from rich.text import Text
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import pd
 from recstudy.base.terminal import shortest
+from recstudy.papers import passage
 from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import distinct
@@ -88,6 +89,11 @@ def show_cell(
         for field, value in number.fields.items():
             if field not in PRINTED_APART and not pd.isna(value) and value is not False:
                 console.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
+        targets = [target for part in parts_of(records) for target in getattr(part, "targets", ())]
+        cited = {target.cited: passage(target) for target in targets}
+        for source in str(number.fields.get("sources", "")).split("; "):
+            if cited.get(source):
+                console.print(Text(f"published in: {source}: {cited[source]}"), soft_wrap=True)
         table = RichTable("run", "seed", "variant", "value", "made by", box=None)
         notes = []
         variants = {row.variant for row in records.rows if row.id in number.run_ids}

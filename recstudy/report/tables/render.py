@@ -11,6 +11,7 @@ from typing import Any
 
 from recstudy.base.lazy import pd
 from recstudy.evidence import ALPHA, Answer, Reason, Verdict
+from recstudy.papers import passage
 from recstudy.records.runs import Row
 from recstudy.report.cell_text import (
     Content,
@@ -131,7 +132,8 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
     values = ", ".join(dict.fromkeys(match.text for match in cell.matches))
     verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {', '.join(verdicts(cell))}"
     outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
-    hints = [_sources(cell), *(cell.reasons or outcomes), _deviations(cell)]
+    passages = dict.fromkeys(passage(match.target) for match in cell.matches)
+    hints = [_sources(cell), *passages, *(cell.reasons or outcomes), _deviations(cell)]
     return TableEntry(values + verdict, hint="; ".join(filter(None, hints)))
 
 
