@@ -73,7 +73,10 @@ def _template(family: str, legend_height: float) -> dict[str, Any]:
 
 
 SCREEN = _template("system-ui, sans-serif", 0.35)
-PAPER = _template("Arial, Helvetica, sans-serif", 1)  # a printed legend cannot be scrolled
+FONTS = {  # of figures on paper
+    "sans": "Arial, Helvetica, sans-serif",
+    "serif": "Times New Roman, Times, Liberation Serif, serif",
+}
 
 
 def on_screen(figure: go.Figure) -> go.Figure:
@@ -91,8 +94,8 @@ def formed(figure: go.Figure, width: float) -> go.Figure:
     return figure.update_layout({name: value for name, value in dict(*form).items() if name != "width"})
 
 
-def on_paper(figure: go.Figure, inches: float) -> go.Figure:
-    """Return a copy of the figure with the template of a paper, `inches` wide.
+def on_paper(figure: go.Figure, inches: float, font: str = "sans") -> go.Figure:
+    """Return a copy of the figure with the template of a paper, `inches` wide, in one of the `FONTS`.
 
     A figure whose height follows from its rows has `layout.meta = {"rows": True}`, and keeps its height.
     """
@@ -104,7 +107,7 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
         height += LEGEND_LINE * max(0, len(names) - SHORT_LEGEND) * COLUMN / inches
     width = 5 * int(inches * PIXELS_PER_INCH / 5 + 1e-6)  # Chrome prints whole pixels
     paper = figure.update_layout(width=width, height=5 * round(height / 5), margin_t=None)
-    paper.layout.template = PAPER
+    paper.layout.template = _template(FONTS[font], 1)  # a printed legend cannot be scrolled
     paper.for_each_yaxis(lambda axis: axis.update(title_text=folded(axis.title.text or "", TITLE_WIDTH)))
     return paper.for_each_trace(lambda trace: trace.update(name=folded(trace.name or "", NAME_WIDTH)))
 
