@@ -132,6 +132,7 @@ class Means(FigurePart, OfMetric, OfVariants):
         if settings:
             counts = " or ".join(map(str, settings))
             words += f". A mean is over {counts} settings of the other factors"
+        words += ", as is a rank" * bool(data["mean_rank"].notna().any())
         return words
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -162,7 +163,7 @@ class Means(FigurePart, OfMetric, OfVariants):
             region_high=nan,
             _size=texts[0],
             _interval=(texts[1] + texts[2]).str.strip(),
-            _outcome=["" if isnan(rank) else f"mean rank {rank:.2f}" for rank in rows["mean_rank"]],
+            _outcome=["" if isnan(rank) else f"rank {rank:.2f}" for rank in rows["mean_rank"]],
         )
         if rows["factor"].nunique() > 1:
             heads = rows.drop_duplicates("factor").assign(
