@@ -14,7 +14,7 @@ MISTYPED = {
     "reprot": f"Unrecognized options: reprot. Available subcommands: {', '.join(COMMANDS)}. "
     "For full helptext, run recstudy --help.",
     "report": "Missing from recstudy report: DIR|URI. For full helptext, run: recstudy report --help.",
-    "clean --orphan": "Unrecognized options: --orphan. Perhaps you meant: --orphans, --no-orphans. "
+    "clean --orphan": "Unrecognized options: --orphan. Perhaps you meant: --orphans. "
     "For full helptext, run recstudy --help.",
 }
 
@@ -25,6 +25,31 @@ def test_a_mistyped_command_line_is_one_line_and_no_box(typed, capsys):
         main(typed.split())
 
     assert capsys.readouterr().err == f"ConfigError: {MISTYPED[typed]}\n"
+
+
+HELP = {  # command -> options that its help shows
+    "": ("judge  ", "new  ", "weights  "),
+    "judge": ("FILE", "--metrics", "--claims FILE", "--export pdf|svg|png ..."),
+    "reproduce": ("DIR|ZIP", "--fresh-seeds N", "the new records (default: reproduced)"),
+    "status": ("(default: results)",),
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_of_a_command_is_one_screen(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([*command.split(), "--help"])
+    text = capsys.readouterr().out
+
+    assert text.count("\n") <= 45
+    assert max(map(len, text.splitlines())) <= 100
+    for option in HELP[command]:
+        assert f" {option}" in text
+    assert "--no-" not in text.replace("--no-ray ", "")
+    assert "(default: )" not in text
+    assert "None" not in text
+    assert "--help-all" in text.splitlines()[-1]
 
 
 def test_each_command_is_found_and_has_a_summary():

@@ -33,7 +33,7 @@ PREFIXES = " kMGTPE"  # of SI units, each 1,000 times the one before it
 HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
-def console() -> "Console":
+def console(quiet: bool = False) -> "Console":
     """Return the console of standard output. A pipe is `PIPE_WIDTH` wide, so that tables fit."""
     from rich.console import Console  # which --help does without
     from rich.segment import Segment
@@ -50,7 +50,7 @@ def console() -> "Console":
             for segment in super().render(*renderables, **options):
                 yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
-    return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH, quiet=quiet)
 
 
 def printable(text: str) -> str:
@@ -122,6 +122,14 @@ def output(required: bool = False) -> Iterator[_Output]:
         finally:
             if not required:
                 printed.flush()
+
+
+@contextmanager
+def document_output(as_json: bool) -> Iterator[IO[str]]:
+    """Print to standard error in the block if `as_json`. Yield standard output, which is for the document."""
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr if as_json else stdout):
+        yield stdout
 
 
 def duration(seconds: float) -> str:

@@ -21,11 +21,11 @@ class Board:
     """
 
     path: ResultsArgument = "results"
-    """A results folder, or its URI."""
+    """A results folder, or its URI (default: results)."""
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
-    """The address to listen on. Addresses other than this machine need a token."""
+    """The address to listen on (default: 127.0.0.1). Addresses other than this machine need a token."""
     port: Annotated[int, arg(metavar="N")] = 8050
-    """The port. 0 chooses a free one."""
+    """The port (default: 8050). 0 chooses a free one."""
     token: Annotated[str, arg(metavar="TOKEN")] = ""
     """Access token. Readers open the board with ?token=TOKEN once. Default: RECSTUDY_BOARD_TOKEN."""
     trust: Imports = False

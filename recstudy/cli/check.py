@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from recstudy.base.terminal import console
 from recstudy.cli.options import Folder, data_folder
@@ -18,7 +19,7 @@ class Check:
     counts, every switch, resuming and first losses. Optimizers, losses and augmentations: that they train.
     """
 
-    file: Positional[Path]
+    file: Positional[Annotated[Path, arg(metavar="FILE")]]
     """A study file or a module."""
     data: Folder = None
     """The folder with the data sets of the examples. Default: RECSTUDY_DATA, else ./data."""

@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 
 @dataclass(frozen=True)
 class Clean:
     """List or remove old checkpoints and leftovers of killed processes."""
 
-    path: Positional[Path] = Path("results")
-    """A results folder."""
+    path: Positional[Annotated[Path, arg(metavar="DIR")]] = Path("results")
+    """A results folder (default: results)."""
     orphans: bool = False
     """Include runs that no study uses, also finished ones."""
     yes: bool = False

@@ -3,14 +3,15 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from recstudy.base.errors import ConfigError
-from recstudy.base.terminal import output, say
-from recstudy.cli.options import File, ForPaper, Name, ResultsPlace
+from recstudy.base.terminal import document_output, output, say
+from recstudy.cli.options import File, ForPaper, JsonFlag, Name, ResultsPlace, VerdictFlag
 from recstudy.cli.study import draw_report
+from recstudy.cli.study_entries import conclude, require_claims, study_entry
 from recstudy.programs.columns import name_of
 from recstudy.programs.table_files import read_table
 from recstudy.programs.table_metrics import described_metrics, listed
@@ -29,16 +30,26 @@ class Judge:
     """Write the page, tables and verdicts of finished runs in a table.
 
     Exports of W&B, MLflow, Optuna, Ray and pandas are read unchanged. The first line of output says which
-    columns are settings, seed and metrics. Unclear columns, cells and lines are refused. Example: recstudy
-    judge runs.csv --metrics accuracy:%:10000,loss:lower --claims claims.yaml
+    columns are settings, seed and metrics. Unclear columns, cells and lines are refused.
     """
 
+    groups: ClassVar = {
+        "Columns": "file settings metrics seed items texts",
+        "Comparisons": "claims published base blocks paired test_share",
+        "Lines of a run": "last best lines_are_runs",
+        "Results": "name results replace export venue json exit_by_verdict",
+    }
+    examples: ClassVar = {
+        "recstudy judge runs.csv": "columns are detected",
+        "recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower": "units and test items",
+        "recstudy judge runs.csv --claims claims.yaml --paired": "judge stated claims",
+    }
     file: Positional[Annotated[Path, arg(metavar="FILE")]]
-    """CSV, JSON lines (.jsonl), a JSON list (.json) or Parquet: a row per run, with columns for settings,
-    seed and metrics."""
+    """A CSV, .jsonl, .json (a list) or Parquet file with a row per run. It has columns for settings, seed and
+    metrics."""
     claims: File = None
-    """A YAML file with a list of claims (the fields of recstudy.Claim), or with claims, metrics, question,
-    title and data."""
+    """A YAML file with claims (the fields of recstudy.Claim). It is a list of them, or has claims, metrics,
+    question, title and data."""
     published: File = None
     """A CSV file of published values to compare with."""
     settings: Listed = ""
@@ -46,43 +57,44 @@ class Judge:
     metrics: Annotated[str, arg(metavar="A[:WORD...],B")] = ""
     """The columns that are metrics, the most important first. After colons: higher or lower (which is
     better), the unit, the number of test items, or share (from 0 to 1), such as
-    accuracy:%:10000,loss:lower."""
+    accuracy:%:10000,loss:lower. Default: detected."""
     seed: Name = ""
     """The column of the seed. Without one, runs with equal settings are numbered."""
     items: Name = ""
-    """The column of the test item, if each line has the result of one item. Results are then paired by item.
+    """The column of the test item, if each line is one item's result. Results are then paired by item.
     Default: detected, such as item_id. none: no column."""
     blocks: Listed = ""
     """The settings within which variants are compared. Default: a varied data set, task, environment or fold.
-    none: compare across them."""
+    `none`: compare across them."""
     base: Annotated[str, arg(metavar="LEVEL|A=LEVEL")] = ""
-    """The level with which the other levels of a setting are compared. Default: a level with a name such as
-    baseline, else the best one."""
+    """The level with which the others are compared. Default: a level with a name such as baseline, else the
+    best one."""
     texts: Listed = ""
-    """The settings whose cells are texts although they may look like numbers, such as versions 1.1 and
-    1.10."""
+    """Settings whose cells are texts, such as versions 1.1 and 1.10."""
     last: Name = ""
-    """The column that counts the lines of a run, such as epoch. The last line of each run counts."""
+    """The column that counts a run's lines, such as epoch; the last counts."""
     best: Name = ""
-    """The metric by which the best line of each run counts, such as val_accuracy. State it also as the first
-    of --metrics if lower and higher are unclear."""
+    """The metric by which a run's best line counts, such as val_accuracy. State it also as the first of
+    --metrics if lower and higher are unclear."""
     paired: bool = False
     """Take differences within a seed. State this if variants with the same seed share data order and
     initialization."""
-    test_share: float = 0.0
-    """The share of the data that a seed or fold tests, such as 0.2 for five folds, if their training data
-    overlap. Differences are then taken within a seed, and their variance is corrected (Nadeau and Bengio)."""
+    test_share: Annotated[float, arg(metavar="SHARE")] = 0.0
+    """The share of the data that a seed or fold tests, such as 0.2. State it if their training data overlap.
+    Differences are then taken within a seed, and their variance is corrected (Nadeau and Bengio)."""
     lines_are_runs: bool = False
     """Count each line as a run and number the runs. Ids and seeds are then left out."""
     name: Name = ""
     """The name of the study, part of its run ids. Default: the file name."""
     results: ResultsPlace = "results"
-    """Where records and reports go. Runs that were imported before under this name stay, and are added to."""
+    """Where records and reports go (default: results). Runs that were imported before under this name stay,
+    and are added to."""
     replace: bool = False
-    """Take the values of this file where they differ from imported ones, and drop imported runs that it does
-    not have.
-    """
+    """Replace what was imported before under this name. Values of this file are taken where they differ, and
+    imported runs that it does not have are dropped."""
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    json: JsonFlag = False
+    exit_by_verdict: VerdictFlag = False
 
     def run(self) -> int:
         name = self.name or self.file.stem
@@ -93,6 +105,8 @@ class Judge:
             )
         texts = listed(self.texts)
         claims = read_claims(self.claims, map(name_of, texts)) if self.claims else ClaimsFile()
+        if self.exit_by_verdict:
+            require_claims(bool(claims.claims))
         options = TableOptions(
             settings=listed(self.settings),
             metrics=described_metrics(self.metrics),
@@ -110,7 +124,10 @@ class Judge:
         )
         results = Results(self.results).pull()
         table = read_table(self.file)
-        say(*import_table(table, name, results, options, claims, self.claims, self.published))
-        with output():
-            draw_report(results, name, PRESET, self.report)
-        return 0
+        with document_output(self.json) as stdout, output():
+            say(*import_table(table, name, results, options, claims, self.claims, self.published))
+            draw_report(results, name, PRESET, self.report, self.json)
+            if not (self.json or self.exit_by_verdict):
+                return 0
+            entries = [study_entry(results, name, PRESET)]
+            return conclude("judge", entries, self.json, self.exit_by_verdict, stdout)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
 from recstudy.base.errors import TRAIN, ConfigError
 from recstudy.base.files import refuse_existing
@@ -42,13 +42,13 @@ class New:
 
     name: Positional[Name]
     """The name of the study and of its file in this folder."""
-    function: FlagCreatePairsOff[bool] = False
+    function: bool = False
     """Study a training function (default)."""
     command: Annotated[str, arg(metavar="COMMAND")] = ""
     """Study an existing script. Give its command line with numbers."""
-    script: FlagCreatePairsOff[bool] = False
+    script: bool = False
     """Study train.py, a small script that is written, too."""
-    model: FlagCreatePairsOff[bool] = False
+    model: bool = False
     """Study a recursive model."""
 
     def run(self) -> int:

@@ -1,6 +1,7 @@
 """Options of the command lines of studies and searches, and the parsing of FIELD=VALUE words.
 
-`recstudy.cli.study` and the commands of `recstudy` use them. tyro shows the docstrings of fields in --help.
+`recstudy.cli.study` and the commands of `recstudy` use them. `recstudy.cli.help` prints the text below each
+field: its first sentence in --help, all of it in --help-all.
 """
 
 import json
@@ -10,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional, Suppress, UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.files import read_json, refuse_existing
@@ -40,6 +41,14 @@ Several = Annotated[tuple[str, ...], UseAppendAction]
 Names = Annotated[Several, arg(metavar="NAME")]
 ResultsArgument = Positional[ResultsPlace]
 Imports = Annotated[bool, arg(help="Import the modules that the studies name, whoever wrote them.")]
+JsonFlag = Annotated[bool, arg(help="Print JSON. It is the only text on standard output.")]
+VerdictFlag = Annotated[
+    bool,
+    arg(
+        help="Exit with 0 for supported, 10 for undecided, 11 for contradicted or smaller. These are the"
+        " verdicts of all claims; 11 comes before 10."
+    ),
+]
 Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 
@@ -47,15 +56,15 @@ Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="
 class ForPaper:
     """Export of tables and figures for a paper."""
 
-    export: tuple[Format, ...] = ()
-    """Also write the figures in these formats. Needs Chrome or Chromium."""
+    export: Annotated[tuple[Format, ...], arg(metavar="pdf|svg|png ...")] = ()
+    """Also write the figures in these formats. This needs Chrome or Chromium."""
     venue: Name = ""
-    """Make LaTeX tables and figures as wide as the columns of a venue: article (default), neurips, icml,
-    cvpr, acl or ieee. Figures are then also written as pdf."""
+    """Fit LaTeX and figures to article, neurips, icml, cvpr, acl or ieee. Figures are then also written as
+    pdf. Default: article."""
     width: Annotated[str, arg(metavar="LENGTH")] = ""
     """The column width, such as 3.25in or 8.5cm, in place of a venue."""
     without: Annotated[Several, arg(metavar="COLUMN")] = ()
-    """Leave out a column of LaTeX tables, by its head or a glob. May be repeated."""
+    """Leave out a column of LaTeX tables, by its head or a glob. The option may be repeated."""
     font: Literal["sans", "serif"] = "sans"
     """The font of exported figures."""
 
@@ -78,58 +87,66 @@ class ForPaper:
 class CommonOptions:
     """Options of studies and searches. Settings that decide numbers are fields: see --set."""
 
+    groups: ClassVar = {  # of --help; the others are in --help-all only
+        "What to run": "fields preset config vary only family sampler stopping smoke init_from",
+        "How many runs": "seeds max_seeds until budget rerun keep",
+        "Where": "address no_ray cpus gpus workers data download results",
+        "Report": "export venue log json exit_by_verdict",
+        "Look before anything runs": "dry_run verbose check_setup write_config",
+    }
     preset: Name = ""
-    """The scale of the study, such as quick, standard or paper. Default: the first one, or `standard` on a
-    cluster (--address) with GPUs.
-    """
-    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
-    """Change a field of every variant, such as train.epochs=5. `recstudy fields` lists the fields."""
+    """The scale of the study. Default: the first preset, or `standard` on a cluster (--address) with GPUs."""
+    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE ...")]] = ()
+    """Change settings of every variant. `recstudy fields` lists those of the recursive models."""
     set: Settings = ()
-    """The same, as an option. May be repeated."""
+    """The same as FIELD=VALUE without --set. The option may be repeated."""
     config: File = None
-    """Read fields from a YAML file, nested or with dotted names. The command line overrides the file."""
+    """Read settings from a YAML file, which the command line overrides. Fields are nested or have dotted
+    names."""
     write_config: File = None
     """Write the settings as a file for --config, and exit."""
     smoke: bool = False
-    """Test the whole path in seconds, with two epochs on 32 images. The numbers mean nothing."""
+    """Test the whole path in seconds; the numbers mean nothing. Runs have two epochs or steps, on 32 images
+    if they are of the recursive models."""
     dry_run: bool = False
-    """List the runs with their cost, and exit."""
+    """List variants, seeds, finished runs and the price."""
+    verbose: bool = False
+    """With --dry-run: list every run with its cost and state."""
     check_setup: bool = False
-    """List the data sets, weights and tools that the runs need, and exit: with code 2 if one is missing."""
-    json: bool = False
-    """With --dry-run: print JSON."""
+    """List the data sets, weights and tools that the runs need. The exit code is 2 if one is missing."""
+    json: JsonFlag = False
+    exit_by_verdict: VerdictFlag = False
     address: Address = None
-    """The Ray cluster: auto or HOST:PORT. Default: start Ray on this machine."""
+    """Use a Ray cluster: auto or HOST:PORT. Default: start Ray on this machine."""
     no_ray: bool = False
     """Run in this process, one run after another, without Ray. Records, ids and checkpoints are the same. A
     run that hangs or runs out of memory ends the command."""
     data: Folder = None
-    """The folder with the data sets. Default: RECSTUDY_DATA, else ./data."""
+    """The folder with the data sets (default: RECSTUDY_DATA, else ./data)."""
     download: bool = False
     """Download missing data sets with torchvision."""
     allow_missing: bool = False
-    """Skip images that a table of chest X-rays lists and the folder lacks. This is a field of the data."""
+    """Skip images that the folder lacks. This is a field of chest X-ray data: data.allow_missing."""
     results: ResultsPlace = "results"
-    """The results folder, or s3://bucket/folder. Its finished runs are not repeated."""
+    """The results folder, or s3://bucket/folder (default: results). Its finished runs are not repeated."""
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
     init_from: Annotated[str, arg(metavar="RUN|FILE|DIR")] = ""
-    """Start from weights: a run id, a safetensors file, or a folder with one. Their digest is part of the run
+    """Start from weights of a run, a safetensors file, or a folder with one. Their digest is part of the run
     id (train.init_from). With train.epochs=0 nothing is trained."""
     cpus: Count = None
     """CPU cores per worker."""
     gpus: Annotated[float | None, arg(metavar="N")] = None
-    """GPUs per worker. A fraction shares a GPU."""
+    """GPUs per worker; a fraction shares a GPU."""
     workers: Annotated[str | None, arg(metavar="N")] = None
-    """Workers per run. They share each batch."""
+    """Workers per run; they share each batch."""
     rerun: Annotated[str, arg(metavar="changed|all|GLOB")] = ""
-    """Repeat finished runs: those of changed code or data, all, or those whose label matches. Earlier records
-    are kept."""
+    """Repeat finished runs: of changed code or data, all, or by label. Earlier records are kept."""
     keep: bool = False
     """Use finished runs although the code of your files has changed. The page says so."""
     trainer: Annotated[str | None, arg(metavar="auto|inline|train")] = None
-    """Train in the Tune process (inline), or on Ray Train workers (train), which take 4 to 14 s to start."""
-    log: tuple[Logger, ...] = ()
-    """Also log to W&B, MLflow or TensorBoard. Each needs its package (docs/how-to/trackers.md)."""
+    """Train in the Tune process (inline) or on Ray Train workers (train). These take 4 to 14 s to start."""
+    log: Annotated[tuple[Logger, ...], arg(metavar="NAME ...")] = ()
+    """Also log to tensorboard, wandb or mlflow. Each needs its package (docs/how-to/trackers.md)."""
     log_losses: bool = False
     """With --log: also log the losses of updates, at most 200 per epoch, after each run."""
 
@@ -148,21 +165,20 @@ class StudyOptions(CommonOptions):
     """Options of a study."""
 
     seeds: Count = None
-    """Number of seeds of every variant: 0 to N-1. A larger number later adds seeds."""
+    """Seeds of every variant; a larger number later adds seeds."""
     max_seeds: Count = None
-    """The maximum number of seeds. Each look before it spends a part of the 5 %. Without a maximum, the first
-    look has the whole 5 %. Default: the study's own."""
+    """The number of seeds at which --until stops. Each look before it spends a part of the 5 %. Without a
+    maximum, the first look has the whole 5 %. Default: the study's own."""
     until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
-    """Add seeds to the variants of open questions, from look to look (3, 5, 8, 12, ... seeds), until each is
-    decided or out of reach at --max-seeds (default: four times the seeds)."""
+    """Add seeds to the variants of open questions until each is decided. There is a look at 3, 5, 8, 12, ...
+    seeds. A question that is out of reach at --max-seeds (four times the seeds) ends, too."""
     budget: Amount = ""
-    """With --until: the limit of all runs, such as 24 runs, 90min, 2h or 40gpuh. A larger budget later
-    continues the study."""
+    """With --until: the limit of all runs: 24 runs, 90min, 2h or 40gpuh. A larger budget later continues the
+    study."""
     only: Annotated[Several, arg(metavar="GLOB")] = ()
-    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be repeated."""
+    """Run only variants whose label matches, such as 'depth=3*'. The option may be repeated."""
     vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
-    """Sweep a field over these levels, such as model.latent_steps=1,2,4. May be repeated. The study's claims
-    are then not judged."""
+    """Sweep a setting over these levels; claims are then not judged. The option may be repeated."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,22 +200,20 @@ class SearchOptions(CommonOptions):
     """Options of a search."""
 
     family: Names = ()
-    """The model family to search. May be repeated. Default: the preset's first."""
+    """The model family to search; may be repeated. Default: the preset's first."""
     budget: Amount = ""
     """The limit of all runs: 24 runs, 90min, 2h or 40gpuh. Up to half of it is reserved for --seeds. A larger
-    budget later continues the search.
-    """
+    budget later continues the search."""
     sampler: Name = ""
-    """tpe, gp, cmaes, nsgaii, qmc, random, or one that the study file registers."""
+    """tpe, gp, cmaes, nsgaii, qmc, random, or one that the file registers."""
     stopping: Name = ""
-    """The pruner of poor runs: none, asha, median, or one that the study file registers."""
+    """The pruner of poor runs: none, asha, median, or one of the file."""
     seeds: Count = None
-    """Fresh seeds for the best settings, within the same budget. 0 for none."""
+    """Fresh seeds for the best settings, within the budget; 0 for none."""
     optuna_storage: Annotated[str, arg(metavar="FILE|URL")] = ""
     """Write every trial to a journal file or a database URL, for optuna-dashboard."""
     vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
-    """Search a field over these values, such as model.latent_steps=1,2,4, instead of its range. May be
-    repeated."""
+    """Search a setting over these values instead of its range. The option may be repeated."""
 
     @property
     def of_plan(self) -> dict[str, Any]:
@@ -212,33 +226,8 @@ class SearchOptions(CommonOptions):
         }
 
 
-@dataclass(frozen=True)
-class OwnProgramOptions(CommonOptions):
-    """The common options in the --help of a user's own program, without those of the recursive models."""
-
-    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
-    """Change a setting of every variant, such as epochs=5."""
-    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
-    """Vary a setting over these levels, such as lr=0.1,0.01. May be repeated."""
-    smoke: bool = False
-    """Test the whole path in seconds, with two epochs or steps. The numbers mean nothing."""
-    data: Annotated[Path | None, Suppress] = None
-    download: Annotated[bool, Suppress] = False
-    allow_missing: Annotated[bool, Suppress] = False
-    init_from: Annotated[str, Suppress] = ""
-    workers: Annotated[str | None, Suppress] = None
-    trainer: Annotated[str | None, Suppress] = None
-    log_losses: Annotated[bool, Suppress] = False
-
-
-@dataclass(frozen=True)
-class OwnStudyOptions(OwnProgramOptions, StudyOptions):
-    """Options of a study with a program of the user's own."""
-
-
-@dataclass(frozen=True)
-class OwnSearchOptions(OwnProgramOptions, SearchOptions):
-    """Options of a search with a program of the user's own."""
+# Options without effect on a program of the user's own.
+MODEL_OPTIONS = ("data", "download", "allow_missing", "init_from", "workers", "trainer", "log_losses")
 
 
 def move_fields_first(words: Sequence[str]) -> list[str]:

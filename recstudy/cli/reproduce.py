@@ -52,7 +52,7 @@ class Reproduce:
     dry_run: bool = False
     """List the runs with their cost, and exit."""
     results: ResultsPlace = "reproduced"
-    """The folder of the new records."""
+    """The folder of the new records (default: reproduced)."""
     data: Folder = None
     """The folder with the data sets. Default: RECSTUDY_DATA, else ./data."""
     address: Address = None

@@ -190,12 +190,12 @@ def open_runner(
         plan.study.activate()  # an imported file may have another study of its program
         yield LocalRunner(plan.study.name, results, options, view, work), resolved
         return
+    view.begin("starting Ray")
     from recstudy.cluster.connection import cluster, resolve_gpus
     from recstudy.cluster.nodes import check_nodes
 
     with cluster(options.address, plan.study.name, view.exit_lost) as dashboard:
-        if dashboard:
-            view.say(f"Ray dashboard: {dashboard}")
+        view.ray_started(dashboard)
         if options.address is not None:
             check_nodes(results)
         resolved = {

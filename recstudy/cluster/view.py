@@ -91,6 +91,7 @@ class View(Listener):
         self._pflop: dict[int, float | None] = {}  # by variant
         self._max_running = 1  # the largest number of concurrent runs
         self._line_time = 0.0  # time of the last line
+        self.begin("checking data and settings")
         # the time left, the time of this estimate, and how long it took
         self._estimate, self._estimated, self._estimate_s = "", float("-inf"), 0.0
 
@@ -114,6 +115,16 @@ class View(Listener):
         self._unknown = max(0, self._unknown - sum(run.id not in self._open_runs for run in runs))
         self._open_runs |= {run.id: run for run in runs}
         return f"{len(runs)} to run"
+
+    def begin(self, phase: str) -> None:
+        """Show a phase, such as `starting Ray`, with its elapsed time until the next one or the first run."""
+        self._phase, self._phase_start = phase, time.monotonic()
+
+    def ray_started(self, dashboard: str) -> None:
+        """Print how long Ray took to start, and the address of its dashboard."""
+        place = f". Ray dashboard: {dashboard}" if dashboard else ""
+        self.say(f"Ray started in {duration(time.monotonic() - self._phase_start)}{place}")
+        self.begin("starting the first run")
 
     def planned(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
         finished = len(runs) - len(unfinished)
@@ -155,6 +166,7 @@ class View(Listener):
 
     def on_start(self, run: Run) -> None:
         current_time = time.monotonic()
+        self._phase = ""
         self._running[run.id] = run, {}, current_time, current_time
         self._max_running = max(self._max_running, len(self._running))
 
@@ -264,12 +276,14 @@ class View(Listener):
 
     def _picture(self) -> RenderableType:
         best = f"   best {self._best[1]} ({self._best[2]})" if self._best[2] else ""
+        if self._phase:
+            return Text(f"{self._phase} ({duration(time.monotonic() - self._phase_start)})")
         counts = f"{self._done} done, {len(self._running)} running, {self._failed} failed of {self._total}"
         table = Table(box=None, pad_edge=False)
         for name in ("run", "seed", "epoch", "loss", "score"):
             table.add_column(name, justify="left" if name == "run" else "right")
-        for run, line, *_ in list(self._running.values())[:MAX_ROWS]:
-            table.add_row(*map(Text, _row(run, line)))
+        for run, line, start_time, _ in list(self._running.values())[:MAX_ROWS]:
+            table.add_row(*map(Text, _row(run, line, time.monotonic() - start_time)))
         return Group(Text(f"{counts}{best}   {self._remaining()}"), table)
 
 
@@ -284,13 +298,15 @@ def _scored(name: str, value: float) -> str:
     return f"{number(name, value)} {metric(name).unit}".strip()
 
 
-def _row(run: Run, line: Outcome) -> list[str]:
+def _row(run: Run, line: Outcome, seconds: float = 0.0) -> list[str]:
     score, loss = line.get(run.config.objective), line.get("train_loss", line.get("loss"))
     total = f"/{line['epochs']}" if line and line["epochs"] else ""
     return [
         run.label,
         str(run.seed),
-        f"{line['epoch'] + 1}{total}{', evaluating' * (_share(line) == 1)}" if line else "starting",
+        f"{line['epoch'] + 1}{total}{', evaluating' * (_share(line) == 1)}"
+        if line
+        else f"starting ({duration(seconds)})",
         "" if loss is None else f"{loss:.3f}",
         "" if score is None else _scored(run.config.objective, score),
     ]

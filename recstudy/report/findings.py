@@ -449,26 +449,29 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
         ConfigError: A claim names a variant or metric that the study does not have, or compares incomparable
             variants.
     """
-    questions = []
+    rows = list[QuestionRow | PublishedValue]()
     for part in (part for part in parts_of(records) if isinstance(part, Claims)):
-        for row in family(records, part).rows:
-            seeds = min((len(term.values) for term in row.terms), default=0)
-            lost_runs = "; ".join(row.loss_reasons)
-            questions.append(_open_question(row, row.label, verdict_words(row), seeds, lost_runs))
-    for value in published_values(records):
-        target, cell = value.match.target, value.cell
-        if not (value.match.reasons or metric(cell.metric).computed):
-            published = f"{inline(target.metric)} {quantity(target.metric, value.match.value)}"
-            text = f"{value.label}: {published}, {target.cited}"
-            verdict = outcome_words(value.match, value.answer)
-            questions.append(_open_question(value, text, verdict, cell.n))
+        rows += family(records, part).rows
+    rows += [
+        value
+        for value in published_values(records)
+        if not (value.match.reasons or metric(value.cell.metric).computed)
+    ]
+    questions = map(open_question, rows)
     return list({(question.text, question.variants): question for question in questions}.values())
 
 
-def _open_question(
-    row: QuestionRow | PublishedValue, text: str, verdict: str, seeds: int, lost_runs: str = ""
-) -> OpenQuestion:
+def open_question(row: QuestionRow | PublishedValue) -> OpenQuestion:
     """Return a question, if it is open with the number of seeds that decides it or why seeds do not."""
+    if isinstance(row, PublishedValue):
+        target, seeds, lost_runs = row.match.target, row.cell.n, ""
+        text = (
+            f"{row.label}: {inline(target.metric)} {quantity(target.metric, row.match.value)}, {target.cited}"
+        )
+        verdict = outcome_words(row.match, row.answer)
+    else:
+        seeds = min((len(term.values) for term in row.terms), default=0)
+        text, verdict, lost_runs = row.label, verdict_words(row), "; ".join(row.loss_reasons)
     answer = row.answer
     question = OpenQuestion(text, row.variants, verdict, answer.verdict.is_decided, row.left > 0)
     if question.is_decided or question.waits:

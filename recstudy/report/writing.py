@@ -22,9 +22,11 @@ from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
+from recstudy.report.figures.means import leading_parts
 from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import capitalized, page_title
+from recstudy.report.numbers import numbers_tex
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part, missing_modules, parts_of
 from recstudy.report.shown import RenderedPart, ReportFiles, check_export
@@ -61,7 +63,8 @@ def show_report(
 ) -> Path:
     """Write a study's report, print its findings and tables, and return the path of the page.
 
-    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` in `report/`.
+    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md`, `paper.tex` and `numbers.tex`
+    in `report/`.
     The study need not be finished.
 
     Args:
@@ -202,6 +205,7 @@ def write_files(
     }
     for name in ("report.md", "paper.tex"):
         write_whole(folder / name, render(f"{name}.jinja", **words))
+    write_whole(folder / "numbers.tex", numbers_tex(records))
     heads = [head for rendered in tables if rendered.table for head in rendered.table.heads[1:]]
     for column in paper.hidden_columns:
         if not any(matches(head, [column]) for head in heads):
@@ -222,10 +226,8 @@ def page_content(
         price: The price of a GPU hour.
     """
     empty = [part.title for part in sections if not part.content]
-    figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
-    figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
-    # the first figure, else the first table with a figure above it
-    picture = next(iter([*figures, *figure_sections]), None)
+    positions = map(parts_of(records).index, leading_parts(parts_of(records)))
+    picture = next((index for index in positions if FIGURE in sections[index].content), None)
     if picture is not None:  # its position among the sections that the page has
         picture -= sum(not part.content for part in sections[:picture])
     paid = costs(records, price)

@@ -1,9 +1,9 @@
 """Print the runs of a study and their expected cost (`--dry-run`), before anything is started."""
 
-import json
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +13,7 @@ from recstudy.base.terminal import console, duration, flops
 from recstudy.programs.base import RECURSIVE, RunPrice
 from recstudy.records import Results, Run
 from recstudy.records.reading import dumped
+from recstudy.report.documents import DryRunDocument
 from recstudy.report.names import plural, setting_name
 from recstudy.study.plan import Plan
 from recstudy.study.record import plan_record, search_record
@@ -40,10 +41,12 @@ def print_plan(
     as_json: bool = False,
     until: "Until | None" = None,
     gpus: int = 0,
+    verbose: bool = False,
+    stdout: IO[str] | None = None,
 ) -> None:
-    """Print the runs of a study, or the ranges and first runs of a search, with their cost and status.
+    """Print the variants of a study, or the ranges and first runs of a search, with their cost and status.
 
-    The price is also divided by the GPUs of the cluster (`gpus`), or by eight.
+    `verbose` lists every run. The price is also divided by the GPUs of the cluster (`gpus`), or by eight.
     """
     log = TrialLog(plan, results) if plan.is_search else None
     finished = outdated.finished - outdated.rerun_ids
@@ -62,23 +65,23 @@ def print_plan(
                 "changed": outdated.kinds(run.id),  # since it was finished: code, data
             }
         )
+    outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
+    notes = (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus))
     if as_json:
-        summary: Any = rows
+        search = None
         if log:
-            summary = {
-                "definition": plan.definition,
-                "first": plan.first,
-                "tried": len(log.params),
-                "made": log.run_count,
-            }
-            summary |= dumped(search_record(plan))
-        print(json.dumps(summary, indent=1))
+            search = {"definition": plan.definition, "first": plan.first, "tried": len(log.params)}
+            search |= {"made": log.run_count, **dumped(search_record(plan))}
+        document = {"study": plan.study.name, "preset": plan.folder, "runs": rows}
+        DryRunDocument(**document, notes=notes, search=search).show(stdout)
         return
     terminal, table = console(), Table(box=None)
     # a user's own program states no parameters and FLOPs
     is_priced = any(row["params"] is not None for row in rows)
-    for name in ("run", "seed", *(COSTS if is_priced else ()), "state"):
-        table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
+    names = ("run", "seed") if verbose or log else ("variant", "seeds")
+    for name in (*names, *(COSTS if is_priced else ()), "state"):
+        table.add_column(name, justify="left" if name in (names[0], "state") else "right", no_wrap=True)
+    states = dict[tuple[str, ...], list[str]]()  # by the other cells of a row
     for run, row in zip(listed_runs, rows, strict=True):
         state = "to run again" if run.id in outdated.rerun_ids else "to run"
         if row["cached"]:
@@ -86,7 +89,12 @@ def print_plan(
         costs = [_words(row["params"], ","), _count(row["gflops"]), _count(row["train_gflops"])]
         price = plan.base.program.price(run.config)
         costs += [_words(price and price.pflop, ".3g"), _words(row["memory_gb"], ".2g")]
-        table.add_row(*map(Text, (run.label, str(run.seed), *(costs if is_priced else ()), state)))
+        seed = str(run.seed) if verbose or log else ""
+        states.setdefault((run.label, seed, *(costs if is_priced else ())), []).append(state)
+    for (label, seed, *costs), row_states in states.items():
+        counts = [f"{count} {state}" for state, count in Counter(row_states).items()]
+        state = row_states[0] if seed else ", ".join(counts)
+        table.add_row(*map(Text, (label, seed or str(len(row_states)), *costs, state)))
     heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
         terminal.print(
@@ -96,9 +104,9 @@ def print_plan(
         tried = f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds."
         terminal.print(_ranges(plan.space), table, tried)
     else:
-        terminal.print(f"{heading}{len(rows)} runs", table, sep="\n")
-    outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
-    for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus)):
+        variants = plural(len({run.variant for run in runs}), "variant")
+        terminal.print(f"{heading}{variants}, {plural(len(rows), 'run')}", table, sep="\n")
+    for line in notes:
         terminal.print(line, soft_wrap=True)
 
 
@@ -180,7 +188,7 @@ def price_lines(
         seconds = duration(total.pflop * took / finished_pflop)
         time = f"about {seconds} of runs, one after another, based on {finished_runs}."
     else:
-        cores = len(os.sched_getaffinity(0))
+        cores = getattr(os, "process_cpu_count", os.cpu_count)() or 1  # the first is of Python 3.13
         at_cores, at_gpu = _times(total, cores)
         longest, rates = 1.0, dict[str, float]()  # TFLOP/s, the lowest of each family
         for run, price in zip(todo, run_prices, strict=True):

@@ -52,6 +52,38 @@ def test_epoch_is_printed_after_half_a_minute_of_silence_and_not_before(clock):
     ]
 
 
+def test_a_start_shows_its_phase_with_the_elapsed_time_until_the_first_run(clock):
+    def shown(row=0) -> str:
+        page = Console(file=io.StringIO(), width=100)
+        page.print(terminal._picture())
+        return page.file.getvalue().splitlines()[row].rstrip()
+
+    terminal = View(Console(file=io.StringIO(), width=200))
+    clock[0] += 3
+    phases = [shown()]
+    terminal.planned(RUNS[:2], RUNS[:2])
+    terminal.begin("starting Ray")
+    clock[0] += 12
+    phases.append(shown())
+    terminal.ray_started("http://127.0.0.1:8265")
+    clock[0] += 5
+    phases.append(shown())
+    terminal.on_start(FIRST)
+
+    assert phases == [
+        "checking data and settings (3 s)",
+        "starting Ray (12 s)",
+        "starting the first run (5 s)",
+    ]
+    assert shown() == "0 done, 1 running, 0 failed of 2"
+    clock[0] += 7
+    assert shown(-1).split("  ")[-1] == "starting (7 s)"
+    assert terminal.console.file.getvalue().splitlines() == [
+        "2 runs: 0 finished before, 2 to run",
+        "Ray started in 12 s. Ray dashboard: http://127.0.0.1:8265",
+    ]
+
+
 def test_lost_head_ends_the_process_and_prints_the_command_to_resume(monkeypatch, capsys):
     codes: list[int] = []
     monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])

@@ -30,7 +30,7 @@ def test_one_cell_is_reproduced_bit_for_bit(published_once, reproduce, tmp_path)
     zipped = f"{published_once}.zip"
 
     priced = reproduce(zipped, "depths:1:1", "--dry-run")
-    assert "tiny, preset quick: 2 runs" in priced
+    assert "tiny, preset quick: 1 variant, 2 runs" in priced
     assert not (tmp_path / "reproduced").exists()
 
     output = reproduce(zipped, "depths:1:1")

@@ -1,6 +1,7 @@
 """What a user types wrong: one line, exit code 2, nothing left half-written. And what a plan prints."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -75,7 +76,7 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):
 def test_a_plan_as_json(capsys, tmp_path):
     rows = json.loads(
         ends_with(capsys, 0, "--dry-run", "--json", "--seeds", "2", "--results", str(tmp_path / "r"))
-    )
+    )["runs"]
 
     assert [(row["label"], row["seed"]) for row in rows[:2]] == [
         ("latent_steps=1, supervision_steps=1", 0),
@@ -98,6 +99,24 @@ def test_a_plan_as_json(capsys, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_a_plan_is_a_row_for_each_variant_and_for_each_run_if_asked(capsys, tmp_path):
+    options = "--dry-run", "--only", "latent_steps=1,*", "--seeds", "3", "--results", str(tmp_path / "r")
+    first, *_ = make_plan(tiny.study).runs
+    Results(tmp_path / "r").create().run(first.id).finish(make_result())
+
+    def cells(*words: str) -> list[tuple[str, str, str]]:
+        heading, head, *lines = ends_with(capsys, 0, *options, *words).splitlines()
+        assert heading == "tiny, preset quick: 2 variants, 6 runs"
+        names, *rows = [re.split(r"  +", line.strip()) for line in (head, *lines) if line[0] == " "]
+        assert names[-1] == "state"
+        return [(label, seed, cells[-1]) for label, seed, *cells in rows]
+
+    one, two = (f"latent_steps=1, supervision_steps={steps}" for steps in (1, 2))
+    assert cells() == [(one, "3", "1 finished, 2 to run"), (two, "3", "3 to run")]
+    runs = [(label, seed, "to run") for seed in "012" for label in (one, two)]
+    assert cells("--verbose") == [(one, "0", "finished"), *runs[1:]]
+
+
 def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_path, monkeypatch):
     """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, and here 36 s and 6 min on a
     GPU; 20 s to start. Each run has a GPU, so eight take as long as the longest. 101 GB need two GPUs. With two
@@ -111,7 +130,7 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
     monkeypatch.setattr(
         "recstudy.recursive.program.training_memory", lambda config: memory[config.train.supervision_steps]
     )
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr("os.process_cpu_count", lambda: 2, raising=False)
     options = "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
     output = ends_with(capsys, 0, *options)
     halved = ends_with(capsys, 0, *options, "--workers", "2")
@@ -183,7 +202,9 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
     def ids(*words: str) -> list[str]:
         return [
             row["id"]
-            for row in json.loads(ends_with(capsys, 0, "--dry-run", "--json", *results_option, *words))
+            for row in json.loads(ends_with(capsys, 0, "--dry-run", "--json", *results_option, *words))[
+                "runs"
+            ]
         ]
 
     assert ids("--config", file) == ids("train.epochs=3")
@@ -255,7 +276,7 @@ def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, message, ca
 def test_variants_are_chosen_and_swept_from_the_command_line(typed, labels, count, capsys, tmp_path):
     rows = json.loads(
         ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *shlex.split(typed))
-    )
+    )["runs"]
 
     assert [row["label"] for row in rows[: len(labels)]] == labels
     assert len(rows) == count
@@ -271,6 +292,45 @@ def test_help_teaches_without_loading_torch_or_ray():
 
     assert "Which of six tiny models learns the digits?" in text
     assert text.splitlines()[-1] == "0 []"
+
+
+SHOWN_OPTIONS = {
+    "--smoke",
+    "--dry-run",
+    "--seeds",
+    "--address",
+    "--export",
+    "--check-setup",
+    "--vary",
+    "--rerun",
+}
+
+
+@pytest.mark.parametrize("name", ["vitrm_depth_sweep", "recursion_search"])
+def test_help_has_the_options_in_groups_on_one_line_each(name):
+    def help_lines(option):
+        return subprocess.run(
+            [sys.executable, f"studies/{name}.py", option], env={**os.environ, "COLUMNS": "100"},
+            capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
+        ).stdout.splitlines()  # fmt: skip
+
+    lines, whole_lines = help_lines("--help"), help_lines("--help-all")
+    options = [line.split()[0] for line in lines if line.startswith(("  -", "  FIELD"))]
+    whole_options = {line.split()[0] for line in whole_lines if line.startswith("  -")}
+
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 100
+    assert [line for line in lines if line.endswith(":") and line[0] != " "] == [
+        "What to run:", "How many runs:", "Where:", "Report:", "Look before anything runs:", "Examples:",
+    ]  # fmt: skip
+    has_until = name == "vitrm_depth_sweep"
+    assert {*options} >= SHOWN_OPTIONS
+    assert has_until == ({"--until", "--only"} <= {*options})
+    assert {"--allow-missing", "--width", "--set", *options} <= whole_options | {"FIELD=VALUE"}
+    texts = [line for line in lines if line.startswith(" ") and not line.startswith("  -")]
+    assert len(texts) == 4, "FIELD=VALUE and three examples: each option is one line"
+    assert "--help-all" in lines[-1]
+    assert not [line for line in whole_lines if "--no-no" in line or "None" in line]
 
 
 def test_each_reason_has_the_exit_code_that_the_documentation_names():

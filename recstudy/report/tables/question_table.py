@@ -11,16 +11,17 @@ from itertools import groupby
 from typing import Any
 
 from recstudy.base.lazy import pd
-from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict, contrast
+from recstudy.evidence import MAX_SEEDS, Answer, Estimate, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.report.blocks import other_blocks
 from recstudy.report.caveats import caption_facts, text_notes, warnings
-from recstudy.report.cells import cell
+from recstudy.report.cells import weighted_cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
-from recstudy.report.fits import spread_notes, weighted_mean
+from recstudy.report.figures.means import is_drawn
+from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
     axis_title,
@@ -31,6 +32,7 @@ from recstudy.report.names import (
     plural,
     value_text,
 )
+from recstudy.report.parts import parts_of
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
@@ -146,11 +148,7 @@ def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
     """Return the score of the variants on one side of a difference, each with its weight."""
     weights = row.answer.question.weights.items()
     terms = {index: sign * weight for index, weight in weights if sign * weight > 0}
-    side = cell(records, [*terms], row.metric)
-    if len(terms) > 1 and side.value is not None:
-        means = [(weight, weighted_mean(records, index, row.metric)) for index, weight in terms.items()]
-        side = replace(side, estimate=replace(contrast(means), n=side.n))
-    return cell_entry(side)
+    return cell_entry(weighted_cell(records, terms, row.metric))
 
 
 def block_notes(row: QuestionRow) -> list[str]:
@@ -197,15 +195,38 @@ def _notes(questions: Family) -> list[str]:
     return notes
 
 
+def answer_fields(answer: Answer) -> dict[str, Any]:
+    """Return the numbers of an answer, as the CSV file and the JSON document name them."""
+    estimate = answer.estimate
+    low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
+    region_low, region_high = answer.question.region
+    return {
+        "region_low": region_low,
+        "region_high": region_high,
+        "estimate": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "low_adjusted": low_adjusted,
+        "high_adjusted": high_adjusted,
+        "level_adjusted": 1 - answer.alpha,
+        "n": estimate.n,
+        "df": estimate.df,
+        "p": answer.p,
+        "p_holm": answer.adjusted,
+    }
+
+
+def question_reasons(row: QuestionRow) -> list[str]:
+    """Return why a question is open or needs care."""
+    return list(filter(None, [*map(str, row.answer.reasons), *row.marks, adjusted_words(row)]))
+
+
 def _fields(row: QuestionRow) -> dict[str, Any]:
-    answer, estimate = row.answer, row.estimate
+    answer = row.answer
     sources = (
         f"{difference.ours.target.cited} minus {difference.theirs.target.cited}"
         for difference in row.published
     )
-    low, high = row.interval or (None, None)
-    low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
-    region_low, region_high = answer.question.region
     fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
     return {
         "question": row.label,
@@ -214,20 +235,9 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "contrast": row.contrast,
         "metric": row.metric,
         "unit": metric(row.metric).unit,
-        "region_low": region_low,
-        "region_high": region_high,
-        "estimate": estimate.value,
-        "low": low,
-        "high": high,
-        "low_adjusted": low_adjusted,
-        "high_adjusted": high_adjusted,
-        "level_adjusted": 1 - answer.alpha,
-        "n": estimate.n,
-        "df": estimate.df,
-        "p": answer.p,
-        "p_holm": answer.adjusted,
+        **answer_fields(answer),
         "verdict": verdict_words(row),
-        "reasons": "; ".join(filter(None, [*answer.reasons, *row.marks, adjusted_words(row)])),
+        "reasons": "; ".join(question_reasons(row)),
         "seeds_needed": most_seeds,
         "seeds_needed_for_the_estimate": fewest_seeds,
         "detectable": row.detectable,
@@ -322,18 +332,25 @@ def p_words(p: float | None) -> str:
 def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     """Return the rendered part: the forest plot, the table and the CSV. The finding counts the verdicts."""
     questions = family(records, part)
-    short_words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
-    directions = {None: "", True: "better", False: "worse"}
-    counts = Counter(
-        directions[row.better] or short_words.get(row.verdict, str(row.verdict)) for row in questions.rows
-    )
+    counts = Counter(map(_outcome, questions.rows))
     counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)  # in this order
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word and count)
     data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
     data.attrs["verdicts"] = finding
-    shown = RenderedPart(part.name) if data.empty else forest.shown(data, warnings(records))
+    shown = (
+        RenderedPart(part.name)
+        if data.empty or is_drawn(part, parts_of(records))
+        else forest.shown(data, warnings(records))
+    )
     csv = pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
     return replace(shown, finding=finding, table=table_of(records, part, questions), csv=csv)
+
+
+def _outcome(row: QuestionRow) -> str:
+    """Return the verdict in one or two words; empty if the variants are not comparable."""
+    short_words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
+    direction = {None: "", True: "better", False: "worse"}[row.better]
+    return direction or short_words.get(row.verdict, str(row.verdict))
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
@@ -357,8 +374,8 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
         form = difference_form(row.metric, row.interval)
-        interval = f"95 % CI {Interval(*row.interval, form)}" if row.interval else ""
-        about = f"{row.words or row.contrast or row.label}; {interval}"
+        interval = str(Interval(*row.interval, form)) if row.interval else ""
+        about = f"{row.words or row.contrast or row.label}; {f'95 % CI {interval}' * bool(interval)}"
         for theirs in row.published:
             margin = max(theirs.ours.margin, theirs.theirs.margin)
             region = region or (theirs.value - margin, theirs.value + margin)
@@ -367,7 +384,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER):
             mark = "no"
         bounds = (*(row.interval or (None, None)), *(region or (None, None)))
-        rows.append(
-            (row.label, group, row.estimate.value, *bounds, verdict_words(row), row.estimate.n, about, mark)
-        )
+        size = formatted(row.estimate.value or 0.0, form.removeprefix("+" * row.is_mean))
+        words = (verdict_words(row), row.estimate.n, about, mark, size, interval, _outcome(row))
+        rows.append((row.label, group, row.estimate.value, *bounds, *words))
     return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})
