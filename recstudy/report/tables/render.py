@@ -46,6 +46,7 @@ from recstudy.report.targets import MatchedTarget, deviation_text
 LEADERS = 2  # variants that a heading names; it counts the others
 WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?")  # at the start of a published value such as `3.6 M`
+COUNT = re.compile(r"[1-9]\d{4,}")
 LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
 
 
@@ -69,7 +70,9 @@ def lay_out(table: TableData) -> TableData:
     factors, columns, expendable = _readable_units(table)
     for row, counts in zip(table.rows, seeds, strict=True):
         # several settings in one column, such as the cycles 2/0/2
-        words = [DASH if {*values} == {DASH} else "/".join(map(_grouped, values)) for values in row.settings]
+        words = [DASH if {*values} == {DASH} else "/".join(values) for values in row.settings]
+        # a long count such as the number of parameters, but no year and no name such as 007
+        words = [f"{int(word):,}" if COUNT.fullmatch(word) else word for word in words]
         entries = list(map(TableEntry, words))
         for cell, factor in zip(row.cells, factors, strict=bool(row.cells)):
             entry = cell_entry(cell, content)
@@ -163,12 +166,6 @@ def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str
         if definition.computed or definition.timed:
             costs.insert(len(costs) * any(cell.matches for cell in cells), head)
     return factors, heads, tuple(costs)
-
-
-def _grouped(setting: str) -> str:
-    """Return a setting with grouped thousands: `1,234,567`, but `1024` and `007`."""
-    is_long = len(setting) > 4 and setting.isdecimal() and not setting.startswith("0")
-    return f"{int(setting):,}" if is_long else setting
 
 
 def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
