@@ -268,7 +268,9 @@ def test_no_page_of_the_site_shows_a_backtick():
 def test_the_first_page_of_the_site_has_a_result_a_picture_and_then_the_tasks():
     text = (ROOT / "docs/index.md").read_text()
     marks = ["95 % CI", "](pictures/my_function.report.png)", "| You want to | Read |"]
-    tasks = "judge a CSV|study your function or script|run on a cluster|make the paper's tables|check a bundle"
+    tasks = (
+        "judge a CSV|study your function or script|run on a cluster|make the paper's tables|check a bundle"
+    )
 
     assert [text.index(mark) for mark in marks] == sorted(text.index(mark) for mark in marks)
     assert re.findall(r"^\| \*\*(.*?)\*\*", text, re.MULTILINE)[:5] == tasks.split("|")
