@@ -30,6 +30,7 @@ from recstudy.report.figures.learning_curves import NO_METRICS, SELECTION, thin
 from recstudy.report.names import (
     DASH,
     axis_title,
+    formatted,
     metric,
     number,
     page_title,
@@ -193,7 +194,7 @@ def read_curves(file: Path, size: int, changed: int) -> Curves:
 def _text(value: Any, form: str | None) -> str:
     if value is None or value != value:  # NaN
         return ""
-    return value_text(value) if form is None else format(value, form)
+    return value_text(value) if form is None else formatted(value, form)
 
 
 def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:

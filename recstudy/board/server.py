@@ -36,6 +36,7 @@ from recstudy.report.page import (
     GZIP_LEVEL,
     LIBRARY,
     SCRIPT,
+    SORT,
     VIEWER,
     VIEWER_CSS,
     PageContent,
@@ -68,7 +69,7 @@ JS, RUNS_JS, STYLE = (
     for name in ("board.js", "runs.js", "board.css")
 )
 ASSETS: dict[str, Callable[[], bytes]] = {
-    "board.js": f"{JS}{SCRIPT}{COPY}{VIEWER}".encode,
+    "board.js": f"{JS}{SCRIPT}{COPY}{SORT}{VIEWER}".encode,
     "runs.js": RUNS_JS.encode,
     "board.css": f"{CSS}{VIEWER_CSS}{STYLE}".encode,
     "plotly.js": LIBRARY.read_bytes,

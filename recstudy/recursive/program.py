@@ -96,6 +96,7 @@ class RecursiveModels(Program):
                 if begin and config.train.init_from == begin.digest:
                     initial.check_rows(begin, config, dataset.group_count)
             _check_loaded(same_data, dataset)
+        requirements.check_weights(configs)
         read = cache(fuselip_weights.read_weights)  # variants often share their weights
         for config in _with_public_weights(configs):
             fuselip_weights.load_public(config, data, read)
@@ -129,6 +130,8 @@ class RecursiveModels(Program):
                 lines.append(f"Not checked: {data.reader().not_found(folder, missing_files)}")
             else:
                 _check_loaded(same_data, load(data, folder))
+        if missing := requirements.list_missing(configs, folder):
+            lines.append(f"Missing: {', '.join(missing)}. --check-setup says where to get it.")
         return lines
 
     def check_device(self, device: str) -> None:

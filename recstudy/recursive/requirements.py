@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from recstudy.base.errors import DataError
 from recstudy.base.lazy import LazyModule
 from recstudy.programs.base import Requirement
 from recstudy.programs.metric import METRICS, NotInstalled
-from recstudy.recursive.config.reader import Reader
+from recstudy.recursive.config.reader import Reader, TableReader
 from recstudy.recursive.config.run import RunConfig
-from recstudy.recursive.models.caption import BACKBONES, CaptionModel, aligner_of
+from recstudy.recursive.models.caption import BACKBONES, Backbone, CaptionModel, aligner_of
 from recstudy.recursive.tasks.captioning.scores import RATES
 
 coco = LazyModule("recstudy.recursive.tasks.captioning.coco")
@@ -53,10 +54,8 @@ def searches(
         yield name, partial(find_data, data.reader(), folder)
         if getattr(data, "tokenizer", "") == "clip":
             yield "CLIP's tokenizer", partial(text.clip_files, data, folder)
-        if isinstance(model, CaptionModel) and model.weights == "pretrained":
-            backbone = BACKBONES[model.backbone]
-            if backbone.timm:
-                yield f"weights of {backbone.title}", partial(find_timm_weights, backbone.timm)
+        for backbone in pretrained_backbones([config]):
+            yield f"weights of {backbone.title}", partial(find_timm_weights, backbone.timm)
         if (aligner := aligner_of(model)[0]) and aligner.files:
             place = folder / aligner.files
             yield f"weights of FuseLIP ({aligner.files})", partial(fuselip_weights.weight_file, place)
@@ -76,12 +75,52 @@ def find_data(reader: Reader, folder: Path) -> Path | None:
     return (folder / sources[0]).parent if sources else None
 
 
+def pretrained_backbones(configs: Iterable[RunConfig]) -> list[Backbone]:
+    """Return the vision encoders of timm that start from its weights."""
+    models = [config.model for config in configs if isinstance(config.model, CaptionModel)]
+    names = dict.fromkeys(model.backbone for model in models if model.weights == "pretrained")
+    return [BACKBONES[name] for name in names if BACKBONES[name].timm]
+
+
+def list_missing(configs: Sequence[RunConfig], folder: Path) -> list[str]:
+    """Return the data sets and weights without which no run could start, by the names of files only."""
+    missing = []
+    for data in {config.data for config in configs}:
+        reader: Any = data.reader()
+        is_table = isinstance(reader, TableReader)  # which would read all of its table
+        if not (folder / reader.config.path).exists() if is_table else reader.find_missing(folder):
+            missing.append(data.title)
+    for backbone in pretrained_backbones(configs):
+        try:
+            find_timm_weights(backbone.timm)
+        except DataError:
+            missing.append(f"weights of {backbone.title}")
+    return sorted(missing)
+
+
+def check_weights(configs: Iterable[RunConfig]) -> None:
+    """Check that weights of timm are in the cache, or that the hub has them and answers.
+
+    Raises:
+        DataError: They cannot be loaded. Every run would fail after 46 s, in which the hub is asked again.
+    """
+    for backbone in pretrained_backbones(configs):
+        try:
+            find_timm_weights(backbone.timm)
+        except DataError as problem:
+            from huggingface_hub import HfApi
+
+            try:
+                HfApi().model_info(f"timm/{backbone.timm}", timeout=10)
+            except Exception as error:  # those of the network and the hub have no common base
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise DataError(f"weights of {backbone.title}: {problem} ({reason})") from None
+
+
 def find_timm_weights(model: str) -> str:
-    import timm  # takes 2 s
     from huggingface_hub import try_to_load_from_cache
 
-    source = timm.get_pretrained_cfg(model)
-    repository = str(source and source.hf_hub_id)
+    repository = f"timm/{model}"
     for name in ("model.safetensors", "pytorch_model.bin"):
         if isinstance(file := try_to_load_from_cache(repository, name), str):
             return file

@@ -61,7 +61,7 @@ class PageNumber:
         text: The number or verdict as the page prints it.
         metric: The metric's name; empty if it has none.
         value: The number; None if it is in words.
-        ends: The variants of a difference: those with a positive weight, then the others.
+        variants: The variants that a question compares.
         part: The report's part.
     """
 
@@ -70,7 +70,7 @@ class PageNumber:
     text: str
     metric: str = ""
     value: float | None = None
-    ends: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    variants: tuple[str, ...] = ()
     part: str = ""
 
     @property
@@ -119,7 +119,7 @@ def _numbers_of_cell(cell: Cell, labels: tuple[str, ...], part: str) -> Iterator
     shown = [piece for piece in content if isinstance(piece, Number)]
     words = "".join(str(piece) for piece in content if not isinstance(piece, Interval)).strip()
     is_bare = cell.value is not None and words == "".join(map(str, shown))
-    base = PageNumber(labels, "", words, cell.metric, None, ((cell.variants), ()), part)
+    base = PageNumber(labels, "", words, cell.metric, part=part)
     yield replace(base, value=shown[0].value) if is_bare else base
     yield from _interval(base, next((piece for piece in content if isinstance(piece, Interval)), None))
     if is_measured(cell):
@@ -132,8 +132,8 @@ def _numbers_of_cell(cell: Cell, labels: tuple[str, ...], part: str) -> Iterator
 
 def _numbers_of_question(row: QuestionRow, part: str) -> Iterator[PageNumber]:
     labels = (row.label, *([f"against {row.group}", metric(row.metric).title] if row.group else []))
-    ends = [tuple(term.variant for term in row.terms if sign * term.weight > 0) for sign in (1, -1)]
-    base = PageNumber(labels, "Verdict", verdict_words(row), row.metric, None, (ends[0], ends[1]), part)
+    variants = tuple(term.label for term in row.terms)
+    base = PageNumber(labels, "Verdict", verdict_words(row), row.metric, None, variants, part)
     yield base
     value, form = row.estimate.value, difference_form(row.metric, row.interval).removeprefix("+")
     if value is None:

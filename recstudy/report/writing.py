@@ -22,6 +22,7 @@ from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
+from recstudy.report.figures.means import leading_parts
 from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import capitalized, page_title
@@ -178,7 +179,7 @@ def write_files(
     def write(file: str, rendered: RenderedPart) -> str:
         if rendered.table:
             tables.append(rendered)
-        return rendered.write(report_files, file, export, paper)
+        return rendered.write(report_files, file, export, paper, warnings(records))
 
     for part, file in zip(parts_of(records), files, strict=True):
         if part in figures:
@@ -192,6 +193,7 @@ def write_files(
     words: dict[str, Any] = {
         "title": page_title(plan),
         "question": by_name(plan.question),
+        "warnings": warnings(records),
         "findings": findings(records),
         "tables": [rendered.markdown for rendered in tables],
         "inputs": [path for path in inputs if path in report_files.checksums],
@@ -223,10 +225,11 @@ def page_content(
         sections: The parts of its report, as `section` returns them.
         price: The price of a GPU hour.
     """
-    figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
-    figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
-    # the first figure, else the first table with a figure above it
-    picture = next(iter([*figures, *figure_sections]), None)
+    empty = [part.title for part in sections if not part.content]
+    positions = map(parts_of(records).index, leading_parts(parts_of(records)))
+    picture = next((index for index in positions if FIGURE in sections[index].content), None)
+    if picture is not None:  # its position among the sections that the page has
+        picture -= sum(not part.content for part in sections[:picture])
     paid = costs(records, price)
     last = {
         "Published values": published_html(records),
@@ -237,8 +240,9 @@ def page_content(
         "How to read this page": reading_notes(records),
     }
     last_sections = [Section(title, content) for title, content in last.items() if content]
-    head = [question(records), answer(records), overview(records)]
-    return PageContent(page_title(records.plan), head, [*sections, *last_sections], picture)
+    head = [question(records), answer(records), overview(records, empty)]
+    shown_sections = [*(part for part in sections if part.content), *last_sections]
+    return PageContent(page_title(records.plan), head, shown_sections, picture)
 
 
 def section(
@@ -263,7 +267,10 @@ def section(
         title = str(part.heading)
         rendered = render_part(records, part)
         content = rendered.linked_html(link, warnings(records))
-        return Section(title, content + write(rendered), rendered.marked_finding)
+        links = write(rendered)
+        # the page only names a figure without values
+        is_empty = rendered.data is not None and rendered.is_empty and not (rendered.table or rendered.body)
+        return Section(title, "" if is_empty else content + links, rendered.marked_finding)
     except Exception as error:
         # The part was rendered, so this error is about writing its files and concerns the whole report.
         if content and isinstance(error, StorageError):

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from recstudy.recursive import CaptionFolder, ImageTRM, PhantomCaptions, RunConfig
+from recstudy.recursive import CaptionFolder, Cifar10, ImageTRM, PhantomCaptions, RunConfig
+from recstudy.recursive.program import RECURSIVE_MODELS
 from recstudy.recursive.requirements import list_requirements
 from recstudy.recursive.tasks.captioning.rate_score import FOLDER, TYPES
 
@@ -112,6 +114,49 @@ def test_models_of_rate_score_are_missing_one_by_one(tmp_path, monkeypatch):
         str(tmp_path),
         "the package transformers is not installed: install recstudy with its extra `rate`",
     )
+
+
+STUDY = """
+from recstudy import Study, Variant, main
+from recstudy.recursive import ImageTRM, PhantomCaptions, RunConfig, TrainConfig
+
+run = RunConfig(data=PhantomCaptions(), model=ImageTRM(), train=TrainConfig(epochs=1))
+study = Study("captioner", presets={"quick": run}, variants=[Variant("TRM", {})])
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+def test_a_start_without_weights_is_refused_in_one_line_and_a_dry_run_names_them(tmp_path):
+    """Each run would ask the hub again and again, and fail. In another process, because the hub's client reads
+    its settings once.
+    """
+    (tmp_path / "captioner.py").write_text(STUDY)
+
+    def command(option: str) -> tuple[int, list[str], list[str]]:
+        done = subprocess.run(
+            [sys.executable, "captioner.py", option], cwd=tmp_path, capture_output=True, text=True,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")},
+        )  # fmt: skip
+        return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
+
+    code, lines, _ = command("--dry-run")
+    assert (code, lines[-1]) == (0, "Missing: weights of ResNet-18. --check-setup says where to get it.")
+    code, _, (line,) = command("--no-ray")
+    assert code == 2
+    assert line.startswith(
+        "DataError: weights of ResNet-18: not in the Hugging Face cache. Run `hf download timm/"
+    )
+    assert not [*tmp_path.glob("results/runs/*")]
+
+
+def test_a_dry_run_names_missing_data(tmp_path):
+    runs = [NO_FILES, NO_FILES.model_copy(update={"data": Cifar10()})]
+
+    assert RECURSIVE_MODELS.check_data(runs[:1], tmp_path) == []
+    assert RECURSIVE_MODELS.check_data(runs, tmp_path) == [
+        "Missing: CIFAR-10. --check-setup says where to get it."
+    ]
 
 
 @pytest.mark.parametrize(
