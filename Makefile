@@ -41,6 +41,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hadolint Dockerfile
+	$(BIN)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 	$(BIN)/python docs/tools/study_pages.py --check
 	$(BIN)/python docs/tools/data_pages.py --check
 	$(BIN)/python docs/tools/layers.py --check

@@ -193,6 +193,7 @@ CURVES = [
 ]
 LEVELS = [
     Table("depths", metrics=("top1_accuracy", "params", "gflops"), targets=FIGURES),
+    Curve("figure3", x="model.latent_steps", y="top1_accuracy", targets=FIGURES),
     Table("by_level", metrics=("level_accuracy.*",), title="Accuracy (%) by difficulty level"),
     Curve(
         "levels",
@@ -201,7 +202,6 @@ LEVELS = [
         by="latent_steps",
         title="Accuracy by difficulty level",
     ),
-    Curve("figure3", x="model.latent_steps", y="top1_accuracy", targets=FIGURES),
     test_cycles("latent_steps"),
     LearningCurves(),
 ]

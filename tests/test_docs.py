@@ -110,7 +110,7 @@ def test_the_function_of_readme_is_a_study_with_a_verdict(tmp_path):
 def test_the_command_of_readme_takes_the_place_of_the_function(tmp_path):
     (tmp_path / "train.py").write_text(
         "import json, sys\n"
-        "_, _, depth, _, seed, _, folder = sys.argv\n"
+        "_, _, depth, _, seed, folder = sys.argv\n"
         "json.dump({'accuracy': 80 + 2 * int(depth) + int(seed) / 10}, open(folder + '/metrics.json', 'w'))\n"
     )
     study = README_COMMAND + README_FUNCTION.replace("program=train", "program=program")
@@ -124,6 +124,24 @@ def test_the_starter_of_a_model_trains(tmp_path):
     typed_in(tmp_path, new)
     typed_in(tmp_path, run, "--smoke", "--no-ray")
     assert list(tmp_path.glob("results/studies/own_model/quick-smoke/report/report.html"))
+
+
+def test_readme_begins_with_two_commands_and_a_table_that_is_judged_and_stays_short():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    starts = [
+        "make demo ",
+        "make test ",
+        "recstudy judge ",
+        '<img src="docs/pictures/judge.png"',
+        "```python",
+    ]
+    places = [
+        next(number for number, line in enumerate(lines, 1) if line.startswith(start)) for start in starts
+    ]
+
+    assert places == sorted(places)
+    assert places[-1] < 30
+    assert len(lines) <= 130
 
 
 def test_counts_of_judged_claims_in_readme_are_those_of_the_results():

@@ -1,14 +1,19 @@
-"""The version is the one that the changelog dates."""
+"""The version is the one that the changelog dates, the repository has one address, and a release checks both."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from recstudy.cli import main
 
 ROOT = Path(__file__).parents[1]
+ADDRESS = re.compile(r"https://(?:colab.research.google.com/)?github(?:.com)?/[\w-]+/recstudy\b")
 PROJECT_TEXT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
@@ -25,3 +30,55 @@ def test_the_version_is_the_one_that_the_changelog_dates(capsys):
     assert re.fullmatch(
         rf"recstudy {re.escape(version)}(, commit [0-9a-f]{{12}}( with changes)?)?\n", capsys.readouterr().out
     )
+
+
+def test_the_repository_has_one_address():
+    repository = tomllib.loads(PROJECT_TEXT)["project"]["urls"]["Repository"]
+    files = [
+        ROOT / name for name in ("pyproject.toml", "CITATION.cff", "mkdocs.yml", "examples/quickstart.ipynb")
+    ]
+    addresses = {
+        address.replace("colab.research.google.com/github/", "github.com/")
+        for file in [*files, *(ROOT / "docs").glob("*.md")]
+        for address in ADDRESS.findall(file.read_text(encoding="utf-8"))
+    }
+
+    assert addresses == {repository}
+    assert "colab.research.google.com/github/" in files[-1].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("tag", "repository", "refusal"),
+    [
+        ("v{version}", "{repository}", ""),
+        ("v9.9", "{repository}", "pyproject.toml has v{version}, but this is v9.9"),
+        (
+            "v{version}",
+            "else/recstudy",
+            "pyproject.toml has {server}/{repository}, but this is {server}/else/recstudy",
+        ),
+    ],
+)
+def test_a_release_is_of_this_version_and_repository(tag, repository, refusal):
+    project = tomllib.loads(PROJECT_TEXT)["project"]
+    server, _, name = project["urls"]["Repository"].partition(".com/")
+    facts = {"version": project["version"], "server": f"{server}.com", "repository": name}
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    (step,) = [step for step in workflow["jobs"]["build"]["steps"] if step.get("shell") == "python"]
+    environment = {
+        "GITHUB_SERVER_URL": facts["server"],
+        "GITHUB_REPOSITORY": repository.format(**facts),
+        "GITHUB_REF_NAME": tag.format(**facts),
+    }
+
+    checked = subprocess.run(
+        [sys.executable, "-c", step["run"]],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (checked.returncode != 0) == bool(refusal)
+    assert checked.stderr.strip() == refusal.format(**facts)

@@ -1,9 +1,11 @@
-"""The wheel, installed into an environment of its own: its command, its studies, what `recstudy new` writes,
-and its base install.
+"""The wheel and the sdist as a release builds them, and the wheel in an environment of its own: its command, its
+studies, what `recstudy new` writes, and its base install.
 """
 
+import email
 import os
 import re
+import resource
 import subprocess
 import sys
 import sysconfig
@@ -22,9 +24,10 @@ PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
+    """Built from the sdist, which lies beside it."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([*build, str(ROOT)], check=True)
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
     (wheel,) = folder.glob("recstudy-*.whl")
     return wheel
 
@@ -64,6 +67,33 @@ def test_wheel_holds_only_the_package_and_its_studies(wheel):
     assert studies == {file.name for file in shipped().values()}
     assert {"py.typed", "cli", "recursive"} <= {name.parts[1] for name in names}
     assert {"model.txt", "index.yaml"} <= {name.name for name in names}
+
+
+def test_an_index_takes_the_wheel_and_the_sdist_and_shows_readme_with_absolute_links(wheel):
+    files = map(str, wheel.parent.glob("recstudy-*"))
+    checked = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (checked.returncode, checked.stdout.count("PASSED")) == (0, 2), checked.stdout
+
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if re.fullmatch(r"recstudy-[^/]*/METADATA", name)]
+        metadata = email.message_from_bytes(archive.read(name))
+    page = metadata.get_payload()
+    links = re.findall(r"\]\((.*?)\)", page) + re.findall(r'src="(.*?)"', page)
+    assert len(links) > 30
+    assert all(link.startswith("https://") for link in links)
+    version, repository = (
+        metadata["Version"],
+        dict(url.split(", ") for url in metadata.get_all("Project-URL"))["Repository"],
+    )
+    assert f'src="{repository}/raw/v{version}/docs/pictures/judge.png"' in page
+    assert f"]({repository}/blob/v{version}/docs/how-to/judge.md)" in page
+    assert metadata["Keywords"]
+    assert "Operating System :: POSIX :: Linux" in metadata.get_all("Classifier")
 
 
 @pytest.mark.whole
@@ -118,11 +148,25 @@ def size(packages: Path) -> int:
     return sum(Path(file.locate()).stat().st_size for file in files if file.suffix != ".pyc")
 
 
+def cpu_seconds() -> float:
+    """Those of all processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 @pytest.mark.whole
 def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray(wheel, tmp_path):
-    base = wheel.parent / "base"
+    base, start_seconds = wheel.parent / "base", cpu_seconds()
     subprocess.run([sys.executable, "-m", "venv", str(base)], check=True)
     subprocess.run([*PIP, "--python", str(base / "bin/python"), "install", str(wheel)], check=True)
+    run(base / "bin", tmp_path, "recstudy", "new", "my_function")
+    first_result = run(base / "bin", tmp_path, "python", "my_function.py", "--no-ray")
+    assert "Supported: 500 examples are better" in first_result
+    assert (tmp_path / first_result.split("Report: ")[1].strip()).exists()
+    assert (
+        cpu_seconds() - start_seconds < 60
+    )  # from the wheel to the first page; wall time is that of a busy machine
+    (tmp_path / "results").rename(tmp_path / "first_results")
     (packages,) = base.glob("lib/*/site-packages")
     assert size(packages) < 400e6
     assert not [

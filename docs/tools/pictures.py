@@ -1,10 +1,11 @@
 """Take the pictures of README and docs in a headless Chromium (`make pictures`).
 
-They show reports and the board on the results in `results/`, and a published bundle. Animations of a report
-are copied.
+They show reports and the board on the results in `results/`, the table of `examples/`, which is judged, and a
+published bundle. Animations of a report are copied.
 """
 
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from recstudy.publishing.bundle import open_bundle
 
 PICTURES = Path(__file__).parents[1] / "pictures"
 RESULTS = Path("results")
+TABLE = Path(__file__).parents[2] / "examples/runs.csv"
 PUBLISHED = Path(__file__).parents[2] / "studies" / "evidence" / "hrm_small_images.zip"
 CLAIMS = ".figure[aria-label^=Claims]"
 # the first figure that is not the forest plot of the claims
@@ -39,10 +41,12 @@ class Picture(NamedTuple):
 
     @property
     def path(self) -> Path:
-        return PICTURES / (self.name if self.on_board else f"{self.study}.{self.name}")
+        is_general = self.on_board or self.study == TABLE.stem
+        return PICTURES / (self.name if is_general else f"{self.study}.{self.name}")
 
 
 SCREENSHOTS = (
+    Picture(TABLE.stem, "judge.png", "body", corner=(1000, 540), preset="imported"),
     Picture(
         "my_function", "report.png", "body", corner=(1000, 690), preset="default"
     ),  # recstudy new my_function
@@ -68,6 +72,8 @@ def main() -> int:
     if browser is None:
         print("No Chromium found: install one (Debian: apt install chromium).", file=sys.stderr)
         return 2
+    judge = "from recstudy.cli import main; main()", "judge", TABLE, "--results", RESULTS, "--replace"
+    subprocess.run([sys.executable, "-c", *judge], check=True, stdout=subprocess.DEVNULL)
     missing_count = 0
     with sync_playwright() as playwright, board() as address, open_bundle(PUBLISHED) as bundle:
         page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)

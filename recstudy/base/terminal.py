@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO, TextIOWrapper
+from math import floor, log10
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -28,10 +29,11 @@ UNPRINTED = dict.fromkeys(
     {*range(32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
     - {9, 10}
 )
+PREFIXES = " kMGTPE"  # of SI units, each 1,000 times the one before it
 HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
-def console() -> "Console":
+def console(quiet: bool = False) -> "Console":
     """Return the console of standard output. A pipe is `PIPE_WIDTH` wide, so that tables fit."""
     from rich.console import Console  # which --help does without
     from rich.segment import Segment
@@ -48,7 +50,7 @@ def console() -> "Console":
             for segment in super().render(*renderables, **options):
                 yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
-    return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH, quiet=quiet)
 
 
 def printable(text: str) -> str:
@@ -122,6 +124,14 @@ def output(required: bool = False) -> Iterator[_Output]:
                 printed.flush()
 
 
+@contextmanager
+def document_output(as_json: bool) -> Iterator[IO[str]]:
+    """Print to standard error in the block if `as_json`. Yield standard output, which is for the document."""
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr if as_json else stdout):
+        yield stdout
+
+
 def duration(seconds: float) -> str:
     """Return a duration in words: `45 s`, `3.5 min`, `7.2 h`, `1.5 days`."""
     for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
@@ -132,10 +142,23 @@ def duration(seconds: float) -> str:
 
 def flops(peta: float) -> str:
     """Return PFLOP in a unit that gives 1 to 1,000: `22.84 TFLOP`, `1.5 PFLOP`, `3 EFLOP`."""
-    for limit, unit, name in ((1e-3, 1e-6, "GFLOP"), (1, 1e-3, "TFLOP"), (1e3, 1, "PFLOP")):
-        if peta < limit:
-            return f"{peta / unit:.4g} {name}"
-    return f"{peta / 1e3:,.4g} EFLOP"
+    factor, unit = scaled_unit("PFLOP", peta)
+    return f"{peta * factor:,.4g} {unit}"
+
+
+def scaled_unit(unit: str, size: float) -> tuple[float, str]:
+    """Return a factor and the unit in which a value of this size is 1 to 1,000. Only FLOPs change theirs.
+
+    Examples:
+        >>> scaled_unit("GFLOP/image", 0.000755), scaled_unit("images/s", 13_800.0)
+        ((1000000.0, 'kFLOP/image'), (1.0, 'images/s'))
+    """
+    match = re.fullmatch(f"([{PREFIXES[1:]}]?)(FLOP.*)", unit)
+    if not match or not size:
+        return 1.0, unit
+    old_power = PREFIXES.index(match[1] or " ")
+    power = min(max(0, old_power + floor(log10(abs(size)) / 3)), len(PREFIXES) - 1)
+    return 1000.0 ** (old_power - power), f"{PREFIXES[power]}{match[2]}".strip()
 
 
 def stop_on_sigterm() -> None:

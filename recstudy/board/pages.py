@@ -1,4 +1,4 @@
-"""The pages `/` (all studies) and `/study/NAME/PRESET` (the report with the runs in progress)."""
+"""The pages `/` (all studies) and `/study/NAME/PRESET` (the report, and its runs by status)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,7 @@ from flask import url_for
 from recstudy.base.terminal import duration
 from recstudy.board.folder import BoardStudy, ResultsFolder
 from recstudy.board.frame import fill, framed, piece
-from recstudy.board.progress import progress_words, run_time_left, seconds_spent, time_left
-from recstudy.board.runs import curves, epoch_words, select_runs
+from recstudy.board.progress import progress_words, seconds_spent, time_left
 from recstudy.papers import by_name
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.findings import findings
@@ -19,7 +18,6 @@ from recstudy.report.parts import parts_of
 from recstudy.report.writing import page_content, section
 
 MAX_NAMED_RUNS = 3  # at most so many runs in progress are listed on the index
-CURVES = 12  # at most so many runs in progress are in the figure
 PROGRAMS = {
     "Ray dashboard": "jobs, workers and nodes, while a study runs",
     "TensorBoard": "curves of runs with --log tensorboard: tensorboard --logdir RESULTS/logs/tensorboard",
@@ -106,25 +104,8 @@ def study_page(study: BoardStudy) -> str:
         return url_for("runs", name=records.plan.study, preset=records.plan.folder, variant=variant_list)
 
     content = page_content(records, [section(records, part, link=address) for part in parts_of(records)])
-    first = [runs_section(study)]
-    if running := running_runs(study):
-        chosen = select_runs(records, [row.id for row in running[:CURVES]])
-        first.append(curves(chosen, "Learning curves of runs in progress"))
-    picture = None if content.picture is None else content.picture + len(first)
-    return framed(content._replace(sections=[*first, *content.sections], picture=picture), study)
-
-
-def runs_section(study: BoardStudy) -> Section:
-    """Return the section with the number of runs by status and a row for each run in progress."""
     counts = run_counts(study)
     links = [(status, counts[status]) for status in ("running", *STATUSES) if counts[status]]
-    rows = [
-        {
-            "run": row,
-            "progress": progress_words(study, row),
-            "epoch": epoch_words(list(study.logs[row.id].values())),
-            "left": run_time_left(study, row),
-        }
-        for row in running_runs(study)
-    ]
-    return Section("Runs", piece("runs", study.records.plan, links, rows), time_left(study))
+    runs = Section("Runs", piece("runs", records.plan, links), time_left(study))
+    picture = None if content.picture is None else content.picture + 1
+    return framed(content._replace(sections=[runs, *content.sections], picture=picture), study)

@@ -1,31 +1,39 @@
 """The pages `/runs/NAME/PRESET` (a table of runs) and `/compare/NAME/PRESET` (several runs together).
 
-The query of the table sets its initial filter: `status=failed`, `variant=0,2`.
+The query of the table sets its initial filter: `status=failed`, `variant=0,2`. The table requests the
+sparklines of the rows in sight, and the learning curves of the filtered runs.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from flask import url_for
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
+from werkzeug.datastructures import MultiDict
 
-from recstudy.base.errors import ConfigError
+from recstudy.base.errors import ConfigError, StorageError
+from recstudy.base.lazy import np, pd
 from recstudy.board.folder import BoardStudy
 from recstudy.board.frame import fill, framed
-from recstudy.records.runs import varied_fields
+from recstudy.board.progress import planned_epochs, progress_words, run_time_left, seconds_spent
+from recstudy.records import EpochLine, read_log
+from recstudy.records.runs import Row, varied_fields
 from recstudy.records.schema import Values
 from recstudy.records.study_schema import Run
 from recstudy.report import LearningCurves
-from recstudy.report.figures.learning_curves import NO_METRICS
+from recstudy.report.figures.learning_curves import NO_METRICS, SELECTION, thin
 from recstudy.report.names import (
     DASH,
     axis_title,
-    inline,
+    formatted,
     metric,
     number,
     page_title,
-    quantity,
     setting_name,
     value_text,
 )
@@ -37,6 +45,10 @@ from recstudy.report.writing import section
 METRICS = 3  # at most so many columns of metrics are visible at first
 PANELS = 6  # at most so many panels of learning curves
 MAX_RUNS = 12  # at most so many runs can be compared
+MAX_CURVES = 200  # at most so many runs have their curves drawn at once
+MAX_REASON = 300  # characters of a failure in the table
+POINTS = 100  # at most about so many points of a curve
+Curves = dict[str, tuple[list[int], list[float]]]  # metric -> epochs and values
 # values of an epoch that are not worth a curve
 NO_CURVES = (*NO_METRICS, "learning_rate", "images_per_second")
 
@@ -56,45 +68,133 @@ def runs_page(study: BoardStudy, query: Mapping[str, str]) -> str:
         study=study,
         query=query,
         max_runs=MAX_RUNS,
+        max_curves=MAX_CURVES,
         has_figures=False,
         **run_table(study),
     )
 
 
 def run_table(study: BoardStudy) -> dict[str, list[Any]]:
-    """Return the `columns` of the table of runs (name, title, visible) and its `rows` of texts."""
+    """Return the `columns` of the table of runs and its `rows` of texts.
+
+    A column has a `name`, a `title`, whether it is `visible`, and whether it is `live`: the last logged
+    values stand in for the results of running runs.
+    """
     records = study.records
+    by_id = {row.id: row for row in records.rows}
+    live = {run_id: live_values(study, by_id[run_id]) for run_id in study.logs}
     frame = records.runs.drop_duplicates("id")
-    frame = frame.assign(status=frame["status"].mask(frame["id"].isin(study.logs), "running"))
-    metrics = records.measured(range(len(records.variants)))
-    table_metrics = [
-        name for part in parts_of(records) for name in part.shown_metrics if name in metrics
-    ] or metrics
-    titles = {"id": "run id", "label": "run", "status": "status"}
-    titles |= {name: metric(name).heading for name in dict.fromkeys(table_metrics[:METRICS])}
-    titles |= {f"levels.{axis}": axis_title(axis) for axis in records.plan.axes} | {
-        "seed": "seed",
-        "seconds": "wall time (s)",
-    }
+    frame = frame.assign(
+        status=frame["status"].mask(frame["id"].isin(study.logs), "running"),
+        detail=[status_detail(study, by_id[run_id]) for run_id in frame["id"]],
+        curve="",
+    )
+    shown = [name for part in parts_of(records) for name in part.shown_metrics]
+    logged = (name for values in live.values() for name in values if name in shown)
+    metrics = list(dict.fromkeys([*records.measured(records.indices), *logged]))
+    table_metrics = [name for name in shown if name in metrics] or metrics
+    titles = {"id": "run id", "label": "run", "seed": "seed", "status": "status"}
+    scores = [(name, metric(name).heading) for name in dict.fromkeys(table_metrics[:METRICS])]
+    titles |= {**dict(scores[:1]), "curve": "curve", "seconds": "wall time (s)", **dict(scores[1:])}
+    titles |= {f"levels.{axis}": axis_title(axis) for axis in records.plan.axes}
     visible = {*titles} - {"id"}
     titles |= {name: metric(name).heading for name in metrics if name not in titles}
     titles |= {
+        "detail": "step or reason",
         "provenance.finished": "finished",
         "provenance.host": "host",
         "attempts": "attempts",
         "variant": "variant",
     }
-    names = [name for name in titles if name in frame]
+    names = [name for name in titles if name in frame or name in metrics]
+    frame = frame.reindex(columns=names)
+    for run_id, values in live.items():
+        for name in frame.columns.intersection(list(values)):
+            frame.loc[frame["id"] == run_id, name] = values[name]
     formats = {name: metric(name).form for name in metrics}
     columns = [[_text(value, formats.get(name)) for value in frame[name].tolist()] for name in names]
-    heads = [{"name": name, "title": escape(titles[name]), "visible": name in visible} for name in names]
+    heads = [
+        {
+            "name": name,
+            "title": escape(titles[name]),
+            "visible": name in visible,
+            "live": name in formats,
+        }
+        for name in names
+    ]
     return {"columns": heads, "rows": list(zip(*columns, strict=True))}
+
+
+def live_values(study: BoardStudy, row: Row) -> Values:
+    """Return the last logged value of each metric of a running run, and its seconds so far.
+
+    A value on the selection split stands in for the test metric.
+    """
+    log = study.logs[row.id]
+    values = log[max(log)] if log else {}
+    names = sorted(values, key=lambda name: SELECTION in name)
+    return {name.removeprefix(SELECTION): values[name] for name in names} | {
+        "seconds": seconds_spent(study, row)
+    }
+
+
+def status_detail(study: BoardStudy, row: Row) -> str:
+    """Return the step and the time left of a running run, or the reason why a run has no result."""
+    if row.id in study.logs:
+        left = run_time_left(study, row)
+        return progress_words(study, row) + f", {left} left" * bool(left)
+    if row.failure:
+        return f"{row.error_class}: {row.error}"[:MAX_REASON]
+    return f"after epoch {row.stopped.epoch + 1}" if row.stopped else row.result_or_empty.error
+
+
+def logged_curves(study: BoardStudy, query: MultiDict[str, str]) -> str:
+    """Return one logged `metric` of each `run` of the query as JSON, for sparklines and the panel of curves.
+
+    The default metric is the first one of the report, on the selection split if there is one.
+    """
+    records, wanted = study.records, query.getlist("run")[:MAX_CURVES]
+    rows = {row.id: row for row in records.rows if row.id in wanted}
+    logs: dict[str, Curves] = {}
+    for run_id in rows:
+        file = records.results.run(run_id).epochs
+        with suppress(OSError, StorageError):  # the page of the run reports the damage
+            status = file.lstat()
+            logs[run_id] = read_curves(file, status.st_size, status.st_mtime_ns)
+    shown = [name for part in parts_of(records) for name in part.shown_metrics]
+    names = sorted(
+        {name for log in logs.values() for name in log},
+        key=lambda name: (name.removeprefix(SELECTION) not in shown, SELECTION not in name, name),
+    )
+    chosen = next((name for name in (query.get("metric"), *names) if name in names), "")
+    runs = {
+        run_id: {
+            "curve": log[chosen],
+            "last": number(chosen, log[chosen][1][-1]),
+            "planned": planned_epochs(study, rows[run_id]) * (run_id in study.logs),
+        }
+        for run_id, log in logs.items()
+        if chosen in log
+    }
+    metrics = {name: metric(name).heading for name in names}
+    axis = records.program.step_name
+    return htmlsafe_json_dumps({"metric": chosen, "metrics": metrics, "axis": axis, "runs": runs})
+
+
+@lru_cache(maxsize=2_000)
+def read_curves(file: Path, size: int, changed: int) -> Curves:
+    """Return the curves of a log. It is read again if its size or time of change is another."""
+    lines = {line.epoch: line.values for line in read_log(file, EpochLine)}
+    frame = pd.DataFrame.from_dict(lines, "index", float).replace([np.inf, -np.inf], np.nan)
+    columns = {str(name): frame[name].dropna() for name in frame if name not in NO_CURVES}
+    curves = {name: column.iloc[thin(column.to_numpy(), POINTS)] for name, column in columns.items()}
+    return {name: (curve.index.tolist(), curve.tolist()) for name, curve in curves.items() if len(curve)}
 
 
 def _text(value: Any, form: str | None) -> str:
     if value is None or value != value:  # NaN
         return ""
-    return value_text(value) if form is None else format(value, form)
+    return value_text(value) if form is None else formatted(value, form)
 
 
 def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
@@ -170,23 +270,16 @@ def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
     return StudyRecords(records.results, plan, rows, trust=records.trust)
 
 
-def curves(records: StudyRecords, title: str = "") -> Section:
+def curves(records: StudyRecords) -> Section:
     """Draw the learning curves of runs: loss and scores first, then other values that change."""
     try:
-        frame = records.epochs(range(len(records.variants)))
+        frame = records.epochs(records.indices)
     except Exception:  # the section reports the damaged log
-        return section(records, LearningCurves(title=title))
+        return section(records, LearningCurves())
     names = list(map(str, frame))
-    scores = [name for name in names if name == "train_loss" or name.startswith("selection_")]
+    scores = [name for name in names if name == "train_loss" or name.startswith(SELECTION)]
     other_names = [
         name for name in names if name not in scores and name not in NO_CURVES and frame[name].nunique() > 1
     ]
     metrics = (*sorted(scores, reverse=True), *other_names)[:PANELS]
-    return section(records, LearningCurves(title=title, metrics=metrics))
-
-
-def epoch_words(epochs: Sequence[Values]) -> str:
-    """Return the values of the last epoch in words; empty before the first epoch ends."""
-    values = epochs[-1] if epochs else {}
-    numbers = {name: value for name, value in values.items() if value is not None and name not in NO_CURVES}
-    return ", ".join(f"{inline(name)} {quantity(name, value)}" for name, value in numbers.items())
+    return section(records, LearningCurves(metrics=metrics))

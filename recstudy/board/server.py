@@ -27,7 +27,7 @@ from recstudy.board.frame import framed
 from recstudy.board.guard import check, guard
 from recstudy.board.pages import index_page, study_page
 from recstudy.board.run import run_page
-from recstudy.board.runs import compare_page, runs_page
+from recstudy.board.runs import compare_page, logged_curves, runs_page
 from recstudy.records import Results
 from recstudy.records.files import MARKER
 from recstudy.report.page import (
@@ -36,6 +36,7 @@ from recstudy.report.page import (
     GZIP_LEVEL,
     LIBRARY,
     SCRIPT,
+    SORT,
     VIEWER,
     VIEWER_CSS,
     PageContent,
@@ -57,6 +58,7 @@ ROUTES = {
     "index": "/",
     "study": "/study/<name>/<preset>",
     "runs": "/runs/<name>/<preset>",
+    "curves": "/curves/<name>/<preset>",
     "compare": "/compare/<name>/<preset>",
     "run": "/run/<run_id>",
 }
@@ -67,7 +69,7 @@ JS, RUNS_JS, STYLE = (
     for name in ("board.js", "runs.js", "board.css")
 )
 ASSETS: dict[str, Callable[[], bytes]] = {
-    "board.js": f"{JS}{SCRIPT}{COPY}{VIEWER}".encode,
+    "board.js": f"{JS}{SCRIPT}{COPY}{SORT}{VIEWER}".encode,
     "runs.js": RUNS_JS.encode,
     "board.css": f"{CSS}{VIEWER_CSS}{STYLE}".encode,
     "plotly.js": LIBRARY.read_bytes,
@@ -209,6 +211,8 @@ def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bo
                     return study_page(study)
                 case "runs":
                     return runs_page(study, request.args)
+                case "curves":
+                    return logged_curves(study, request.args)
                 case "compare":
                     return compare_page(study, request.args.getlist("run"))
                 case _:

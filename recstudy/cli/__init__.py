@@ -61,6 +61,10 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
         "check:Check",
         "Check the tasks, models, optimizers and losses of your file.",
     ),
+    "check-paper": (
+        "check_paper:CheckPaper",
+        "Compare the numbers in a LaTeX paper with the records.",
+    ),
     "weights": (
         "weights:WeightsCommand",
         "Import weights, such as of HRM's and TRM's authors, or export a run's.",
@@ -68,14 +72,15 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
     "studies": ("studies:Studies", "List the studies that come with recstudy."),
     "run": ("run:RunShipped", "Run a study that comes with recstudy, from any folder."),
     "new": ("new:New", "Write a starter: a study of a function, a command or a model."),
+    "skill": ("skill:Skill", "Print a SKILL.md for coding agents: keep or revert changes by claims."),
     "fields": (
         "fields:Fields",
         "List the settings of runs with types, defaults and meanings.",
     ),
 }
 GROUPS = {  # of `recstudy --help`; the other commands come last
-    "Start": "new run studies fields check",
-    "Read results": "judge report explain audit status board",
+    "Start": "new run studies fields check skill",
+    "Read results": "judge report explain audit check-paper status board",
     "Share": "publish verify reproduce",
 }
 DESCRIPTION = "Ablation studies and hyperparameter searches with confidence intervals and verdicts."

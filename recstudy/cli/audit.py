@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from recstudy.base.terminal import console
-from recstudy.cli.options import Imports, ResultsArgument
+from recstudy.cli.options import Imports, JsonFlag, ResultsArgument
 from recstudy.cli.places import studies_of
 
 
@@ -14,8 +14,7 @@ class Audit:
     path: ResultsArgument = "results"
     """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI. Default: results."""
     trust: Imports = False
-    json: bool = False
-    """Print a JSON list with an entry per study."""
+    json: JsonFlag = False
 
     def run(self) -> int:
         from recstudy.report.audit import show_audits

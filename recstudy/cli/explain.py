@@ -6,7 +6,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from recstudy.base.terminal import console
-from recstudy.cli.options import Imports, ResultsArgument
+from recstudy.cli.options import Imports, JsonFlag, ResultsArgument
 from recstudy.cli.places import studies_of
 
 
@@ -25,9 +25,13 @@ class Explain:
     a URI.
     """
     trust: Imports = False
+    json: JsonFlag = False
 
     def run(self) -> int:
-        from recstudy.report.explain import show_cell
+        from recstudy.report.explain import explain_cell, show_cell
 
-        show_cell(studies_of(self.path), self.cell, console(), self.trust)
+        if self.json:
+            explain_cell(studies_of(self.path), self.cell, self.trust).show()
+        else:
+            show_cell(studies_of(self.path), self.cell, console(), self.trust)
         return 0

@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from recstudy.base.errors import ConfigError
-from recstudy.base.terminal import output, say
-from recstudy.cli.options import File, ForPaper, Name, ResultsPlace
+from recstudy.base.terminal import document_output, output, say
+from recstudy.cli.options import File, ForPaper, JsonFlag, Name, ResultsPlace, VerdictFlag
 from recstudy.cli.study import draw_report
+from recstudy.cli.study_entries import conclude, require_claims, study_entry
 from recstudy.programs.columns import name_of
 from recstudy.programs.table_files import read_table
 from recstudy.programs.table_metrics import described_metrics, listed
@@ -36,7 +37,7 @@ class Judge:
         "Columns": "file settings metrics seed items texts",
         "Comparisons": "claims published base blocks paired test_share",
         "Lines of a run": "last best lines_are_runs",
-        "Results": "name results replace export venue",
+        "Results": "name results replace export venue json exit_by_verdict",
     }
     examples: ClassVar = {
         "recstudy judge runs.csv": "columns are detected",
@@ -92,6 +93,8 @@ class Judge:
     """Replace what was imported before under this name. Values of this file are taken where they differ, and
     imported runs that it does not have are dropped."""
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    json: JsonFlag = False
+    exit_by_verdict: VerdictFlag = False
 
     def run(self) -> int:
         name = self.name or self.file.stem
@@ -102,6 +105,8 @@ class Judge:
             )
         texts = listed(self.texts)
         claims = read_claims(self.claims, map(name_of, texts)) if self.claims else ClaimsFile()
+        if self.exit_by_verdict:
+            require_claims(bool(claims.claims))
         options = TableOptions(
             settings=listed(self.settings),
             metrics=described_metrics(self.metrics),
@@ -119,7 +124,10 @@ class Judge:
         )
         results = Results(self.results).pull()
         table = read_table(self.file)
-        say(*import_table(table, name, results, options, claims, self.claims, self.published))
-        with output():
-            draw_report(results, name, PRESET, self.report)
-        return 0
+        with document_output(self.json) as stdout, output():
+            say(*import_table(table, name, results, options, claims, self.claims, self.published))
+            draw_report(results, name, PRESET, self.report, self.json)
+            if not (self.json or self.exit_by_verdict):
+                return 0
+            entries = [study_entry(results, name, PRESET)]
+            return conclude("judge", entries, self.json, self.exit_by_verdict, stdout)

@@ -41,6 +41,14 @@ Several = Annotated[tuple[str, ...], UseAppendAction]
 Names = Annotated[Several, arg(metavar="NAME")]
 ResultsArgument = Positional[ResultsPlace]
 Imports = Annotated[bool, arg(help="Import the modules that the studies name, whoever wrote them.")]
+JsonFlag = Annotated[bool, arg(help="Print JSON. It is the only text on standard output.")]
+VerdictFlag = Annotated[
+    bool,
+    arg(
+        help="Exit with 0 if supported, 10 undecided, 11 contradicted or smaller. These are the"
+        " verdicts of all claims; 11 comes before 10."
+    ),
+]
 Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 
@@ -48,9 +56,9 @@ Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="
 class ForPaper:
     """Export of tables and figures for a paper."""
 
-    export: Annotated[tuple[Format, ...], arg(metavar="pdf|svg|png|md ...")] = ()
-    """Also write figures in these formats; md shows them in report.md. This needs Chrome or Chromium. GitHub
-    and Hugging Face show report.md with its folder figures/."""
+    export: Annotated[tuple[Format, ...], arg(metavar="pdf|svg|png|md")] = ()
+    """Also write figures in these formats; md shows them in report.md. Several formats may
+    be given. This needs Chrome or Chromium. GitHub and Hugging Face show report.md with its folder figures/."""
     venue: Name = ""
     """Fit LaTeX and figures to article, neurips, icml, cvpr, acl or ieee. Figures are then also written as
     pdf. Default: article."""
@@ -58,13 +66,15 @@ class ForPaper:
     """The column width, such as 3.25in or 8.5cm, in place of a venue."""
     without: Annotated[Several, arg(metavar="COLUMN")] = ()
     """Leave out a column of LaTeX tables, by its head or a glob. The option may be repeated."""
+    font: Literal["sans", "serif"] = "sans"
+    """The font of exported figures."""
 
     def __post_init__(self) -> None:
         assert self.paper  # a bad venue or width is refused before any run
 
     @property
     def paper(self) -> Paper:
-        return paper_of(self.venue, self.width, self.without)
+        return paper_of(self.venue, self.width, self.without, self.font)
 
     @property
     def formats(self) -> list[str]:
@@ -85,8 +95,8 @@ class CommonOptions:
         "What to run": "fields preset config vary only family sampler stopping smoke init_from",
         "How many runs": "seeds max_seeds until budget rerun keep",
         "Where": "address no_ray cpus gpus workers data download results",
-        "Report": "export venue log",
-        "Look before anything runs": "dry_run verbose json check_setup write_config",
+        "Report": "export venue log json exit_by_verdict",
+        "Look before anything runs": "dry_run verbose check_setup write_config",
     }
     preset: Name = ""
     """The scale of the study. Default: the first preset, or `standard` on a cluster (--address) with GPUs."""
@@ -108,8 +118,8 @@ class CommonOptions:
     """With --dry-run: list every run with its cost and state."""
     check_setup: bool = False
     """List the data sets, weights and tools that the runs need. The exit code is 2 if one is missing."""
-    json: bool = False
-    """With --dry-run: print JSON."""
+    json: JsonFlag = False
+    exit_by_verdict: VerdictFlag = False
     address: Address = None
     """Use a Ray cluster: auto or HOST:PORT. Default: start Ray on this machine."""
     no_ray: bool = False

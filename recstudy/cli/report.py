@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from tyro.conf import OmitArgPrefixes
 
-from recstudy.base.terminal import console
-from recstudy.cli.options import Amount, ForPaper, Imports, ResultsArgument
+from recstudy.base.terminal import console, document_output
+from recstudy.cli.options import Amount, ForPaper, Imports, JsonFlag, ResultsArgument, VerdictFlag
 from recstudy.cli.places import for_each_study, studies_of
 from recstudy.records import Results
 from recstudy.records.plans import record_look
@@ -21,18 +21,28 @@ class Report:
     price: Amount = ""
     """The price of a GPU hour, such as 2.5EUR. The page then shows the price of the study."""
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    json: JsonFlag = False
+    exit_by_verdict: VerdictFlag = False
 
     def run(self) -> int:
+        from recstudy.cli.study_entries import conclude, study_entry
         from recstudy.report.summary import Price
         from recstudy.report.writing import show_report
 
-        price = Price.parse(self.price) if self.price else None
+        price, entries = Price.parse(self.price) if self.price else None, []
 
         def draw(results: Results, name: str, preset: str) -> None:
             record_look(results, name, preset)
-            show_report(
-                results, name, preset, self.report.formats, console(), self.report.paper, self.trust, price
-            )
+            terminal, paper = console(self.json), self.report.paper
+            try:
+                show_report(results, name, preset, self.report.formats, terminal, paper, self.trust, price)
+            finally:
+                if self.json or self.exit_by_verdict:
+                    entries.append(study_entry(results, name, preset, self.trust))
 
-        for_each_study(studies_of(self.path), draw)
-        return 0
+        with document_output(self.json) as stdout:
+            try:
+                for_each_study(studies_of(self.path), draw)
+            finally:
+                code = conclude("report", entries, self.json, self.exit_by_verdict, stdout)
+        return code

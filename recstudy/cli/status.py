@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from recstudy.base.terminal import console
-from recstudy.cli.options import ResultsArgument
+from recstudy.cli.options import JsonFlag, ResultsArgument
 from recstudy.cli.places import studies_of
 
 
@@ -13,9 +13,10 @@ class Status:
 
     path: ResultsArgument = "results"
     """A results folder, or its URI (default: results)."""
+    json: JsonFlag = False
 
     def run(self) -> int:
         from recstudy.report.status import show_status
 
-        show_status(studies_of(self.path)[0][0], console())
+        show_status(studies_of(self.path)[0][0], console(), self.json)
         return 0

@@ -8,12 +8,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import tyro
 
 from recstudy.base.errors import EXIT_CODES, ConfigError, PartError, StorageError
-from recstudy.base.terminal import console, environment, finish, output, parsed, say, sigterm_restored
+from recstudy.base.terminal import (
+    console,
+    document_output,
+    environment,
+    finish,
+    output,
+    parsed,
+    say,
+    sigterm_restored,
+)
 from recstudy.cli.help import HELP_WORDS, TYRO, print_help
 from recstudy.cli.options import (
     MODEL_OPTIONS,
@@ -78,10 +87,9 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
         if not HELP_WORDS.isdisjoint(words):
             _print_help(study, kind, "--help-all" in words)
             return 0
-        with using_metrics(study.metrics):
-            return carry_out(
-                study, parsed(lambda: tyro.cli(kind, args=words, prog=shlex.join(program()), config=TYRO))
-            )
+        options = parsed(lambda: tyro.cli(kind, args=words, prog=shlex.join(program()), config=TYRO))
+        with using_metrics(study.metrics), document_output(options.json) as stdout:
+            return carry_out(study, options, stdout=stdout)
 
     finish(work)
 
@@ -189,6 +197,7 @@ def carry_out(
     changes: Mapping[str, Any] | None = None,
     vary: Mapping[str, Any] | None = None,
     draws: bool = True,
+    stdout: IO[str] | None = None,
 ) -> int:
     """Execute the command line of a study or search.
 
@@ -199,10 +208,13 @@ def carry_out(
         changes: Field -> value, besides those of `options`.
         vary: Field -> levels. By default those of `options`.
         draws: Whether the report is written.
+        stdout: Where the JSON document goes.
 
     Returns:
         The exit code.
     """
+    from recstudy.cli.study_entries import conclude, require_claims, study_entry  # brings pandas
+
     results = Results(options.results).pull()
     study.activate()
     if options.init_from:
@@ -230,7 +242,7 @@ def carry_out(
         plan = with_maximum(plan, results)
         until = Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
-    if gpus and not options.json:
+    if gpus:
         *_, price = (
             "",
             *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results, int(gpus)),
@@ -239,36 +251,42 @@ def carry_out(
             f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
             f" {price}"
         )
-    if not options.json:
-        say(*_notes(plan, options, results))
+    say(*_notes(plan, options, results))
     if options.check_setup:
         return _check_setup(plan, runs, data_folder(options.data))
-    if options.dry_run or options.json:
+    if options.exit_by_verdict:
+        require_claims(bool(plan.claims))
+    if options.dry_run:
         changed = _outdated(plan, runs, results, options)
         _check_report(plan)
         unchecked = plan.base.program.check_data(
             [run.config for run in runs] or [plan.base], data_folder(options.data), begin
         )
-        if options.address and not options.json:
+        if options.address:
             gpus = gpus or _cluster_gpus(options.address)
-        print_plan(plan, runs, changed, results, options.json, until, int(gpus), options.verbose)
-        say(*(() if options.json else unchecked))
+        print_plan(plan, runs, changed, results, options.json, until, int(gpus), options.verbose, stdout)
+        say(*unchecked)
         return 0
     with output():
         plan, runs = complete(plan, runs, results, options, begin, until)
         say(*(until.summary(plan, results) if until else ()))
         if not draws:
             return 0
+        code = 0
         try:
-            draw_report(results, study.name, plan.folder, options.report)
+            draw_report(results, study.name, plan.folder, options.report, options.json)
         # such as a results folder that has filled up while runs were running
         except (StorageError, ConfigError, PartError) as error:
             print(f"The report is incomplete. {type(error).__name__}: {error}", file=sys.stderr)
-            return EXIT_CODES["code" if isinstance(error, PartError) else "storage"]
+            code = EXIT_CODES["code" if isinstance(error, PartError) else "storage"]
+        verdict_code = 0
+        if options.json or options.exit_by_verdict:
+            entries = [study_entry(results, study.name, plan.folder)]
+            verdict_code = conclude("run", entries, options.json, options.exit_by_verdict, stdout)
     # some of its settings may well diverge
-    if plan.is_search and any(not results.run(run.id).reason for run in runs):
-        return 0
-    return exit_code(reasons(runs, results)) or int(plan.is_search)
+    if not (plan.is_search and any(not results.run(run.id).reason for run in runs)):
+        code = code or exit_code(reasons(runs, results)) or int(plan.is_search)
+    return code or verdict_code
 
 
 def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) -> Iterator[str]:
@@ -421,7 +439,7 @@ def _check_report(plan: Plan) -> None:
     say(*check_drawable(plan_record(replace(plan, seeds=1))))
 
 
-def draw_report(results: Results, study: str, preset: str, options: ForPaper) -> None:
+def draw_report(results: Results, study: str, preset: str, options: ForPaper, quiet: bool = False) -> None:
     """Write the report of a study, and record the look.
 
     Raises:
@@ -435,6 +453,6 @@ def draw_report(results: Results, study: str, preset: str, options: ForPaper) ->
         results.pull()
         record_look(results, study, preset)
         try:
-            show_report(results, study, preset, options.formats, console(), options.paper)
+            show_report(results, study, preset, options.formats, console(quiet), options.paper)
         finally:
             results.send(results.study(study, preset) / "report")

@@ -4,7 +4,7 @@
 
 The guard is not a child of the worker, because Ray kills the children of a worker that it ends and the guard
 must outlive it. On Linux, it adopts the orphans of the command, so that a process in a new session cannot
-escape.
+escape. macOS cannot do this, so there the guard waits for and kills the process group only.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ from contextlib import suppress
 
 PR_SET_CHILD_SUBREAPER = 36
 STOP = b"s"
+POLL_S = 0.1  # between two looks at a process group whose members are not children of the guard
 
 
 def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> None:
@@ -50,8 +51,12 @@ def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> N
             _kill(command)
         try:
             process, wait_status = os.waitpid(-1, 0 if is_ending else os.WNOHANG)
-        except ChildProcessError:  # all have ended
-            break
+        except ChildProcessError:
+            # All have ended on Linux. Elsewhere the command may have left others in its group.
+            if is_ending or not _signal(os.killpg, command, 0):
+                break
+            is_ending = bool(select.select([lifeline], [], [], POLL_S)[0]) or time.monotonic() >= deadline
+            continue
         if process == command:
             code = os.waitstatus_to_exitcode(wait_status)
             # after SIGTERM, its children also get the grace period
@@ -95,9 +100,12 @@ def _kill(command: int) -> None:
             _signal(os.kill, int(child), signal.SIGKILL)
 
 
-def _signal(send, process: int, number: int) -> None:  # type: ignore[no-untyped-def]
-    with suppress(ProcessLookupError, PermissionError):
+def _signal(send, process: int, number: int) -> bool:  # type: ignore[no-untyped-def]
+    """Return whether there was a process to send it to."""
+    with suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
         send(process, number)
+        return True
+    return False
 
 
 if __name__ == "__main__" and not os.fork():

@@ -12,6 +12,7 @@ from recstudy.report.figures.curve import Curve
 from recstudy.report.figures.effort import Budgets, Effort
 from recstudy.report.figures.forest import Replications
 from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
+from recstudy.report.figures.means import Means
 from recstudy.report.figures.ranks import Ranks
 from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.figures.two_axes import HeatMap, Interactions
@@ -53,6 +54,7 @@ __all__ = [
     "Interactions",
     "LearningCurves",
     "LossTrace",
+    "Means",
     "OfVariants",
     "ParallelCoordinates",
     "Pareto",

@@ -3,18 +3,16 @@
 `recstudy audit` and the report's page show the result.
 """
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.text import Text
 
 from recstudy.base.errors import StorageError
-from recstudy.papers import by_name
 from recstudy.papers.target import papers, published_yaml
 from recstudy.records import Results
-from recstudy.report.names import join_labels, plural
+from recstudy.report.documents import AuditDocument, AuditEntry, Contradiction, Finding
+from recstudy.report.names import plural
 from recstudy.report.page import markup
 from recstudy.report.parts import BesidePublished, missing_modules, parts_of
 from recstudy.report.reasons import REASONS
@@ -24,69 +22,12 @@ from recstudy.report.targets import PAPER
 TITLE = "What a careful reviewer would ask"
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """A statement of a paper, the fact that contradicts it, and how this project handles it.
-
-    Args:
-        id: The paper's id and a number.
-        paper: The paper's id.
-        where: The paper's section or table.
-        conflict: The fact that contradicts the statement.
-        handling: What this project does about it.
-        quote: The statement, if it is verbatim.
-        says: The statement in our words, if it is not.
-    """
-
-    id: str
-    paper: str
-    where: str
-    conflict: str
-    handling: str
-    quote: str = ""
-    says: str = ""
-
-    @property
-    def row(self) -> tuple[str, str, str]:
-        """The statement with its name, such as `ViTRM-8`; its conflict; our handling."""
-        statement = f'"{self.quote}"' if self.quote else self.says
-        return f"{by_name(self.id)}: {statement} ({self.where})", self.conflict, self.handling
-
-
 def contradictions() -> list[Contradiction]:
     """Read `recstudy/recursive/papers/contradictions.yaml`."""
     return [Contradiction(**entry) for entry in published_yaml("contradictions")]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A fact that raises a question. `where` has the labels of its variants; it is empty if all are meant.
-
-    The field names are the keys of `recstudy audit --json`.
-    """
-
-    rule: str
-    what: str
-    conclusion: str
-    settle: str
-    where: list[str]
-
-    @property
-    def place(self) -> str:
-        """The first three variants and the number of others, for print."""
-        return join_labels(self.where) or "every variant"
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """The findings, the ids of the checked reasons, and the contradictions of each paper by a title."""
-
-    findings: list[Finding]
-    checked: list[str]
-    contradictions: dict[str, list[Contradiction]]
-
-
-def audit(records: StudyRecords) -> AuditReport:
+def audit(records: StudyRecords) -> AuditEntry:
     """Look for every reason that raises a question of this study, and for contradictions of its papers."""
     reasons = [reason for reason in REASONS if reason.question and (reason.is_general or not records.is_own)]
     findings = []
@@ -95,7 +36,8 @@ def audit(records: StudyRecords) -> AuditReport:
             labels = [variant.label for index, variant in enumerate(records.variants) if index in indices]
             is_everywhere = len(labels) == len(records.variants)
             where = [] if is_everywhere else labels
-            findings.append(Finding(reason.id, fact, reason.question, reason.fix, where))
+            finding = {"what": fact, "conclusion": reason.question, "settle": reason.fix}
+            findings.append(Finding(rule=reason.id, where=where, **finding))
     parts = [part for part in parts_of(records) if isinstance(part, BesidePublished)]
     paper_ids = {target.source.partition(" ")[0] for part in parts for target in part.targets}
     by_title: dict[str, list[Contradiction]] = {}
@@ -103,7 +45,14 @@ def audit(records: StudyRecords) -> AuditReport:
         if entry.paper in paper_ids:
             title = f"Known inconsistencies in the {papers()[entry.paper]['name']} paper"
             by_title.setdefault(title, []).append(entry)
-    return AuditReport(findings, [reason.id for reason in reasons], by_title)
+    return AuditEntry(
+        study=records.plan.study,
+        preset=records.plan.folder,
+        findings=findings,
+        checked=[reason.id for reason in reasons],
+        contradictions=by_title,
+        not_here=missing_modules(records),
+    )
 
 
 def audit_html(records: StudyRecords) -> str:
@@ -111,7 +60,7 @@ def audit_html(records: StudyRecords) -> str:
     return markup("audit", audit(records), records.plan.preset == PAPER, template="study")
 
 
-def audit_lines(report: AuditReport) -> Iterator[Text]:
+def audit_lines(report: AuditEntry) -> Iterator[Text]:
     """Return a paragraph per finding and a line per contradiction, for a terminal."""
     if not report.findings:
         yield Text(f"No questions. Checked: {', '.join(report.checked)}.")
@@ -135,18 +84,15 @@ def show_audits(
     """
     readable, damages = load_studies(studies, trust)
     entries = []
-    for (name, preset), records in readable.items():
+    for records in readable.values():
         with records.study_modules():
-            report = audit(records)
-        entries.append(
-            {"study": name, "preset": preset, **asdict(report), "not_here": missing_modules(records)}
-        )
-        if not as_json:
-            title = f"{name} ({preset}): {plural(len(report.findings), 'question')}"
-            heading = Text(title, style="bold underline")
-            for line in (heading, *map(Text, missing_modules(records)), *audit_lines(report)):
-                console.print(line, soft_wrap=True)
+            entries.append(audit(records))
     if as_json:
-        print(json.dumps(entries, indent=1))
+        AuditDocument(studies=entries).show()
+    for entry in () if as_json else entries:
+        title = f"{entry.study} ({entry.preset}): {plural(len(entry.findings), 'question')}"
+        heading = Text(title, style="bold underline")
+        for line in (heading, *map(Text, entry.not_here), *audit_lines(entry)):
+            console.print(line, soft_wrap=True)
     if damages:
         raise StorageError(" ".join(map(str, damages)))

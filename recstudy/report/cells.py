@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from recstudy.evidence import LINEAR, Estimate, over_items
+from recstudy.evidence import LINEAR, Estimate, contrast, over_items
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
-from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored_runs
+from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored_runs, weighted_mean
 from recstudy.report.names import improved_metric, metric
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableRow
@@ -158,6 +158,15 @@ def cell(
     published = placement.matches if placement else {}
     matches = [match for index in variants for match in published.get((index, name), ())]
     return replace(result, matches=nearest_matches(matches)) if matches else result
+
+
+def weighted_cell(records: StudyRecords, weights: Mapping[int, float], name: str) -> Cell:
+    """Return the cell of a weighted mean over variants (index -> weight)."""
+    result = cell(records, [*weights], name)
+    if len(weights) < 2 or result.value is None:
+        return result
+    means = [(weight, weighted_mean(records, index, name)) for index, weight in weights.items()]
+    return replace(result, estimate=replace(contrast(means), n=result.n))
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:

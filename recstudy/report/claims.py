@@ -119,7 +119,7 @@ class Claim:
         elif self.of is not None and not bounds and self.within is None:
             problem = "needs at_least, at_most or within for its of"
         elif len(bounds) == 2 and bounds[0] >= bounds[1]:
-            problem = f"needs an at_least below its at_most, but got {bounds[0]:g} and {bounds[1]:g}"
+            problem = f"needs an at_least below its at_most, but got {' and '.join(map(value_text, bounds))}"
         if problem:
             raise ConfigError(f"{_claim_name(self)} {problem}")
         if self.of is None and self.lower is None:  # as in version 0.2
@@ -183,10 +183,10 @@ class Claim:
     def margin_words(self) -> str:
         """The claimed size of the contrast: `at least 0.5`."""
         if self.within is not None:
-            return f"less than {self.within:g} either way"
+            return f"less than {value_text(self.within)} either way"
         low, high = self.bounds
-        words = [f"at least {low:g}" if low else "above 0"] if low is not None else []
-        words += [] if high is None else [f"at most {high:g}"]
+        words = [f"at least {value_text(low)}" if low else "above 0"] if low is not None else []
+        words += [] if high is None else [f"at most {value_text(high)}"]
         return " and ".join(words)
 
     @property

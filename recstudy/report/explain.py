@@ -22,6 +22,7 @@ from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import distinct
 from recstudy.report.cells import commit_words, missing_reason
+from recstudy.report.documents import ExplainDocument, NumberRun
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import improved_metric
 from recstudy.report.parts import missing_modules, parts_of
@@ -50,15 +51,14 @@ class NamedNumber:
         return improved_metric(name) or name
 
 
-def show_cell(
-    studies: Sequence[tuple[Results, str, str]], name: str, console: Console, trust: bool = False
-) -> None:
-    """Print the origin of a number: its fields in the CSV file, its runs, and runs that are left out.
+def explain_cell(
+    studies: Sequence[tuple[Results, str, str]], name: str, trust: bool = False
+) -> ExplainDocument:
+    """Return the origin of a number: its fields in the CSV file, its runs, and runs that are left out.
 
     Args:
         studies: Results folder, name and preset of each study. Exactly one must have the number.
         name: The number, as TABLE:ROW:COLUMN.
-        console: Where to print.
         trust: Whether the study's own modules may be imported.
 
     Raises:
@@ -83,29 +83,50 @@ def show_cell(
     # A reader sees the value of a cell, so this counts as a look (interim analysis).
     records.record_look()
     with records.study_modules():
-        column = f", column {number.column!r}" if number.column else ""
-        console.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)
-        for field, value in number.fields.items():
-            if field not in PRINTED_APART and not pd.isna(value) and value is not False:
-                console.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
-        table = RichTable("run", "seed", "variant", "value", "made by", box=None)
-        notes = []
+        runs, notes = [], []
         variants = {row.variant for row in records.rows if row.id in number.run_ids}
         for row in distinct(records.rows):
             if row.id in number.run_ids:
-                value = f"{row.value(number.metric) or 0:.10g}"
-                fields = (row.id, str(row.seed), row.label, value, commit_words(row))
-                table.add_row(*map(Text, fields))
+                value, commit = row.value(number.metric), commit_words(row)
+                runs.append(
+                    NumberRun(id=row.id, seed=row.seed, variant=row.label, value=value, made_by=commit)
+                )
             elif row.variant in variants:
                 reason = missing_reason(row, number.metric) or "of another purpose"
                 notes.append(f"Left out: run {row.id}, seed {row.seed}, {row.label}: {reason}")
-        console.print(table if variants else Text("No run contributes to it."))
         folder = records.results.root / "runs/RUN"
         if records.plan.imported:
             folder = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
             notes += [f"Imported from {file.words}" for file in records.plan.imported]
-        for line in (*notes, f"Records: {shortest(folder)}", *missing_modules(records)):
-            console.print(Text(line), soft_wrap=True)
+        return ExplainDocument(
+            study=records.plan.study,
+            preset=records.plan.folder,
+            table=number.table,
+            row=number.row,
+            column=number.column,
+            fields={name: None if pd.isna(value) else value for name, value in number.fields.items()},
+            runs=runs,
+            notes=[*notes, *missing_modules(records)],
+            records=shortest(folder),
+        )
+
+
+def show_cell(
+    studies: Sequence[tuple[Results, str, str]], name: str, console: Console, trust: bool = False
+) -> None:
+    """Print the origin of a number, as `explain_cell` returns it."""
+    number = explain_cell(studies, name, trust)
+    column = f", column {number.column!r}" if number.column else ""
+    console.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)
+    for field, value in number.fields.items():
+        if field not in PRINTED_APART and value is not None and value is not False:
+            console.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
+    table = RichTable("run", "seed", "variant", "value", "made by", box=None)
+    for run in number.runs:
+        table.add_row(*map(Text, (run.id, str(run.seed), run.variant, f"{run.value or 0:.10g}", run.made_by)))
+    console.print(table if number.runs else Text("No run contributes to it."))
+    for line in (*number.notes, f"Records: {number.records}"):
+        console.print(Text(line), soft_wrap=True)
 
 
 def find_number(records: StudyRecords, name: str) -> NamedNumber:
@@ -141,7 +162,8 @@ def find_number(records: StudyRecords, name: str) -> NamedNumber:
             errors.append(error)
             continue
         line = frame[(rows == row) & (columns == column)].iloc[0]
-        return NamedNumber(part.name, row, column, {str(field): value for field, value in line.items()})
+        fields: Any = line.to_dict()  # whose values have Python's own types
+        return NamedNumber(part.name, row, column, fields)
     if "column" not in frame and ":" in place:
         raise ConfigError(f"{part.name} has no columns, so name a row as {part.name}:ROW: {errors[0]}")
     raise errors[0]

@@ -58,6 +58,7 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
     Verdict.AGREES, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM, Verdict.NOT_COMPARABLE,
     Verdict.NOT_RUN,
 )  # fmt: skip
+SHORT = 2  # differences that the line of a finding names
 TIES = 3  # best variants that a sentence names, else it names the first
 UNLIKELY = "unlikely to be decided"
 # reasons that more seeds remove
@@ -83,10 +84,17 @@ TEMPLATES = {
 
 
 class Sentence(NamedTuple):
-    """A finding: a verdict such as `Supported`, and the text that it applies to."""
+    """A finding: a verdict such as `Supported`, and the text that it applies to.
+
+    Args:
+        verdict: The verdict.
+        text: The whole text.
+        short: The text in one line, with the difference and its interval; empty if the whole text is short.
+    """
 
     verdict: str
     text: str
+    short: str = ""
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.text}{self.end_mark}"
@@ -101,7 +109,7 @@ def findings(records: StudyRecords) -> list[Sentence]:
     """Return the study's findings, the most important first, marked while runs are left."""
     sentences = records.compute_once("findings", lambda: _findings(records))
     if interim := interim_words(records):
-        return [Sentence(f"{verdict} ({interim})", text) for verdict, text in sentences]
+        return [sentence._replace(verdict=f"{sentence.verdict} ({interim})") for sentence in sentences]
     return sentences
 
 
@@ -148,7 +156,7 @@ def _select(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
 
 def _claim_sentence(row: QuestionRow) -> Sentence:
     marks = f" ({', '.join(row.marks)})" if row.marks else ""
-    return Sentence(f"{row.verdict.capitalize()}{marks}", claim_text(row))
+    return Sentence(f"{row.verdict.capitalize()}{marks}", claim_text(row), _claim_line(row))
 
 
 def _closest_claim(rows: Sequence[QuestionRow]) -> list[Sentence]:
@@ -163,7 +171,8 @@ def _closest_claim(rows: Sequence[QuestionRow]) -> list[Sentence]:
     if seeds and not row.lost_runs:
         remedy = f"seeds needed: {seeds}"
     text = "; ".join(filter(None, [claim_text(row), remedy]))
-    return [Sentence("Undecided", count * (len(open_rows) > 1) + text)]
+    count *= len(open_rows) > 1
+    return [Sentence("Undecided", count + text, count + _claim_line(row))]
 
 
 def claim_text(row: QuestionRow) -> str:
@@ -175,13 +184,26 @@ def claim_text(row: QuestionRow) -> str:
     """
     if row.estimate.value is None:
         return row.label
-    size, interval = _size(row, difference_form(row.metric, row.interval).removeprefix("+"))
+    size, interval = _size(row, unsigned_form(row))
     size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
     result = f"{inline(row.metric)} {size}" if row.is_mean else f"difference {size}"
     if row.sides:
         result = f"{' against '.join(_side_values(row))} ({result})"
     claimed = f"; claimed: {row.margin}" if row.verdict in AGAINST else ""
     return f"{row.label}: {result}{claimed}"
+
+
+def _claim_line(row: QuestionRow) -> str:
+    """Return `One step is not enough: 14.91 points, 95 % CI 11.60 to 18.30`."""
+    if row.estimate.value is None:
+        return row.label
+    size, interval = _size(row, unsigned_form(row))
+    return f"{row.label}: {', '.join(filter(None, [size, interval.partition(';')[0]]))}"
+
+
+def unsigned_form(row: QuestionRow) -> str:
+    """Return the number format of a claim's difference, without a sign."""
+    return difference_form(row.metric, row.interval).removeprefix("+")
 
 
 def _side_values(row: QuestionRow) -> list[str]:
@@ -219,9 +241,10 @@ def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
             if chosen:
                 fields = _fields(chosen, outcome == TIED) | {"n": str(min(row.estimate.n for row in rows))}
                 verdict, text = (words.format(**fields) for words in templates)
+                short = templates[1].format(**fields | {"sizes": fields["short_sizes"], "needed": ""})
                 alpha = chosen[0].answer.question.alpha
                 verdict += f" ({at_alpha(alpha)})" * (alpha != ALPHA)
-                yield outcome == TIED, Sentence(verdict, text)
+                yield outcome == TIED, Sentence(verdict, text, short)
     for reason, words in UNKNOWN_SPREAD.items():
         count = sum(reason in row.answer.reasons for row in rows if row.kind is Kind.DIFFERENCE)
         if count:
@@ -238,7 +261,7 @@ def _outcome(row: QuestionRow) -> str:
 
 def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
     """Return the words on questions with the same base and outcome that templates use."""
-    is_difference, sizes = rows[0].kind is Kind.DIFFERENCE, []
+    is_difference, sizes, short_sizes = rows[0].kind is Kind.DIFFERENCE, [], []
     if is_difference and not is_tied:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
@@ -246,10 +269,13 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
         details = [interval, row.estimate.sample * is_difference, *varied]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
+        details[0] = interval.partition(";")[0]
+        short_sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
     return {
         "base": rows[0].group,
         "metric": inline(rows[0].metric),
         "sizes": join_labels(sizes, ", "),
+        "short_sizes": join_labels(short_sizes, ", ", SHORT),
         "labels": join_labels([row.label for row in rows], ", "),
         "needed": _seeds_needed(rows),
     }
@@ -302,11 +328,12 @@ def _leaders(table: TableData) -> Sentence | None:
         # a table of many variants shows its best ones alone
         count = len(first.records.variants if first.records.plan.imported else table.rows)
         text = f"{label} with {cell_text(first)}, of {count:,} variants; {note}"
-        return Sentence("Best", f"by {name}, {text}")
+        return Sentence("Best", f"by {name}, {text}", f"by {name}, {label} with {cell_text(first)}")
     if best:
         tie = " tie without a significant difference" * (is_single and len(best) > 1)
         over = "test items" if first_estimate.is_over_items else "seeds"
-        return Sentence("Best", f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}")
+        text = f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}"
+        return Sentence("Best", text, f"by {name}, {join_labels(best, ', ', 1)}{tie}")
     return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 
 
@@ -332,7 +359,7 @@ def _best_trial(table: TableData) -> Sentence | None:
             if words.endswith("tie"):
                 settings, text = "", number(name, values[0])
             texts.append(f"{source} by {inline(name)}: {words}{settings} with {text}")
-    return Sentence("Best trial", "; ".join(texts))
+    return Sentence("Best trial", "; ".join(texts), *texts[:1])
 
 
 # --- published and missing
@@ -358,9 +385,10 @@ def _published(records: StudyRecords) -> list[Sentence]:
     for value in values:
         counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
     texts = [_count_words(counts[False], PUBLISHED, "value", details)] if counts[False] else []
+    short = [_count_words(counts[False], PUBLISHED, "value", {})] if counts[False] else []
     if counts[True]:
         texts.append(f"of parameters and FLOPs, {_count_words(counts[True], PUBLISHED, 'value', {})}")
-    return [Sentence("Published", "; ".join(texts))] if texts else []
+    return [Sentence("Published", "; ".join(texts), *short)] if texts else []
 
 
 def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:
@@ -371,7 +399,9 @@ def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Se
         return []
     details = {"failed": ", ".join(dict.fromkeys(run.error_class for run in runs if run.failed))}
     consequence = f"; that leaves {' and '.join(waiting)} open" if waiting else ""
-    return [Sentence("Missing", _count_words(counts, STATUSES, "run", details, len(runs)) + consequence)]
+    short = _count_words(counts, STATUSES, "run", {}, len(runs))
+    text = _count_words(counts, STATUSES, "run", details, len(runs)) + consequence
+    return [Sentence("Missing", text, short)]
 
 
 def _count_words(
@@ -423,26 +453,29 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
         ConfigError: A claim names a variant or metric that the study does not have, or compares incomparable
             variants.
     """
-    questions = []
+    rows = list[QuestionRow | PublishedValue]()
     for part in (part for part in parts_of(records) if isinstance(part, Claims)):
-        for row in family(records, part).rows:
-            seeds = min((len(term.values) for term in row.terms), default=0)
-            lost_runs = "; ".join(row.loss_reasons)
-            questions.append(_open_question(row, row.label, verdict_words(row), seeds, lost_runs))
-    for value in published_values(records):
-        target, cell = value.match.target, value.cell
-        if not (value.match.reasons or metric(cell.metric).computed):
-            published = f"{inline(target.metric)} {quantity(target.metric, value.match.value)}"
-            text = f"{value.label}: {published}, {target.cited}"
-            verdict = outcome_words(value.match, value.answer)
-            questions.append(_open_question(value, text, verdict, cell.n))
+        rows += family(records, part).rows
+    rows += [
+        value
+        for value in published_values(records)
+        if not (value.match.reasons or metric(value.cell.metric).computed)
+    ]
+    questions = map(open_question, rows)
     return list({(question.text, question.variants): question for question in questions}.values())
 
 
-def _open_question(
-    row: QuestionRow | PublishedValue, text: str, verdict: str, seeds: int, lost_runs: str = ""
-) -> OpenQuestion:
+def open_question(row: QuestionRow | PublishedValue) -> OpenQuestion:
     """Return a question, if it is open with the number of seeds that decides it or why seeds do not."""
+    if isinstance(row, PublishedValue):
+        target, seeds, lost_runs = row.match.target, row.cell.n, ""
+        text = (
+            f"{row.label}: {inline(target.metric)} {quantity(target.metric, row.match.value)}, {target.cited}"
+        )
+        verdict = outcome_words(row.match, row.answer)
+    else:
+        seeds = min((len(term.values) for term in row.terms), default=0)
+        text, verdict, lost_runs = row.label, verdict_words(row), "; ".join(row.loss_reasons)
     answer = row.answer
     question = OpenQuestion(text, row.variants, verdict, answer.verdict.is_decided, row.left > 0)
     if question.is_decided or question.waits:

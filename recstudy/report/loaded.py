@@ -21,6 +21,7 @@ from recstudy.report.claims import QuestionPart
 from recstudy.report.family import family, published_values
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, render_part
+from recstudy.report.names import plural
 from recstudy.report.page import words_table
 from recstudy.report.parts import BesidePublished, Part, Undrawable, parts_of
 from recstudy.report.shown import RenderedPart
@@ -181,7 +182,7 @@ class Loaded:
     def __repr__(self) -> str:
         plan = self.records.plan
         return (
-            f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs;"
+            f"{plan.study} ({plan.folder}): {plural(len(distinct(self.records.rows)), 'run')};"
             f" {', '.join(self.parts)}"
         )
 

@@ -7,8 +7,9 @@ width of a venue's column or text.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Sequence
-from itertools import cycle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle, pairwise
+from math import log2, log10
 from textwrap import wrap
 from typing import Any
 
@@ -19,11 +20,22 @@ from recstudy.report.names import metric
 PALETTE = ("#0072B2", "#D55E00", "#005C43", "#B9668F", "#6B5000", "#5B1DD0")
 # the same colours on a dark page, where page.js sets them
 DARK = ("#28A4E3", "#D55E00", "#04D48D", "#CC79A7", "#E69F00", "#BCE3F2")
+GREY = "#9AA0A6"  # of lines without a name
+END_LABELS = {
+    0: 12,
+    540: 24,
+    900: 40,
+}  # smallest width in pixels -> characters of a name at the end of a line
+LABEL_GAP = 0.075  # of a panel's height between two such names
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
 SPECTRUM = PALETTE[0], PALETTE[3], PALETTE[1]  # a colour scale from blue to orange
 # a colour scale of shares, readable in black and white
 SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))
+PAGE_WIDTH = 640  # pixels of a figure beside question and answer, and of a printed page
+WIDE_RANGE = 8  # ratio of the largest level to the smallest from which an axis may be logarithmic
+MAX_TICKS = 12  # up to this count, each integer has a label
+LARGE_COUNT = 10_000  # from here on, labels have SI prefixes: 20k
 HEIGHT = 380  # pixels of a figure with one panel
 PAPER_HEIGHT = 0.8  # of the height on a screen
 PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
@@ -60,30 +72,41 @@ def _template(family: str, legend_height: float) -> dict[str, Any]:
 
 
 SCREEN = _template("system-ui, sans-serif", 0.35)
-PAPER = _template("Arial, Helvetica, sans-serif", 1)  # a printed legend cannot be scrolled
+FONTS = {  # of figures on paper
+    "sans": "Arial, Helvetica, sans-serif",
+    "serif": "Times New Roman, Times, Liberation Serif, serif",
+}
 
 
 def on_screen(figure: go.Figure) -> go.Figure:
     """Return the figure with the template of a page."""
-    figure.layout.template = SCREEN
+    formed(figure, PAGE_WIDTH).layout.template = SCREEN
     # with more ticks, labels between powers of ten overlap on a phone
     figure.update_xaxes(nticks=2, selector={"type": "log"})
     return figure.update_layout(height=figure.layout.height or HEIGHT)
 
 
-def on_paper(figure: go.Figure, inches: float) -> go.Figure:
-    """Return a copy of the figure with the template of a paper, `inches` wide.
+def formed(figure: go.Figure, width: float) -> go.Figure:
+    """Give a figure with several layouts in `meta` the one for this width in pixels, as page.js does."""
+    forms = (figure.layout.meta or {}).get("forms", ())
+    form = [form for form in forms if form["width"] <= width][-1:]
+    return figure.update_layout({name: value for name, value in dict(*form).items() if name != "width"})
+
+
+def on_paper(figure: go.Figure, inches: float, font: str = "sans") -> go.Figure:
+    """Return a copy of the figure with the template of a paper, `inches` wide, in one of the `FONTS`.
 
     A figure whose height follows from its rows has `layout.meta = {"rows": True}`, and keeps its height.
     """
+    figure = formed(go.Figure(figure), inches * PIXELS_PER_INCH)
     has_rows = bool(figure.layout.meta and figure.layout.meta.get("rows"))
     height = (figure.layout.height or HEIGHT) * (1 if has_rows else PAPER_HEIGHT)
     names = {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
     if figure.layout.showlegend is not False:
         height += LEGEND_LINE * max(0, len(names) - SHORT_LEGEND) * COLUMN / inches
     width = 5 * int(inches * PIXELS_PER_INCH / 5 + 1e-6)  # Chrome prints whole pixels
-    paper = go.Figure(figure).update_layout(width=width, height=5 * round(height / 5), margin_t=None)
-    paper.layout.template = PAPER
+    paper = figure.update_layout(width=width, height=5 * round(height / 5), margin_t=None)
+    paper.layout.template = _template(FONTS[font], 1)  # a printed legend cannot be scrolled
     paper.for_each_yaxis(lambda axis: axis.update(title_text=folded(axis.title.text or "", TITLE_WIDTH)))
     return paper.for_each_trace(lambda trace: trace.update(name=folded(trace.name or "", NAME_WIDTH)))
 
@@ -155,6 +178,61 @@ def line_style(column: str, levels: Iterable[object]) -> dict[str, Any]:
     maps = {option: dict(zip(names, cycle(values), strict=False)) for option, values in styles.items()}
     columns = dict.fromkeys(("color", "line_dash", "symbol"), column)
     return {**columns, **maps, "render_mode": "svg", "template": SCREEN}
+
+
+def name_ends(
+    figure: go.Figure,
+    ends: Mapping[str, tuple[float, str]],
+    x: Any,
+    values: pd.Series[float],
+    panel: int = 1,
+    panels: int = 1,
+) -> None:
+    """Write the names of lines at their ends, as labels of a second y-axis to the right of a panel.
+
+    Names that would overlap are moved apart.
+
+    Args:
+        figure: The figure, whose `meta` gets the names for each width.
+        ends: Name, escaped -> the last value of the line, and its color.
+        x: The end of the x-axis.
+        values: The values of the panel.
+        panel: The panel's number.
+        panels: The number of panels, each with one y-axis to the left.
+    """
+    left = f"y{panel}" if panel > 1 else "y"
+    right, across = f"y{panels + panel}", left.replace("y", "x")
+    is_log = figure.layout[left.replace("y", "yaxis")].type == "log"
+    names = sorted(ends, key=lambda name: ends[name][0])
+    goals = [log10(ends[name][0]) if is_log else ends[name][0] for name in names]
+    values = values[values > 0].map(log10) if is_log else values
+    gap = LABEL_GAP * ((values.max() - values.min()) or 1.0)
+    places: list[float] = []
+    for goal in goals:
+        places.append(max([goal, *(place + gap for place in places[-1:])]))
+    shift = (sum(places) - sum(goals)) / len(names)
+    lowest = values.min()  # names below it may be outside of the panel
+    places = [max(place - shift, lowest + gap * position) for position, place in enumerate(places)]
+    places = [10**place if is_log else place for place in places]
+    # Plotly draws an axis only if it has a trace
+    invisible = {"mode": "markers", "marker_opacity": 0, "hoverinfo": "skip", "showlegend": False}
+    figure.add_scatter(x=[x] * len(places), y=places, xaxis=across, yaxis=right, **invisible)
+    axis = right.replace("y", "yaxis")
+    meta = dict(figure.layout.meta or {})
+    forms = {form["width"]: form for form in meta.get("forms", ())}
+    for width, length in END_LABELS.items():
+        texts = [f"<span style='color:{ends[name][1]}'>{clipped(name, length)}</span>" for name in names]
+        forms[width] = {"width": width, **forms.get(width, {}), axis: {"ticktext": texts}}
+    scale: dict[str, Any] = {
+        "overlaying": left,
+        "side": "right",
+        "matches": left,
+        "anchor": across,
+        "title": None,
+    }
+    scale |= {"tickvals": places, "ticks": "", "showgrid": False, "tickfont_size": 12, "ticklabelstandoff": 4}
+    scale |= {"type": "log"} if is_log else {}
+    figure.update_layout({axis: scale, "meta": {**meta, "forms": [*forms.values()]}})
 
 
 def tint(color: str, opacity: float) -> str:
@@ -239,6 +317,29 @@ def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def integer_ticks(counts: Iterable[float]) -> dict[str, Any]:
+    """Return Plotly's options of an axis of counts, such as epochs: no tick is between two integers."""
+    largest = max(counts, default=0)
+    if largest <= MAX_TICKS:
+        return {"dtick": 1, "tickformat": ","}
+    return {"tickformat": "~s" if largest >= LARGE_COUNT else ","}
+
+
+def is_geometric(levels: Sequence[float]) -> bool:
+    """Return whether levels such as 20, 100 and 500 are more even on a logarithmic axis than on a linear one.
+
+    Powers of two always are. Other levels must span at least a factor of `WIDE_RANGE`.
+    """
+    if len(levels) < 3 or min(levels) <= 0:
+        return False
+    logs = [log2(level) for level in sorted(levels)]
+    if all(level.is_integer() for level in logs):
+        return True
+    gaps = [[high - low for low, high in pairwise(scale)] for scale in (sorted(levels), logs)]
+    linear, logarithmic = (max(gap) / min(gap) for gap in gaps)
+    return max(levels) >= WIDE_RANGE * min(levels) and logarithmic < linear
 
 
 def ordered(levels: Iterable[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import floor, log10
 from typing import Any
 
-from recstudy.base.terminal import flops
+from recstudy.base.terminal import scaled_unit
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
@@ -110,8 +110,16 @@ def number(name: str, value: float, interval: Bounds = None) -> str:
 
 
 def formatted(value: float, form: str) -> str:
-    """Return a number in this format, but a number of more than 15 digits as `2.4e200`."""
-    text = format(value, form if abs(value) < LONGEST else f"{'+' * form.startswith('+')}.4g")
+    """Return a number in this format with grouped thousands, and an exponent from 1e15 on.
+
+    Examples:
+        >>> formatted(2135.4, ".1f"), formatted(20_971.4, ".4g"), formatted(2.4e200, ".1f")
+        ('2,135.4', '20,971', '2.4e200')
+    """
+    sign, is_general = "+" * form.startswith("+"), form.endswith("g")
+    text = format(value, DIGITS_FORM.sub(rf"{sign},.\2\3", form) if abs(value) < LONGEST else f"{sign}.4g")
+    if is_general and "e" in text and 1 <= abs(value) < LONGEST:
+        text = format(value, f"{sign},.0f")
     return re.sub(r"e\+?(-?)0*", r"e\1", text)
 
 
@@ -135,13 +143,8 @@ def resolving_form(form: str, interval: Bounds) -> str:
 
 def quantity(name: str, value: float) -> str:
     """Return a value with its unit: `83.5 %`, `392.7 GFLOP`, `13,800 images/s`."""
-    definition = metric(name)
-    if definition.unit == "PFLOP":
-        return flops(value)
-    # The format `g` would print 13800 as 1.38e+04.
-    is_large = definition.form.endswith("g") and 1000 <= abs(value) < LONGEST
-    words = f"{value:,.0f}" if is_large else number(name, value)
-    return f"{words} {definition.unit}".strip()
+    factor, unit = scaled_unit(metric(name).unit, value)
+    return f"{number(name, value * factor)} {unit}".strip()
 
 
 def inline(name: str) -> str:
@@ -171,7 +174,8 @@ def value_text(value: Any) -> str:
         return "[" + ", ".join(value_text(item) for item in value) + "]"
     if value is None:
         return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    is_large = isinstance(value, float) and 1e6 <= abs(value) < LONGEST  # `g` would print 2.0971e+6
+    return f"{value:{'.0f' if is_large else 'g'}}" if isinstance(value, float) else str(value)
 
 
 def capitalized(text: str) -> str:

@@ -62,9 +62,9 @@ def words_table(
 
 LIBRARY = Path(str(getattr(find_spec("plotly"), "origin", ""))).parent / "package_data" / "plotly.min.js"
 GZIP_LEVEL = 5  # half the time of level 9, for 1 % more bytes
-CSS, VIEWER_CSS, VIEWER, COPY, UNPACK, DRAW = (
+CSS, VIEWER_CSS, VIEWER, COPY, SORT, UNPACK, DRAW = (
     (files("recstudy.report") / "web" / name).read_text(encoding="utf-8")
-    for name in ("page.css", "viewer.css", "viewer.js", "copy.js", "unpack.js", "page.js")
+    for name in ("page.css", "viewer.css", "viewer.js", "copy.js", "sort.js", "unpack.js", "page.js")
 )
 COLORS = [
     (form(light), form(dark)) for light, dark in zip(PALETTE, DARK, strict=True) for form in (str, channels)
@@ -76,7 +76,12 @@ ICON = (  # two circles; embedded, so that a browser does not request a file
     "%3Ccircle cx='8' cy='2.5' r='2.5' fill='%23d55e00'/%3E%3C/svg%3E"
 )
 FIGURE = 'class="figure"'  # markup by which a page with a figure is recognized
-SCRIPTS = {FIGURE: [SCRIPT, UNPACK], 'class="thinking"': [VIEWER], 'class="copy"': [COPY]}
+SCRIPTS = {
+    FIGURE: [SCRIPT, UNPACK],
+    'class="thinking"': [VIEWER],
+    'class="copy"': [COPY],
+    'class="sort"': [SORT],
+}
 
 
 class Section(NamedTuple):

@@ -126,6 +126,11 @@ class Part(_Declared):
         """Return the part as the board's page of one run with these settings shows it, or None."""
         return cls()  # type: ignore[call-arg]  # a kind that draws a file of runs has a default name
 
+    @classmethod
+    def complete(cls, parts: list[Part], records: StudyRecords) -> list[Part]:
+        """Return the parts of a report with those of this kind that it lacks; by default none."""
+        return parts
+
     def scored_by(self, score: str) -> Self:
         """Return the part for a search whose families are compared by this metric."""
         return self
@@ -276,7 +281,8 @@ def read_report(entries: Sequence[Any]) -> list[Part]:
 def parts_of(records: StudyRecords) -> list[Part]:
     """Return the parts of a study's report. A part that cannot be read is `Undrawable` and has the reason.
 
-    Parts that show only values by step are left out if no run has reported a step.
+    Parts that show only values by step are left out if no run has reported a step. A figure is added if the
+    report has none that answers its question.
     """
     return records.compute_once("parts", lambda: _parts_of(records))
 
@@ -287,7 +293,10 @@ def _parts_of(records: StudyRecords) -> list[Part]:
         parts = read_report(records.plan.report)
     started_runs = [row for row in records.rows if row.status != "not run"][:SAMPLED_RUNS]
     has_steps = any(is_regular_file(records.results.run(row.id).epochs) for row in started_runs)
-    return [part for part in parts if has_steps or not started_runs or not part.is_per_step]
+    parts = [part for part in parts if has_steps or not started_runs or not part.is_per_step]
+    for kind in PARTS.values():
+        parts = kind.complete(parts, records)
+    return parts
 
 
 def missing_modules(records: StudyRecords) -> list[str]:

@@ -208,21 +208,36 @@ class RenderedPart:
         """Return the LaTeX of the table. If the page is too narrow, the table is split into parts."""
         return latex(self.table, paper, self.marked_finding) if self.table else ""
 
-    def write(self, report_files: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
-        """Write the files of the part, and return HTML that links to them."""
+    def write(
+        self,
+        report_files: ReportFiles,
+        file: str,
+        export: Sequence[str],
+        paper: Paper,
+        stated_notes: Collection[str] = (),
+    ) -> str:
+        """Write the files of the part, and return HTML that links to them.
+
+        Args:
+            report_files: The files of the report.
+            file: The name of the files.
+            export: Further formats of the figure.
+            paper: The page.
+            stated_notes: Notes that `paper.tex` states once for all figures.
+        """
         words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.table else {}
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
             report_files.write(f"tables/{file}.{ending}", text)
-        linked = markup("links", "tables", file, list(words)) if words else ""
+        linked = markup("links", "table", "tables", file, list(words)) if words else ""
         if self.data is None:
             return linked
-        if problem := write_figure(self, report_files, file, export, paper):
+        if problem := write_figure(self, report_files, file, export, paper, stated_notes):
             log.warning("%s: %s", self.name, problem)
         for ending, content in self.files.items():
             report_files.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
-        return linked if self.is_empty else linked + markup("links", "figures", file, endings)
+        return linked if self.is_empty else linked + markup("links", "figure", "figures", file, endings)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -251,6 +266,7 @@ def write_figure(
     name: str,
     formats: Sequence[str] = (),
     paper: Paper = ARTICLE,
+    stated_notes: Collection[str] = (),
 ) -> str | None:
     """Write `figures/NAME.html`, `.csv` and `.FORMAT`; each format takes about 2 seconds.
 
@@ -262,6 +278,7 @@ def write_figure(
         name: The name of the files.
         formats: The export formats, of `FORMATS`.
         paper: The page whose column or text width the exported figure has.
+        stated_notes: Notes that `paper.tex` states once for all figures.
 
     Returns:
         None, or a message if the formats cannot be exported because there is no browser.
@@ -294,9 +311,11 @@ def write_figure(
             "figure.tex.jinja",
             kind="figure*" if wide else "figure",
             name=name,
-            caption=tex(sentence(rendered.title.partition(". ")[0], rendered.finding)),
+            caption=tex(sentence(rendered.title, rendered.finding)),
             label=label(name),
-            notes=note_lines([rendered.caption]),
+            notes=note_lines(
+                [rendered.caption], [note for note in rendered.notes if note not in stated_notes]
+            ),
         )
         report_files.write(f"figures/{name}.tex", text)
     return None
@@ -313,14 +332,10 @@ def check_export(formats: Sequence[str]) -> None:
 def printed(rendered: RenderedPart, paper: Paper) -> tuple[go.Figure, bool]:
     """Return the figure at its size on paper, and whether it is set across both columns."""
 
-    def figure_of(inches: float) -> go.Figure:
-        figure = on_paper(rendered.figure, inches)
-        return titled(figure, "", rendered.notes) if rendered.notes else figure
-
-    figure = figure_of(paper.column)
+    figure = on_paper(rendered.figure, paper.column, paper.font)
     if paper.columns == 1 or figure.layout.height <= MAX_ASPECT_RATIO * figure.layout.width:
         return figure, False
-    return figure_of(paper.text), True
+    return on_paper(rendered.figure, paper.text, paper.font), True
 
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:

@@ -6,7 +6,6 @@ Only plans and the presence of records are read, and no measured values.
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +18,7 @@ from recstudy.base.terminal import shortest
 from recstudy.records import MARKER, Results, RunFolder
 from recstudy.records.locks import is_locked
 from recstudy.records.plans import read_imported, read_plan
+from recstudy.report.documents import StatusDocument, StudyStatus
 
 SLACK_S = 2.0  # a log that grew so long after a failure belongs to a new attempt
 RECENT_S = 60.0  # how long after a log line a run without a lock counts as in progress
@@ -45,21 +45,6 @@ def studies(results: Results) -> list[tuple[str, str]]:
     return matches
 
 
-@dataclass(frozen=True)
-class StudyStatus:
-    """The progress of a study: its runs by status, or the `problem` with which its plan cannot be read."""
-
-    study: str
-    preset: str
-    done: int = 0
-    stopped: int = 0
-    failed: int = 0
-    planned: int = 0
-    command: str = ""
-    problem: str = ""
-    running: tuple[str, ...] = ()  # labels and seeds of running runs
-
-
 def status(results: Results) -> list[StudyStatus]:
     """Return the progress of each study of the folder."""
     states = results.states()
@@ -70,7 +55,7 @@ def status(results: Results) -> list[StudyStatus]:
             plan = read_plan(folder)
             imported = read_imported(folder).runs if plan and plan.imported else {}
         except StorageError as damage:
-            rows.append(StudyStatus(name, preset, problem=str(damage)))
+            rows.append(StudyStatus(study=name, preset=preset, problem=str(damage)))
             continue
         if plan is None:
             continue
@@ -78,14 +63,20 @@ def status(results: Results) -> list[StudyStatus]:
         states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
         runs = {run.id: run for run in plan.runs}
         counts = Counter(map(states.get, runs))
-        running = tuple(
+        running = [
             f"{plan.variants[run.variant].label}, seed {run.seed}"
             for run in runs.values()
             if states.get(run.id) not in ("done", "stopped") and is_running(results.run(run.id), time.time())
+        ]
+        row = StudyStatus(
+            study=name,
+            preset=preset,
+            **{state: counts[state] for state in ("done", "stopped", "failed")},
+            planned=len(runs),
+            command="" if plan.imported else plan.command,
+            running=running,
         )
-        command = "" if plan.imported else plan.command
-        done, stopped, failed = (counts[state] for state in ("done", "stopped", "failed"))
-        rows.append(StudyStatus(name, preset, done, stopped, failed, len(runs), command, running=running))
+        rows.append(row)
     return rows
 
 
@@ -108,9 +99,12 @@ def last_change(file: Path) -> float:
         return 0.0
 
 
-def show_status(results: Results, console: Console) -> None:
+def show_status(results: Results, console: Console, as_json: bool = False) -> None:
     """Print the progress of each study of a results folder, and how to resume unfinished studies."""
     rows = status(results)
+    if as_json:
+        StatusDocument(studies=rows).show()
+        return
     columns = ("study", "preset", "done", "stopped", "failed", "planned")
     table = RichTable(*columns)
     for row in rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ from recstudy.report.claims import Claim, QuestionPart, variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import are_over_items, unseen_split_notes
-from recstudy.report.names import metric, page_title, plural, quantity, setting_name, value_text
+from recstudy.report.names import formatted, metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import markup, words_table
 from recstudy.report.parts import missing_modules, parts_of
 from recstudy.report.registration import late_changes, statements
@@ -75,7 +75,6 @@ def published_html(records: StudyRecords) -> Markup:
 OF_RECURSIVE = tuple(  # resources that only the recursive models use
     f"resources.{name}" for name in ("workers", "trainer", "device", "compile", "checkpoint_seconds")
 )
-ANSWER = 2  # findings that are shown next to the question
 INTERVALS = (
     "Intervals are 95 % confidence intervals over seeds, for a single look at the results. Each variant's own"
     " variance is moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is"
@@ -121,17 +120,22 @@ def question(records: StudyRecords) -> str:
 
 
 def answer(records: StudyRecords) -> str:
-    """Return the first findings, which answer the question."""
-    return markup("findings", findings(records)[:ANSWER], "Answer", template="study")
+    """Return the findings, which answer the question."""
+    return markup("findings", findings(records), template="study")
 
 
-def overview(records: StudyRecords) -> str:
-    """Return the other findings, warnings, what was run, and the description by the study's author."""
+def overview(records: StudyRecords, empty: Sequence[str] = ()) -> str:
+    """Return warnings, what was run, and the description by the study's author.
+
+    Args:
+        records: The study's records.
+        empty: The titles of figures without values.
+    """
     about = flowing(by_name(records.plan.description.strip()))
     notes = [*failed_metrics(records), *missing_modules(records), *missing_metrics(records)]
     notes += records.changed("data")
-    more_findings = findings(records)[ANSWER:]
-    return markup("overview", more_findings, notes, facts(records), about, template="study")
+    waiting = [f"Figures without values yet: {'; '.join(empty)}."] if empty else []
+    return markup("overview", notes, facts(records), waiting, about, template="study")
 
 
 def missing_metrics(records: StudyRecords) -> tuple[str, ...]:
@@ -230,7 +234,7 @@ def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, 
     seconds = sum(row.wall_seconds for row in runs)
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
     stopped = sum(row.status == "stopped" for row in runs)
-    compute = f"{duration(seconds)} of runs{'' if records.is_own else f', {flops(pflop)}'}"
+    compute = f"{duration(seconds)} of runs{f', {flops(pflop)}' if pflop else ''}"
     compute += f", without the {stopped:,} stopped" if stopped else ""
     compute = compute if seconds or not records.is_own else ""  # imported results may have no times
     means = []
@@ -243,14 +247,14 @@ def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, 
     on_gpu = [row for row in runs if row.provenance.hardware.gpu]
     peaks = [row.number("peak_memory_mb") for row in runs if row.value("peak_memory_mb") is not None]
     if peaks and (means or on_gpu):
-        machines.append(f"at most {max(peaks):,.0f} MB")
+        machines.append(f"at most {quantity('peak_memory_mb', max(peaks))}")
     if on_gpu:
         # A run without a stated share had one GPU per worker for itself.
         hours = 0.0
         for row in on_gpu:
             share = records.configs[row.variant].get("resources.gpus") or 1.0
             hours += row.wall_seconds * row.provenance.workers * float(share) / 3600
-        machines.append(f"{hours:,.3g} GPU hours")
+        machines.append(f"{formatted(hours, '.3g')} GPU hours")
         if price:
             machines.append(f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour")
     return [("Compute", compute), ("Machines", ", ".join(machines))]
@@ -309,8 +313,8 @@ def shared_questions(records: StudyRecords) -> str:
             claims = [claim for claim in statements(plan) if isinstance(claim, Claim)] if shared else []
             judged = [variants_of(claim, plan.variants, configs) for claim in claims]
             asking += [(name, preset)] * sum(not shared.isdisjoint(variants) for variants in judged)
-    ask = "y asks" if len({*asking}) == 1 else "ies ask"
-    return f"{len({*asking})} other stud{ask} {plural(len(asking), 'question')} of these runs" * bool(asking)
+    count, questions = len({*asking}), plural(len(asking), "question")
+    return f"{plural(count, 'other study')} ask{'s' * (count == 1)} {questions} of these runs" * bool(asking)
 
 
 def looks_words(looks: Looks) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from recstudy.report.names import DASH, formatted
 
+NUMBERS = 24  # characters of a number with its interval
 PUBLISHED = "published"  # the head of a column of published values, or the label of a line of them
 
 
@@ -118,6 +119,8 @@ class TableData:
         settings: For each settings column, the config fields that it shows.
         kinds: Title of a column of words -> its kind: `setting`, or `prose` for sentences.
         has_labels: Whether the labels are shown. Otherwise the first column of settings takes their place.
+        has_order: Whether the order of the rows means something. Otherwise the best rows are shown first.
+        expendable: Titles of columns that LaTeX leaves out of a table that is too wide, the first one first.
     """
 
     name: str
@@ -133,6 +136,8 @@ class TableData:
     settings: tuple[tuple[str, ...], ...] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
     has_labels: bool = True
+    has_order: bool = True
+    expendable: tuple[str, ...] = ()
 
     @property
     def cells(self) -> list[Any]:
@@ -194,7 +199,7 @@ class TableData:
         return column == 0 or self.heads[column] in self.kinds
 
     def widths(self, limit: int) -> list[int]:
-        """Return the width of each column in characters, at most `limit`.
+        """Return the width of each column in characters, at most `limit`, but at least 24 for numbers.
 
         A column is as wide as its longest entry or word of its head.
         """
@@ -202,7 +207,8 @@ class TableData:
         widths = []
         for column, head in enumerate(self.heads):
             words = [*head.split(), *(line[column].text for line in lines)]
-            widths.append(min(limit, max(map(len, words), default=0)))
+            most = limit if self.is_text(column) else max(limit, NUMBERS)
+            widths.append(min(most, max(map(len, words), default=0)))
         return widths
 
     def select(self, positions: Sequence[int]) -> TableData:

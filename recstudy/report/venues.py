@@ -24,6 +24,7 @@ class Paper:
         letters: The font size in points.
         paper: The paper size in LaTeX, without `paper`.
         hidden_columns: Heads of columns that LaTeX tables leave out (--without), or globs of them.
+        font: The font of exported figures, `sans` or `serif` (--font).
     """
 
     column: float
@@ -32,6 +33,7 @@ class Paper:
     letters: int = 10
     paper: str = "letter"
     hidden_columns: tuple[str, ...] = ()
+    font: str = "sans"
 
     @property
     def columns(self) -> int:
@@ -53,13 +55,16 @@ VENUES: dict[str, Paper] = {
 ARTICLE = VENUES["article"]
 
 
-def paper_of(venue: str = "", width: str = "", hidden_columns: tuple[str, ...] = ()) -> Paper:
+def paper_of(
+    venue: str = "", width: str = "", hidden_columns: tuple[str, ...] = (), font: str = "sans"
+) -> Paper:
     """Return the page of a venue or of a width; by default that of LaTeX's article.
 
     Args:
         venue: A name in `VENUES`.
         width: The width of a page with one column, such as `3.25in`.
         hidden_columns: Heads of columns that LaTeX tables leave out (--without), or globs of them.
+        font: The font of exported figures, `sans` or `serif`.
 
     Raises:
         ConfigError: The venue is unknown, the width is invalid, or both are given.
@@ -74,7 +79,7 @@ def paper_of(venue: str = "", width: str = "", hidden_columns: tuple[str, ...] =
     page = VENUES[venue or "article"]
     if width:
         page = Paper(inches(width), inches(width))
-    return replace(page, hidden_columns=hidden_columns)
+    return replace(page, hidden_columns=hidden_columns, font=font)
 
 
 def inches(width: str) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import ceil, isfinite
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from recstudy.report.names import DASH, capitalized
 from recstudy.report.page import render
-from recstudy.report.table import BLANK, Number, Piece, TableData
+from recstudy.report.table import BLANK, NUMBERS, Number, Piece, TableData, TableRow
 from recstudy.report.venues import ARTICLE, POINTS_PER_INCH, Paper
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 PACKAGES = "array,booktabs,graphicx,siunitx"
 BETWEEN_COLUMNS = 2  # width of the gap between columns in characters, for a \tabcolsep of 4 points
 LETTER = 0.53  # mean width of a letter in LaTeX, as a share of the font size
-PROSE_WIDTH = 24  # maximum characters of a line in a column of words, in LaTeX
+PROSE_WIDTH = NUMBERS  # maximum characters of a line in a column of words, in LaTeX
+PROSE_WIDTHS = (PROSE_WIDTH, 20, 16)  # the same in a table that is too wide, one after the other
 NARROWEST_HEAD = 8  # heads are not wrapped below this number of characters
 LINE_BREAK = r"\\"
 PAGE_SHARE = 0.7  # maximum share of a page's height for the lines of one float
+FEWEST_LINES = 10  # of a float, however many notes follow
+FILLED = 0.8  # of a line of words or of a page: words are not broken, and a caption needs room
 NUMBERED = re.compile(
     r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE
 )  # the number of a table in another paper
@@ -52,6 +55,8 @@ TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     "[": "{[}",  # after \\ LaTeX reads a bracket as an argument
     "\N{MICRO SIGN}": r"$\mu$",
 }
+RELATIONS = {"≈": "approx", "≠": "neq", "∞": "infty", "√": "surd", "∑": "sum", "∈": "in", "⇒": "Rightarrow"}
+TEX |= {character: rf"$\{name}$" for character, name in RELATIONS.items()}
 GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi"
     " chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
@@ -138,30 +143,78 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
         paper: The page.
         finding: The main result in a few words, for the caption.
     """
-    table = table.drop_columns(paper.hidden_columns)
+    whole = table.drop_columns(paper.hidden_columns)
     letters = paper.letters - 1
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
     rooms = [int(inches * POINTS_PER_INCH / (LETTER * letters)) for _, inches in places]
-    width = sum(width + BETWEEN_COLUMNS for width in table.widths(PROSE_WIDTH))
-    place = next((index for index, room in enumerate(rooms) if width <= room), len(rooms) - 1)
-    height = int(PAGE_SHARE * paper.height * POINTS_PER_INCH / (1.2 * letters))
-    # a row never leaves its line of published values
-    rows_of_part = height // (2 if len(table.lines) > len(table.rows) else 1)
-    parts = [
-        replace(block, rows=block.rows[start : start + rows_of_part])
-        for block in table.blocks(PROSE_WIDTH, BETWEEN_COLUMNS, rooms[place])
-        for start in range(0, max(1, len(block.rows)), rows_of_part)
-    ]
+    place = next((index for index, room in enumerate(rooms) if _width(whole) <= room), len(rooms) - 1)
+    table, limit = _fitted(whole, rooms[place])
+    left_out = tuple(title for title in whole.columns if title not in table.columns)
+    blocks = [table]
+    if "verdict" not in table.columns:  # a verdict stays beside its difference
+        blocks = table.blocks(limit, BETWEEN_COLUMNS, rooms[place])
+    notes = [table.whole_caption, *(note for note in table.notes if not note.startswith(left_out))]
+    height = paper.height * POINTS_PER_INCH / (1.2 * letters)
+    note_count = sum(ceil(len(note) / rooms[place]) for note in (*table.warnings, *notes))
+    lines = int(min(PAGE_SHARE * height, max(FEWEST_LINES, FILLED * height - note_count)))
+    parts = [part for block in blocks for part in _pages(block, limit, lines)]
     floats = []
     for number, part in enumerate(parts, 1):
         of = f", part {number} of {len(parts)}" if len(parts) > 1 else ""
         caption = breakable(sentence(table.title + of, finding if number == 1 else ""))
         name = label(table.name) + (f"-{number}" if number > 1 else "")
         floats.append(
-            {"caption": caption, "label": name, "tabular": _tabular(part), "comments": _origins(part)}
+            {"caption": caption, "label": name, "tabular": _tabular(part, limit), "comments": _origins(part)}
         )
-    notes = note_lines([table.whole_caption, *table.notes], table.warnings)
-    return render("table.tex.jinja", packages=PACKAGES, kind=places[place][0], parts=floats, notes=notes)
+    return render(
+        "table.tex.jinja",
+        packages=PACKAGES,
+        kind=places[place][0],
+        parts=floats,
+        notes=note_lines(notes, table.warnings),
+        left_out=", ".join(left_out),
+        csv=f"{table.name}.csv",
+    )
+
+
+def _width(table: TableData, limit: int = PROSE_WIDTH) -> int:
+    return sum(width + BETWEEN_COLUMNS for width in table.widths(limit))
+
+
+def _fitted(table: TableData, room: int) -> tuple[TableData, int]:
+    """Return the table in as little room as it can have, and the most characters of a line of words.
+
+    Published values move below ours, then expendable columns are left out. Words get shorter lines first.
+    """
+    candidates = [table]
+    if _width(table) > room:
+        candidates.append(replace(table, beneath=True))
+    for title in table.expendable:
+        kept = [index for index, column in enumerate(candidates[-1].columns) if column != title]
+        if len(kept) > 1:
+            candidates.append(candidates[-1].select(kept))
+    for candidate in candidates:
+        for limit in PROSE_WIDTHS:
+            if _width(candidate, limit) <= room:
+                return candidate, limit
+    return candidates[-1], PROSE_WIDTHS[-1]
+
+
+def _pages(table: TableData, limit: int, lines: int) -> list[TableData]:
+    """Return the rows in parts of at most so many lines. A row keeps its line of published values."""
+    parts: list[list[TableRow]] = [[]]
+    used = 0
+    for row in table.rows:
+        cells = zip(row.cells, table.columns, strict=bool(row.cells))
+        texts = [row.label, *(cell.text for cell, title in cells if title in table.kinds)]
+        height = max(ceil(len(text) / (FILLED * limit)) for text in texts) or 1
+        height += table.beneath and any(cell.is_published for cell in row.cells)
+        if used + height > lines and parts[-1]:
+            parts.append([])
+            used = 0
+        parts[-1].append(row)
+        used += height
+    return [replace(table, rows=tuple(rows)) for rows in parts]
 
 
 def sentence(title: str, finding: str = "") -> str:
@@ -213,15 +266,15 @@ def _number(piece: Piece) -> str:
     return text if isinstance(piece, Number) and isfinite(piece.value) and "e" not in text else ""
 
 
-def _tabular(table: TableData) -> str:
-    """Return the `tabular` of a table."""
+def _tabular(table: TableData, limit: int) -> str:
+    """Return the `tabular` of a table with at most so many characters in a line of words."""
     formats, heads, columns = "", [], []
-    for column, (title, width) in enumerate(zip(table.heads, table.widths(PROSE_WIDTH), strict=True)):
+    for column, (title, width) in enumerate(zip(table.heads, table.widths(limit), strict=True)):
         entries = [line[column] if column < len(line) else BLANK for line in table.lines]
         is_text = table.is_text(column)
         numbers = ["" if is_text else _number(entry.pieces[0]) for entry in entries]
         pairs = list(zip(entries, numbers, strict=True))
-        words = ["".join(map(str, entry.pieces[bool(number) :])).strip() for entry, number in pairs]
+        words = ["".join(map(str, entry.pieces[bool(number) :])).strip(" ,") for entry, number in pairs]
         has_numbers = any(numbers)
         if has_numbers:
             parts = [number.lstrip("+-").partition(".") for number in numbers]
@@ -234,7 +287,9 @@ def _tabular(table: TableData) -> str:
         # siunitx aligns only bare numbers, so words and intervals after them get a column of their own.
         has_words = any(words) or not has_numbers
         if has_words:
-            formats += "@{~}" * has_numbers + _text_format(words, "l" if is_text or has_numbers else "r")
+            formats += "@{~}" * has_numbers + _text_format(
+                words, "l" if is_text or has_numbers else "r", limit if is_text else PROSE_WIDTH
+            )
             is_bold = [entry.bold and not has_numbers for entry in entries]
             texts = [breakable(text, 0) for text in words]
             columns.append(
@@ -245,14 +300,15 @@ def _tabular(table: TableData) -> str:
     for position, line in enumerate(table.lines):
         if len(line) == 1:
             columns[0][position] = rf"\textit{{{tex(line[0].text)}}}"
-    return render("tabular.tex.jinja", formats=formats, heads=heads, rows=zip(*columns, strict=True))
+    rows, gap = zip(*columns, strict=True), r"\addlinespace[2pt]" * ("raggedright" in formats)
+    return render("tabular.tex.jinja", formats=formats, heads=heads, rows=rows, gap=gap)
 
 
-def _text_format(words: Sequence[str], side: str) -> str:
+def _text_format(words: Sequence[str], side: str, limit: int) -> str:
     """Return the format of a column of words. Long words are set in lines of a fixed width."""
-    if max(map(len, words), default=0) <= PROSE_WIDTH:
+    if max(map(len, words), default=0) <= limit:
         return side
-    return rf">{{\raggedright\arraybackslash}}p{{{PROSE_WIDTH * 0.5:.1f}em}}"
+    return rf">{{\raggedright\arraybackslash}}p{{{limit * 0.5:.1f}em}}"
 
 
 def _head(head: str, width: int) -> str:
@@ -263,10 +319,12 @@ def _head(head: str, width: int) -> str:
 def _origins(table: TableData) -> list[str]:
     """Return a LaTeX comment for each line of the table, with its runs."""
     comments: dict[tuple[str, str], list[str]] = {}
+    settings = [column for column, head in enumerate(table.heads) if table.kinds.get(head) == "setting"]
     for line in table.lines:
+        row = ", ".join(line[column].text for column in dict.fromkeys((0, *settings)) if column < len(line))
         for head, entry in zip(table.heads, line, strict=False):
             if entry.origin:
-                comments.setdefault((line[0].text, entry.origin), []).append(head)
+                comments.setdefault((row, entry.origin), []).append(head)
     return [
         " ".join(f"% {row}: {'; '.join(heads)}: {origin}".split())
         for (row, origin), heads in comments.items()

@@ -22,9 +22,11 @@ from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
+from recstudy.report.figures.means import leading_parts
 from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import capitalized, page_title
+from recstudy.report.numbers import numbers_tex
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part, missing_modules, parts_of
 from recstudy.report.shown import RenderedPart, ReportFiles, check_export
@@ -61,7 +63,8 @@ def show_report(
 ) -> Path:
     """Write a study's report, print its findings and tables, and return the path of the page.
 
-    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` in `report/`.
+    The report consists of `tables/*`, `figures/*`, `report.html`, `report.md`, `paper.tex` and `numbers.tex`
+    in `report/`.
     The study need not be finished.
 
     Args:
@@ -177,7 +180,7 @@ def write_files(
 
     def write(file: str, rendered: RenderedPart) -> str:
         rendered_parts[file] = rendered
-        return rendered.write(report_files, file, export, paper)
+        return rendered.write(report_files, file, export, paper, warnings(records))
 
     for part, file in zip(parts_of(records), files, strict=True):
         if part in figures:
@@ -198,6 +201,7 @@ def write_files(
     words: dict[str, Any] = {
         "title": page_title(plan),
         "question": by_name(plan.question),
+        "warnings": warnings(records),
         "findings": findings(records),
         "parts": [(rendered, pictures.get(file)) for file, rendered in rendered_parts.items()],
         "inputs": [path for path in inputs if path in report_files.checksums],
@@ -209,6 +213,7 @@ def write_files(
     }
     for name in ("report.md", "paper.tex"):
         write_whole(folder / name, render(f"{name}.jinja", **words))
+    write_whole(folder / "numbers.tex", numbers_tex(records))
     heads = [head for rendered in tables if rendered.table for head in rendered.table.heads[1:]]
     for column in paper.hidden_columns:
         if not any(matches(head, [column]) for head in heads):
@@ -228,10 +233,11 @@ def page_content(
         sections: The parts of its report, as `section` returns them.
         price: The price of a GPU hour.
     """
-    figure_sections = [index for index, part in enumerate(sections) if FIGURE in part.content]
-    figures = [index for index in figure_sections if isinstance(parts_of(records)[index], FigurePart)]
-    # the first figure, else the first table with a figure above it
-    picture = next(iter([*figures, *figure_sections]), None)
+    empty = [part.title for part in sections if not part.content]
+    positions = map(parts_of(records).index, leading_parts(parts_of(records)))
+    picture = next((index for index in positions if FIGURE in sections[index].content), None)
+    if picture is not None:  # its position among the sections that the page has
+        picture -= sum(not part.content for part in sections[:picture])
     paid = costs(records, price)
     last = {
         "Published values": published_html(records),
@@ -242,8 +248,9 @@ def page_content(
         "How to read this page": reading_notes(records),
     }
     last_sections = [Section(title, content) for title, content in last.items() if content]
-    head = [question(records), answer(records), overview(records)]
-    return PageContent(page_title(records.plan), head, [*sections, *last_sections], picture)
+    head = [question(records), answer(records), overview(records, empty)]
+    shown_sections = [*(part for part in sections if part.content), *last_sections]
+    return PageContent(page_title(records.plan), head, shown_sections, picture)
 
 
 def section(
@@ -268,7 +275,10 @@ def section(
         title = str(part.heading)
         rendered = render_part(records, part)
         content = rendered.linked_html(link, warnings(records))
-        return Section(title, content + write(rendered), rendered.marked_finding)
+        links = write(rendered)
+        # the page only names a figure without values
+        is_empty = rendered.data is not None and rendered.is_empty and not (rendered.table or rendered.body)
+        return Section(title, "" if is_empty else content + links, rendered.marked_finding)
     except Exception as error:
         # The part was rendered, so this error is about writing its files and concerns the whole report.
         if content and isinstance(error, StorageError):

@@ -1,10 +1,9 @@
 """Print the runs of a study and their expected cost (`--dry-run`), before anything is started."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +13,7 @@ from recstudy.base.terminal import console, duration, flops
 from recstudy.programs.base import RECURSIVE, RunPrice
 from recstudy.records import Results, Run
 from recstudy.records.reading import dumped
+from recstudy.report.documents import DryRunDocument
 from recstudy.report.names import plural, setting_name
 from recstudy.study.plan import Plan
 from recstudy.study.record import plan_record, search_record
@@ -42,6 +42,7 @@ def print_plan(
     until: "Until | None" = None,
     gpus: int = 0,
     verbose: bool = False,
+    stdout: IO[str] | None = None,
 ) -> None:
     """Print the variants of a study, or the ranges and first runs of a search, with their cost and status.
 
@@ -64,17 +65,15 @@ def print_plan(
                 "changed": outdated.kinds(run.id),  # since it was finished: code, data
             }
         )
+    outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
+    notes = (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus))
     if as_json:
-        summary: Any = rows
+        search = None
         if log:
-            summary = {
-                "definition": plan.definition,
-                "first": plan.first,
-                "tried": len(log.params),
-                "made": log.run_count,
-            }
-            summary |= dumped(search_record(plan))
-        print(json.dumps(summary, indent=1))
+            search = {"definition": plan.definition, "first": plan.first, "tried": len(log.params)}
+            search |= {"made": log.run_count, **dumped(search_record(plan))}
+        document = {"study": plan.study.name, "preset": plan.folder, "runs": rows}
+        DryRunDocument(**document, notes=notes, search=search).show(stdout)
         return
     terminal, table = console(), Table(box=None)
     # a user's own program states no parameters and FLOPs
@@ -107,8 +106,7 @@ def print_plan(
     else:
         variants = plural(len({run.variant for run in runs}), "variant")
         terminal.print(f"{heading}{variants}, {plural(len(rows), 'run')}", table, sep="\n")
-    outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
-    for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus)):
+    for line in notes:
         terminal.print(line, soft_wrap=True)
 
 
@@ -190,7 +188,7 @@ def price_lines(
         seconds = duration(total.pflop * took / finished_pflop)
         time = f"about {seconds} of runs, one after another, based on {finished_runs}."
     else:
-        cores = len(os.sched_getaffinity(0))
+        cores = getattr(os, "process_cpu_count", os.cpu_count)() or 1  # the first is of Python 3.13
         at_cores, at_gpu = _times(total, cores)
         longest, rates = 1.0, dict[str, float]()  # TFLOP/s, the lowest of each family
         for run, price in zip(todo, run_prices, strict=True):

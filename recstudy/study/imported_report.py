@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from statistics import fmean
 from typing import Any
 
@@ -11,7 +10,8 @@ from recstudy.base.values import canonical
 from recstudy.papers import Target
 from recstudy.programs.table import TableProgram
 from recstudy.records.study_schema import ImportedRun
-from recstudy.report import Curve, Differences, Effects, Part, Ranks, Table
+from recstudy.report import Differences, Effects, Part, Ranks, Table
+from recstudy.report.figures.means import figure_by
 from recstudy.report.figures.ranks import MIN_RANKED_BLOCKS
 from recstudy.report.margins import find_margins
 from recstudy.report.names import is_selected, value_text
@@ -19,8 +19,7 @@ from recstudy.study.design import Variant
 
 TABLE_METRICS = 6  # metrics in the table
 MANY_VARIANTS, BEST_VARIANTS = 500, 50  # variants of which the table shows the best 50 alone
-FIGURE_POINTS = 1000  # levels along a figure
-FEW_VARIANTS = 12  # variants that are compared with one of them, and lines of a figure
+FEW_VARIANTS = 12  # variants that are compared with one of them
 Levels = Mapping[str, Sequence[Any]]  # axis -> its levels
 
 
@@ -66,24 +65,12 @@ def report_of(
         best = sorted(values, key=lambda key: fmean(values[key]), reverse=True)[:BEST_VARIANTS]
         title = f"{metric.title}: the best {BEST_VARIANTS} of {len(variants):,} variants, by their means"
         table = replace(table, title=title, where={"variant": [variants[key].label for key in best]})
+    # the factors come before the blocks, and numbers first
+    order = sorted(levels, key=lambda axis: (axis in blocks, not all(map(is_number, levels[axis]))))
+    places = [{axis: variant.levels[axis] for axis in order} for variant in variants.values()]
+    figures = [figure_by("by_factor", score, places, blocks=blocks)] if len(variants) > 1 else []
     comparison = _comparison(score, list(variants.values()), levels, blocks, base)
-    return [table, *_curve(score, levels, blocks, len(variants)), *comparison]
-
-
-def _curve(score: str, levels: Levels, blocks: Collection[str], variants: int) -> list[Part]:
-    """Return the score against the number with the most levels, with a line per level of another axis.
-
-    A point averages the variants that differ on further axes, which needs a complete grid.
-    """
-    numbers = [axis for axis in levels if axis not in blocks and all(map(is_number, levels[axis]))]
-    x = max(numbers, key=lambda axis: len(levels[axis]), default="")
-    other_axes = sorted((axis for axis in levels if axis != x), key=lambda axis: axis in blocks)
-    lines = [axis for axis in other_axes if len(levels[axis]) <= FEW_VARIANTS]
-    # a line of single points shows nothing
-    is_full = variants * (2 if len(other_axes) == 1 else 1) >= prod(map(len, levels.values()))
-    if not x or not 2 < len(levels[x]) <= FIGURE_POINTS or bool(lines) < bool(other_axes) or not is_full:
-        return []
-    return [Curve(f"by_{x}", x=x, y=score, by=next(iter(lines), None))]
+    return [table, *figures, *comparison]
 
 
 def _comparison(

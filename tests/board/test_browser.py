@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 from boards import HOSTILE, serving
 from made_up import (
+    as_failure,
     as_result,
+    failure,
+    finish,
+    plan,
     result,
     run_id,
+    variant,
+    write_epochs,
     write_mistakes,
+    write_plan,
     write_thinking,
 )
 
@@ -187,3 +194,94 @@ def test_runs_are_searched_and_overlaid(tab):
     tab.has("Settings that differ")
     page.wait_for_selector(".figure .main-svg")
     assert page.url.count("run=") == 2
+
+
+RUNS = "/runs/made_up/paper"
+
+
+def test_running_runs_are_first_with_step_score_and_sparkline(tab, results):
+    """They are updated in place, and a failure shows its reason."""
+    page = tab.open(RUNS)
+    first = page.locator("#runs tbody tr").first
+    first.locator(".spark").wait_for()
+    texts = [first.locator(f"td.{name}").inner_text() for name in ("seed", "status", "top1_accuracy")]
+    spark = first.locator(".spark svg").get_attribute("aria-label")
+    write_epochs(results, run_id(3, 2), 81.0, epochs=5)
+    tab.has("epoch 5 of 1000")
+    tab.until("/to epoch 5: 77.0/.test(document.querySelector('.spark svg').getAttribute('aria-label'))")
+    results.run(run_id(3, 2)).fail(as_failure(failure()))
+    tab.has("code: ValueError: heads must divide width")
+    tab.until("!document.querySelector('.state.running')")
+
+    assert texts == ["2", "running epoch 3 of 1000, 5.0 h left", "63.3"]
+    assert spark == "Top-1 accuracy, selection (%) to epoch 3: 63.3"
+
+
+def test_at_most_eight_curves_of_the_filter_are_in_colour(browser, tmp_path):
+    variants = [variant(f"width {n}", {"width": n}, {"model.width": n}) for n in range(10)]
+    study = plan(variants=variants, axes={"width": "model.width"}, seeds=[0])
+    results = write_plan(tmp_path / "results", study)
+    for number in range(10):
+        finish(results, number, 0, result(80.0 + number))
+        write_epochs(results, run_id(number, 0), 80.0 + number)
+    colors = "[...document.querySelectorAll('#curve-figure .scatterlayer .js-line')].map(line => line.style.stroke)"
+    with serving(results.root) as url:
+        tab = Tab(browser, url)
+        page = tab.open(RUNS)
+        tab.until(f"{colors}.length === 10")
+        strokes = page.evaluate(colors)
+        page.get_by_label("Curves of").select_option("train_loss")
+        tab.until("document.querySelector('#curve-figure .ytitle').textContent === 'Training loss (nats)'")
+        page.get_by_label("Search:").fill('"width 7"')
+        tab.until(f"{colors}.length === 1")
+        assert page.locator("#panel summary").inner_text() == "Learning curves of 1 run"
+        tab.page.close()
+
+    assert [stroke.startswith("rgb(128, 128, 128)") for stroke in strokes] == [True] * 2 + [False] * 8
+    assert len(set(strokes)) == 7  # six colours, two of them twice, and grey
+    assert tab.complaints == []
+
+
+def test_the_table_of_runs_is_operated_by_the_keyboard(tab):
+    page = tab.open(RUNS)
+    page.locator("#runs .spark").first.wait_for()
+    page.locator("#panel summary").focus()
+    page.keyboard.press("Enter")
+    was_open = page.locator("#panel details").get_attribute("open")
+    page.locator("th.top1_accuracy button").first.focus()
+    page.keyboard.press("Enter")  # in ascending order
+    page.keyboard.press("Enter")
+    tab.until("document.querySelector('#runs tbody td.top1_accuracy').innerText === '94.1'")
+    box = page.get_by_role("region", name="Table of runs")
+    box.focus()
+
+    assert was_open is None  # it was open, and Enter has closed it
+    assert page.evaluate("document.activeElement.tabIndex") == 0
+
+
+def test_the_table_of_runs_is_a_list_on_a_phone(tab):
+    tab.page.set_viewport_size({"width": 390, "height": 800})
+    page = tab.open(RUNS)
+    page.locator("#runs .spark").first.wait_for()
+    first = page.locator("#runs tbody tr").first
+    head = page.locator("th.status button").first
+
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert first.bounding_box()["width"] <= 390
+    assert first.locator("td.top1_accuracy").get_attribute("data-head") == "Top-1 accuracy (%)"
+    assert head.is_visible()
+    assert page.locator("#panel details").get_attribute("open") is None
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_table_of_runs_has_the_colours_of_the_report(tab, scheme):
+    tab.page.emulate_media(color_scheme=scheme)
+    page = tab.open(RUNS)
+    page.locator("#runs .spark").first.wait_for()
+    color = "getComputedStyle(document.querySelector('{}')).{}"
+    head, panel = (
+        page.evaluate(color.format(part, "backgroundColor")) for part in ("#runs th.status", ".top")
+    )
+    row, body = (page.evaluate(color.format(part, "color")) for part in ("#runs td.seed", "body"))
+
+    assert (head, row) == (panel, body)

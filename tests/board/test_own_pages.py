@@ -51,7 +51,7 @@ def test_a_run_in_progress_of_which_no_setting_states_the_steps(tmp_path):
 
     assert progress_words(study, row) == "step 2"
     assert seconds_spent(study, row) == json.loads(run.epochs.read_text().splitlines()[-1])["seconds"]
-    assert "Learning curves of runs in progress" in page(root, "/study/depth/default")
+    assert '"step 2"' in page(root, "/runs/depth/default")
 
 
 def test_a_retry_shows_the_new_attempt_and_the_old_failure_below(tmp_path):

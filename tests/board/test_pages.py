@@ -3,7 +3,8 @@
 import json
 import re
 from pathlib import Path
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import quote, unquote, urlencode
 
 import made_up
 import numpy as np
@@ -153,7 +154,54 @@ def test_the_table_of_runs_has_a_row_a_run(results):
         "ViTRM, batch size 64",
         "93.0",
     )
-    assert {row["status"] for row in rows} == {"done", "diverged", "failed", "not run", "running"}
+    assert {
+        (row["status"], row["detail"], row["top1_accuracy"]) for row in rows if row["status"] != "done"
+    } == {
+        ("diverged", "", ""),
+        ("failed", "code: ValueError: heads must divide width", ""),
+        ("not run", "", ""),
+        ("running", "epoch 3 of 1000, 5.0 h left", "63.3"),
+    }
+
+
+def curves(root: Path, **query: str) -> dict[str, Any]:
+    """The answer to a request for the curves of three runs."""
+    runs = [("run", identity) for identity in (run_id(0, 0), run_id(3, 2), "unknown")]
+    return json.loads(page(root, f"/curves/made_up/paper?{urlencode([*query.items(), *runs])}"))
+
+
+def test_curves_are_of_the_first_metric_of_the_report_on_the_selection_split(results):
+    answer = curves(results.root)
+
+    assert (answer["metric"], answer["axis"]) == ("selection_top1_accuracy", "epoch")
+    assert list(answer["metrics"]) == ["selection_top1_accuracy", "train_loss"]
+    assert list(answer["runs"]) == [run_id(0, 0), run_id(3, 2)]
+    assert answer["runs"][run_id(3, 2)] == {
+        "curve": [[0, 1, 2], [50.0, 60.0, pytest.approx(63.333333)]],
+        "last": "63.3",
+        "planned": 1000,
+    }
+    assert curves(results.root, metric="train_loss")["runs"][run_id(3, 2)]["curve"][1][1] == 1.15
+
+
+@pytest.mark.parametrize("line", ['{"epoch": 3, "selection_top1_accuracy": null}', '{"epoch": 3'])
+def test_curves_leave_out_missing_values(results, line):
+    with results.run(run_id(3, 2)).epochs.open("a") as log:
+        log.write(line + "\n")
+
+    assert len(curves(results.root)["runs"][run_id(3, 2)]["curve"][0]) == 3
+
+
+def test_a_damaged_log_has_no_curve(results):
+    results.run(run_id(0, 0)).epochs.write_text("{}\n{}\n")
+
+    assert list(curves(results.root)["runs"]) == [run_id(3, 2)]
+
+
+def test_long_curves_are_thinned(results):
+    write_epochs(results, run_id(0, 0), 90.0, epochs=1000)
+
+    assert len(curves(results.root)["runs"][run_id(0, 0)]["curve"][0]) <= 102
 
 
 def test_two_runs_are_overlaid(results):

@@ -82,7 +82,7 @@ def test_judge_gives_estimates_figures_and_verdicts(judge, capsys):
     assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [90.16, 90.07, 85.16, 85.07]
     assert output_lines[0].startswith("Supported (post hoc): depth 2 is better: ")
     assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc)", "undecided (post hoc)"]
-    assert set(loaded.parts) == {"claims", "results", "differences"}
+    assert set(loaded.parts) == {"claims", "results", "by_factor", "differences"}
 
 
 def test_every_run_is_marked_with_the_file_that_it_is_from(judge):
@@ -563,7 +563,7 @@ def test_of_many_variants_the_best_one_is_named(judge_table):
         lambda name, seed: 70 + int(name[1:]) / 10 + (0, 1, 3)[seed], ("variant", "seed"), (names, (0, 1, 2))
     )
     study = judge_table(lines)
-    assert shown_parts(study) == ["table"]
+    assert shown_parts(study) == ["table", "means"]
     assert str(study.findings[0]).startswith("Best: by accuracy, v29 with 74.2 [")
     assert str(study.findings[0]).endswith(", of 30 variants; no difference is significant (n=3).")
 
@@ -592,5 +592,5 @@ def test_a_random_search_has_a_sorted_table(judge_table):
         *(f"{0.1 / (i + 1):.4f},{(i * 7) % 11},{60 + (i * 5) % 13}" for i in range(13)),
     ]
     study = judge_table(lines)
-    assert shown_parts(study) == ["table"]
+    assert shown_parts(study) == ["table", "means"]
     assert "one run of each, so the variance is unknown" in str(study.findings[0])

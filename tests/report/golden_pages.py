@@ -91,7 +91,7 @@ class Words(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and self.open[-1] == "json":
             self.lines += figure_lines(json.loads(data))
-        elif not {"script", *SILENT} & set(self.open) and data.strip():
+        elif ("th" in self.open or not {"script", *SILENT} & set(self.open)) and data.strip():
             self.text += " ".join(data.split()) if "pre" in self.open else data
 
     def close(self) -> None:

@@ -72,6 +72,7 @@ from recstudy.report import (
     Interactions,
     LearningCurves,
     LossTrace,
+    Means,
     ParallelCoordinates,
     Pareto,
     Part,
@@ -384,6 +385,8 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "budgets": (solved, Budgets(where=ONE_BATCH)),
     "heat map": (write_study, HeatMap("h", x="batch_size", y="model")),
     "interactions": (write_study, Interactions()),
+    "means": (write_study, Means(axes=("batch_size", "model"))),
+    "means of variants": (write_study, Means()),
     # training
     "learning curves": (write_study, LearningCurves()),
     "learning curves smoothed": (write_study, LearningCurves(metrics=("train_loss", "selection_aurco"), window=3)),

@@ -217,7 +217,7 @@ def test_the_command_prints_json_and_exits_with_0(results, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["audit", str(results.root), "--json"])
 
-    (entry,) = json.loads(capsys.readouterr().out)
+    (entry,) = json.loads(capsys.readouterr().out)["studies"]
     assert (entry["study"], entry["preset"], entry["checked"]) == ("made_up", "paper", QUESTIONS)
     assert {"rule", "what", "conclusion", "settle", "where"} == set(entry["findings"][0])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from golden_pages import page_of
 from made_up import specs, write_report, write_study
 
 from recstudy.report import dump_report
@@ -44,4 +45,28 @@ def test_figures_fit_the_window_and_the_paper(browser, tmp_path, width):
     assert page.evaluate(WIDEST) <= PAPER
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+# the plot, the labels to its left and the words to its right, in pixels of the window
+EDGES = """() => {
+  const forest = [...document.querySelectorAll(".figure")].find(box => box.querySelector(".y2tick"));
+  const sides = (kind, edge) => [...forest.querySelectorAll(kind)].map(text => text.getBoundingClientRect()[edge]);
+  const plot = forest.querySelector(".bglayer, .plot").getBoundingClientRect();
+  return {left: Math.max(...sides(".ytick text", "right")), start: Math.min(...sides(".ytick text", "left")),
+          right: Math.min(...sides(".y2tick text", "left")), end: Math.max(...sides(".y2tick text", "right")),
+          zero: Math.min(...sides(".zl", "left"), Infinity), lines: forest.querySelectorAll(".y2tick tspan").length};
+}"""
+
+
+@pytest.mark.parametrize(("width", "paper"), [(390, False), (1280, False), (1280, True)])
+def test_labels_of_claims_are_beside_the_plot(browser, tmp_path, width, paper):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(page_of("claims", tmp_path / "r").as_uri())
+    page.wait_for_selector(".main-svg")
+    if paper:
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    edges = page.evaluate(EDGES)
+
+    assert 0 <= edges["start"] < edges["left"] <= edges["zero"] < edges["right"] < edges["end"] <= width
     page.close()

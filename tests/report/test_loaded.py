@@ -98,7 +98,7 @@ def test_parts_show_themselves(loaded):
     assert isinstance(loaded["by_batch"], go.Figure)
     assert "93.1 [92.8, 93.4]</td>" in table._repr_html_()
     assert table.frame["mean"].iloc[0] == pytest.approx(93.1)
-    assert "| ViTRM, batch size 64 |" in repr(table)
+    assert "| ViTRM | 64 |" in repr(table)
     assert "siunitx" in table.latex
     assert list(loaded.parts) == ["scores", "table1", "by_batch", "learning_curves"]
     assert repr(loaded).startswith("made_up (paper): 12 runs; scores, ")

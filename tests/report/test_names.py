@@ -36,6 +36,8 @@ def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
         ("train_pflop", 518.0, "518 PFLOP"),
         ("images_per_second", 13800.4, "13,800 images/s"),
         ("params", 41133, "41,133"),
+        ("gflops", 0.000755, "755 kFLOP/image"),
+        ("gflops", 0.0, "0 GFLOP/image"),
     ],
 )
 def test_a_quantity_alone_is_in_a_unit_that_can_be_read(name, value, expected):
@@ -60,6 +62,10 @@ def test_a_generated_label_is_words_where_a_level_has_a_comma():
         (2.4e200, "+.2f", "+2.4e200"),
         (5e-07, ".4g", "5e-7"),
         (123456.0, ",.0f", "123,456"),
+        (20971.4, ".4g", "20,971"),
+        (-17945.5, "+.6g", "-17,945.5"),
+        (2135.4, ".1f", "2,135.4"),
+        (2097152.0, ".3e", "2.097e6"),
         (float("nan"), ".1f", "nan"),
     ],
 )

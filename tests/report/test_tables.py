@@ -22,13 +22,13 @@ from made_up import (
 from scenarios import ranked
 
 from recstudy.papers import Target, published
-from recstudy.report import Arithmetic, Table, dump_report
+from recstudy.report import Arithmetic, Differences, Table, dump_report
 from recstudy.report.findings import _best_variant
 from recstudy.report.kinds import make_table
 from recstudy.report.study_records import load_study
 from recstudy.report.table import TableData, TableEntry, TableRow
 from recstudy.report.tables.arithmetic import counted_claims
-from recstudy.report.tables.render import csv_text, finding
+from recstudy.report.tables.render import csv_text, finding, table_shown
 
 
 def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
@@ -208,3 +208,63 @@ def test_a_narrow_table_repeats_the_settings_that_take_the_place_of_labels():
         ["lr", "depth", "accuracy"],
         ["lr", "depth", "loss"],
     ]
+
+
+def test_a_table_has_a_column_for_each_factor_and_the_common_ones_in_its_caption(tmp_path):
+    levels = [
+        {"rate": rate, "depth": depth, "width": 12_800, "optimizer": "adam"}
+        for rate in (0.1, 0.2)
+        for depth in (1, 10_000)
+    ]
+    results = write_study(tmp_path / "r", variants=of_levels(*levels), report=dump_report([Table("t")]))
+    table = table_shown(Table("t").cells(read(results))).table
+
+    assert table.heads[:3] == ["rate", "depth", "Top-1 accuracy (%)"]
+    # the best first
+    assert [[entry.text for entry in line[:2]] for line in table.lines] == [
+        ["0.2", "1"],
+        ["0.1", "1"],
+        ["0.1", "10,000"],
+        ["0.2", "10,000"],
+    ]
+    assert table.caption.startswith("width 12800, optimizer adam")
+    csv_lines = csv.DictReader(csv_text(Table("t").cells(read(results))).splitlines())
+    assert next(csv_lines)["row"] == "rate 0.1, depth 1"
+
+
+@pytest.mark.parametrize(
+    ("part", "report", "order"),
+    [
+        (Table("t"), [], "BCA"),
+        (Table("t", ranked=False), [], "ABC"),
+        (Table("t"), [Differences("d", base="A")], "ABC"),
+        (Table("t", metrics=("params", "top1_accuracy")), [], "ABC"),  # no number of parameters is the best
+    ],
+)
+def test_rows_are_ranked_unless_questions_order_them(tmp_path, part, report, order):
+    results = write_plan(
+        tmp_path / "r",
+        plan(variants=of_levels(*({"kind": kind} for kind in "ABC")), report=dump_report([part, *report])),
+    )
+    for index, score in enumerate((91.0, 93.0, 92.0)):
+        finish(results, index, 0, result(score))
+
+    table = table_shown(part.cells(read(results))).table
+
+    assert [row.label.removeprefix("kind ") for row in table.rows] == list(order)
+
+
+@pytest.mark.parametrize(
+    ("size", "head", "text"),
+    [(7.55e-7, "FLOP/image", "755"), (7.55e-4, "kFLOP/image", "755"), (2.0, "GFLOP/image", "2")],
+)
+def test_flops_have_a_unit_that_can_be_read(tmp_path, size, head, text):
+    results = write_plan(tmp_path / "r", plan(variants=of_levels({"kind": "A"}, {"kind": "B"})))
+    for index in range(2):
+        metrics = {"top1_accuracy": 90.0, "gflops": size * (index + 1) / 2}
+        finish(results, index, 0, result(90.0) | {"metrics": metrics})
+
+    table = table_shown(Table("t", metrics=("gflops",)).cells(read(results))).table
+
+    assert table.heads[1] == f"Forward ({head})"
+    assert table.rows[1].cells[0].text == text

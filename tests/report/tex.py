@@ -27,7 +27,7 @@ def compiled(text: str, folder: Path, paper: Paper = ARTICLE) -> Path:
     """The PDF of a document with these floats; fails with the words of LaTeX, and where a line is wider than
     its place.
     """
-    words = {"title": "", "question": "", "findings": (), "inputs": (), "tex": str}
+    words = {"title": "", "question": "", "warnings": (), "findings": (), "inputs": (), "tex": str}
     document = render("paper.tex.jinja", paper=paper, packages=PACKAGES, **words)
     head, _, _ = document.partition("\n\\begin{document}")
     (folder / "t.tex").write_text(f"{head}\n\\begin{{document}}\n{text}\\end{{document}}\n")

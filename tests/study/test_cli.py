@@ -76,7 +76,7 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):
 def test_a_plan_as_json(capsys, tmp_path):
     rows = json.loads(
         ends_with(capsys, 0, "--dry-run", "--json", "--seeds", "2", "--results", str(tmp_path / "r"))
-    )
+    )["runs"]
 
     assert [(row["label"], row["seed"]) for row in rows[:2]] == [
         ("latent_steps=1, supervision_steps=1", 0),
@@ -130,7 +130,7 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
     monkeypatch.setattr(
         "recstudy.recursive.program.training_memory", lambda config: memory[config.train.supervision_steps]
     )
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr("os.process_cpu_count", lambda: 2, raising=False)
     options = "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
     output = ends_with(capsys, 0, *options)
     halved = ends_with(capsys, 0, *options, "--workers", "2")
@@ -202,7 +202,9 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
     def ids(*words: str) -> list[str]:
         return [
             row["id"]
-            for row in json.loads(ends_with(capsys, 0, "--dry-run", "--json", *results_option, *words))
+            for row in json.loads(ends_with(capsys, 0, "--dry-run", "--json", *results_option, *words))[
+                "runs"
+            ]
         ]
 
     assert ids("--config", file) == ids("train.epochs=3")
@@ -274,7 +276,7 @@ def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, message, ca
 def test_variants_are_chosen_and_swept_from_the_command_line(typed, labels, count, capsys, tmp_path):
     rows = json.loads(
         ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *shlex.split(typed))
-    )
+    )["runs"]
 
     assert [row["label"] for row in rows[: len(labels)]] == labels
     assert len(rows) == count

@@ -76,7 +76,8 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_fil
     edit = "mine.py changed since 2 finished runs were made: their numbers are from the earlier code"
     assert edit in page.read_text().split("<h2", 1)[0]
     assert records() == old_records
-    assert [run["changed"] for run in json.loads(run_command("--dry-run", "--json"))] == [["code"], ["code"]]
+    planned_runs = json.loads(run_command("--dry-run", "--json"))["runs"]
+    assert [run["changed"] for run in planned_runs] == [["code"], ["code"]]
 
     assert "2 finished runs will be repeated" in run_command("--rerun", "changed")
 

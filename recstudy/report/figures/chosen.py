@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from recstudy.evidence import Kind
 from recstudy.programs.metric import METRICS
 from recstudy.records import Json
 from recstudy.records.runs import Row
+from recstudy.report.family import study_family
 from recstudy.report.names import inline
 from recstudy.report.study_records import StudyRecords
 
-MAX_LINES = 30  # lines of a figure that are still readable
+MAX_LINES = 30  # lines of a figure; all but the first `MAX_CURVES` are grey
+MAX_CURVES = 8  # lines with a colour and a name
 
 
 def run_columns(records: StudyRecords, run: Row) -> Json:
@@ -40,6 +43,17 @@ def shown_variants(
 
     candidates = range(len(records.variants)) if subset is None else subset
     return sorted(sorted(candidates, key=rank, reverse=True)[:limit])
+
+
+def named_variants(records: StudyRecords, variants: Sequence[int]) -> list[int]:
+    """Return the variants with a colour and a name: those that claims compare, then the best, at most
+    `MAX_CURVES`.
+    """
+    rows = [row for part in study_family(records).parts.values() for row in part.rows]
+    claimed = [index for row in rows if row.kind is Kind.CLAIM for index in row.variants if index in variants]
+    named = [*dict.fromkeys(claimed)][:MAX_CURVES]
+    others = [index for index in variants if index not in named]
+    return [*named, *shown_variants(records, MAX_CURVES - len(named), others)]
 
 
 def cut_note(records: StudyRecords, count: int, limit: int = MAX_LINES) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf, log2
+from math import inf
 from typing import Any
 
 from recstudy.base.errors import ConfigError
@@ -18,13 +18,17 @@ from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
 from recstudy.report.family import published_answers
+from recstudy.report.figures.chosen import MAX_CURVES
 from recstudy.report.fits import weighted_mean
 from recstudy.report.look import (
+    GREY,
     bands,
     escape,
+    is_geometric,
     is_number,
     line_style,
     metric_label,
+    name_ends,
     ordered,
     seed_dots,
     tint,
@@ -60,7 +64,6 @@ COLUMNS = [
     "run_ids",
 ]
 COLUMNS += ["synthetic", "seeds"]
-WIDE_RANGE = 50  # ratio of the largest level to the smallest from which an axis is logarithmic
 MAX_TICKS = 24  # if an axis has more levels, Plotly chooses which to label
 BAND_SEEDS = 3  # an interval from two seeds says more about its own spread than about the mean
 DOTS = "Small dots: seeds. Shading: 95 % intervals, for three or more seeds"
@@ -158,6 +161,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         _, common = without_common(data["line"])
         sentences = {
             DROP: self.drop,
+            f"Colours: the best {MAX_CURVES} lines": data["line"].nunique() > MAX_CURVES,
             f"All lines: {common}": common,
             DOTS: ours["seeds"].str.contains(" ").any(),
             HOLLOW: len(published) and not self.drop,
@@ -214,13 +218,24 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             margins, error_y="margin", hover_name="source", hover_data=["verdict", "reasons"], **options
         )
         hollow.for_each_trace(make_hollow)
-        shaded = bands(ours, ours["low"].notna() & (ours["n"] >= BAND_SEEDS), **options)
-        figure = go.Figure([*shaded, *seed_dots(ours, **options), *figure.data, *hollow.data], figure.layout)
+        # of many lines, only the best have a colour and a name
+        ranked = data.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
+        named = set(ranked["line"].drop_duplicates()[:MAX_CURVES])
+        clear = ours[ours["line"].isin(named)]
+        shaded = bands(clear, clear["low"].notna() & (clear["n"] >= BAND_SEEDS), **options)
+        drawn = sorted([*figure.data, *hollow.data], key=lambda trace: trace.legendgroup in named)
+        figure = go.Figure([*shaded, *seed_dots(clear, **options), *drawn], figure.layout)
+        for trace in (trace for trace in figure.data if trace.legendgroup not in named):
+            trace.update(line={"color": GREY, "dash": "solid", "width": 1}, marker={"color": GREY, "size": 4})
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
         figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
-        return figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(
-            showlegend=self.by is not None
-        )
+        figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(showlegend=False)
+        last = data[data["line"].isin(named)].dropna(subset="value").groupby("line", sort=False).last()
+        if len(names) > 1 and len(last):
+            colors = options["color_discrete_map"]
+            ends = {str(line): (point["value"], colors[line]) for line, point in last.iterrows()}
+            name_ends(figure, ends, ordered(data["x"])[-1], data["value"])
+        return figure
 
     def _ticks(self, levels: Sequence[Any]) -> dict[str, Any]:
         """Return Plotly's options of the x-axis for these levels."""
@@ -228,10 +243,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             return {"type": "category"}
         if find_metric(self.x):
             return {"rangemode": "nonnegative"}
-        # On a logarithmic axis, powers of two are equally far apart, and small learning rates do not overlap.
-        is_doubled = all(level > 0 and log2(level).is_integer() for level in levels)
-        is_wide = min(levels) > 0 and max(levels) >= WIDE_RANGE * min(levels)
-        scale = {"type": "log"} if len(levels) > 2 and (is_doubled or is_wide) else {}
+        scale = {"type": "log"} if is_geometric(levels) else {}
         if len(levels) > MAX_TICKS:
             return scale
         return {"tickvals": levels, "ticktext": [f"{level:g}" for level in levels], **scale}

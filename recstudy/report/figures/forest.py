@@ -24,30 +24,40 @@ from recstudy.report.targets import match_targets
 
 INTERVAL, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
 COLUMNS = ["label", "group", "estimate", *INTERVAL, *REGION, "verdict", "n", "about", "mark"]
+COLUMNS += ["_size", "_interval", "_outcome"]
 SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
 SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
+HEADING = "heading"  # the mark of a row that has a label alone
 MARKS = {"yes": "Filled circles", "no": "Crosses", "open": "Hollow circles"}
 SHADE = "Shading: values that support the claim, or values within the margin of the published difference"
-WIDTH = 44  # characters in a line of a label, which fit the screen of a phone
-ROW, LINE, AXIS = 18, 16, 100  # pixels of an interval, of a line of its label, of an x-axis with its title
+# smallest width in pixels -> characters of a label and of the words to the right, and lines of a label
+FORMS = {0: (19, 13, 6), 540: (32, 22, 4), 900: (56, 44, 3)}
+TITLE = {"font": {"size": 13}, "standoff": 6}
+ROW, LINE, AXIS, TOP = (
+    12,
+    16,
+    60,
+    30,
+)  # pixels: gap of rows, line, x-axis with its title, top margin
 
 
 class Forest(FigurePart):
-    """Estimates with intervals over the shaded region of each question.
+    """Estimates with intervals over the shaded region of each question, in rows.
 
-    The data have a row per question:
+    The label of a row is to the left of its interval, and its number with the verdict to the right. The data
+    have a row per question:
 
         group       title of the x-axis; the rows of a group have the same unit
         region_...  ends of the shaded region, which may be infinite
         mark        `yes` (decided as asked, or a significant difference), `no` (decided against) or `open`
         about       text of the tooltip
+        _...        number, interval and verdict to the right of the row
 
     `data.attrs["verdicts"]` counts the verdicts in words.
     """
 
     origin: ClassVar[float] = 0.0  # a value that each x-axis includes
-    lines: ClassVar[int] = 3  # maximum number of lines in a label; the table has the whole label
 
     def caption(self, data: pd.DataFrame) -> str:
         verdicts = data.groupby("mark")["verdict"].unique()
@@ -58,67 +68,102 @@ class Forest(FigurePart):
         return str(data.attrs["verdicts"])
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        from plotly.subplots import make_subplots
+        return draw_rows(data, self.origin)
 
-        # labels are above the intervals, because a phone has no room to the left of them
-        labels = data["label"].map(lambda label: clipped(label, WIDTH, self.lines))
-        groups = [rows for _, rows in data.assign(text=labels).groupby("group", sort=False)]
-        height = (ROW + LINE * (1 + labels.str.count("<br>").max())) * len(data) + AXIS * len(groups)
-        figure = make_subplots(len(groups), row_heights=[*map(len, groups)], vertical_spacing=AXIS / height)
-        for row, rows in enumerate(groups, 1):
-            self._draw_group(figure, rows, {"row": row, "col": 1})
-        return figure.update_layout(
-            height=int(height), showlegend=False, margin={"l": 12}, meta={"rows": True}
-        )
 
-    def _draw_group(self, figure: go.Figure, rows: pd.DataFrame, subplot: dict[str, Any]) -> None:
-        """Draw the rows of one unit, with the first row on top."""
-        # an infinite end of a region is drawn to the edge of the axis
-        numbers = rows[["estimate", *INTERVAL, *REGION]].replace([inf, -inf], nan).to_numpy()
-        left, right = (float(end([self.origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
-        margin = 0.08 * (right - left) or 1.0
-        left, right = left - margin, right + margin
-        region, y = rows[REGION].clip(left, right), np.arange(len(rows))
-        figure.add_bar(
-            base=region["region_low"],
-            x=region.diff(axis=1)["region_high"],
-            y=y,
-            marker_color=tint(PALETTE[0], 0.18),
-            hoverinfo="skip",
-            orientation="h",
-            width=0.36,
-            **subplot,
-        )
-        color = PALETTE[0]
-        figure.add_scatter(
-            x=rows["estimate"],
-            y=y,
-            mode="markers",
-            marker={"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": color},
-            marker_line={"width": 2, "color": color},
-            error_x={"symmetric": False, "thickness": 1.5, "width": 0},
-            error_x_array=rows["high_95"] - rows["estimate"],
-            error_x_arrayminus=rows["estimate"] - rows["low_95"],
-            text=rows["label"] + ": " + rows["verdict"] + ". " + rows["about"],
-            hovertemplate="%{x:.6g}, %{text}<extra></extra>",
-            **subplot,
-        )
-        figure.add_scatter(
-            x=[left] * len(y),
-            y=y - 0.2,
-            mode="text",
-            cliponaxis=False,
-            text=rows["text"],
-            textposition="top right",
-            textfont_size=12,
-            hoverinfo="skip",
-            **subplot,
-        )
-        title = clipped(rows["group"].iloc[0], WIDTH, 2)
-        figure.update_xaxes(title=title, range=[left, right], zeroline=True, zerolinecolor="gray", **subplot)
-        figure.update_yaxes(
-            range=[len(y) - 0.6, -0.9], showticklabels=False, ticks="", showgrid=False, **subplot
-        )
+def draw_rows(data: pd.DataFrame, origin: float = nan) -> go.Figure:
+    """Draw rows with the columns of a `Forest`, in a panel for each group.
+
+    Labels and words are axis labels, so that Plotly makes room for them. Their line breaks depend on the
+    width of the figure, and so does its height: `look.formed` chooses one of the layouts in `meta`.
+
+    Args:
+        data: A row per estimate. A row with the mark `HEADING` has a label alone.
+        origin: A value that each x-axis includes.
+    """
+    groups = [rows for _, rows in data.groupby("group", sort=False)]
+    figure = go.Figure()
+    for number, rows in enumerate(groups):
+        _draw_group(figure, rows, number, origin)
+    forms = [{"width": width, **_form(groups, width)} for width in FORMS]
+    margin = {"l": 8, "r": 8, "t": TOP, "b": AXIS}
+    return figure.update_layout(showlegend=False, margin=margin, meta={"rows": True, "forms": forms})
+
+
+def _form(groups: Sequence[pd.DataFrame], width: int) -> dict[str, Any]:
+    """Return the labels, the place of each panel and the height of a figure of this width."""
+    characters, words, lines = FORMS[width]
+    axes: dict[str, Any] = {}
+    heights = []
+    for number, rows in enumerate(groups):
+        labels = rows["label"].map(lambda text: clipped(text, characters, lines))
+        labels = labels.where(rows["mark"] != HEADING, "<b>" + labels + "</b>")
+        # a narrow figure has no room for the interval, which is drawn
+        sizes = rows["_size"].str.cat(rows["_interval"], " ") if width else rows["_size"]
+        outcomes = rows["_outcome"].map(lambda text: clipped(text, words, 2) if text else "")
+        sizes = sizes.str.strip().str.cat(outcomes, "<br>").str.removesuffix("<br>")
+        most_lines = 1 + max(column.str.count("<br>").max() for column in (labels, sizes))
+        heights.append(len(rows) * (ROW + LINE * most_lines))
+        axes |= {_axis(number, 0): {"ticktext": [*labels]}, _axis(number, 1): {"ticktext": [*sizes]}}
+        title = clipped(rows["group"].iloc[0], characters + words, 2)
+        axes[f"xaxis{number + 1}" if number else "xaxis"] = {"title": {"text": title, **TITLE}}
+    # the distance between two panels is an x-axis with its title
+    total, top = sum(heights) + AXIS * (len(groups) - 1), 1.0
+    for number, height in enumerate(heights):
+        axes[_axis(number, 0)]["domain"] = [max(0.0, top - height / total), top]
+        top -= (height + AXIS) / total
+    return {"height": total + AXIS + TOP, **axes}
+
+
+def _axis(group: int, side: int) -> str:
+    """Return the name of a y-axis in the layout: of the labels (side 0), or of the words to the right."""
+    number = 2 * group + side
+    return f"yaxis{number + 1}" if number else "yaxis"
+
+
+def _draw_group(figure: go.Figure, rows: pd.DataFrame, group: int, origin: float) -> None:
+    """Draw the rows of one unit, with the first row on top."""
+    # an infinite end of a region is drawn to the edge of the axis
+    numbers = rows[["estimate", *INTERVAL, *REGION]].replace([inf, -inf], nan).to_numpy(float)
+    left, right = (float(end([origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
+    margin = 0.08 * (right - left) or 1.0
+    left, right = left - margin, right + margin
+    region, y, color = rows[REGION].clip(left, right), np.arange(len(rows)), PALETTE[0]
+    x_axis, sides = f"x{group + 1}" if group else "x", [_axis(group, side) for side in (0, 1)]
+    names = [side.replace("axis", "") for side in sides]
+    figure.add_bar(
+        base=region["region_low"],
+        x=region.diff(axis=1)["region_high"],
+        y=y,
+        marker_color=tint(color, 0.18),
+        hoverinfo="skip",
+        orientation="h",
+        width=0.5,
+        xaxis=x_axis,
+        yaxis=names[0],
+    )
+    figure.add_scatter(
+        x=rows["estimate"],
+        y=y,
+        mode="markers",
+        marker={"symbol": rows["mark"].map(SYMBOLS).fillna("circle"), "size": 10, "color": color},
+        marker_line={"width": 2, "color": color},
+        error_x={"symmetric": False, "thickness": 1.5, "width": 0},
+        error_x_array=rows["high_95"] - rows["estimate"],
+        error_x_arrayminus=rows["estimate"] - rows["low_95"],
+        text=rows["label"] + ": " + rows["verdict"] + ". " + rows["about"],
+        hovertemplate="%{x:.6g}, %{text}<extra></extra>",
+        xaxis=x_axis,
+        yaxis=names[1],
+    )
+    scale = {"range": [len(y) - 0.4, -0.6], "tickvals": y, "ticks": "", "showgrid": False}
+    scale |= {"tickfont_size": 12, "ticklabelstandoff": 6, "fixedrange": True}
+    over = {"overlaying": names[0], "side": "right", "anchor": x_axis}
+    place = {"anchor": names[0], "range": [left, right], "nticks": 5}
+    place |= {"zeroline": origin == 0, "zerolinecolor": "gray"}
+    figure.update_layout(
+        {sides[0]: {**scale, "anchor": x_axis}, sides[1]: scale | over, x_axis.replace("x", "xaxis"): place}
+    )
 
 
 RETRAINED_COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]
@@ -146,7 +191,6 @@ class Replications(Forest):
     name: str = "replications"
     cell: str = Field(kw_only=True)
     origin = nan
-    lines = 1
 
     def __post_init__(self) -> None:
         if self.cell not in CELLS:
@@ -183,7 +227,18 @@ class Replications(Forest):
         names = rows["who"].where(rows["who"] != "", rows["mark"])
         details = rows["apart"].where(rows["apart"] != "", rows["verdict"])
         labels = (names + ": " + details).str.removesuffix(": ")
-        return super().draw(rows.assign(label=labels, group="%", region_low=nan, region_high=nan))
+        sizes = rows["estimate"].map("{:.1f}".format)
+        return draw_rows(
+            rows.assign(
+                label=labels,
+                group="%",
+                region_low=nan,
+                region_high=nan,
+                _size=sizes,
+                _interval="",
+                _outcome="",
+            )
+        )
 
 
 def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.DataFrame:

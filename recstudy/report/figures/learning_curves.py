@@ -9,15 +9,32 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field
 
 from recstudy.base.lazy import go, np, pd
 from recstudy.records import Json, LossLine, read_log
 from recstudy.records.runs import Row
-from recstudy.report.figures.chosen import MAX_LINES, cut_note, run_columns, shown_variants
-from recstudy.report.look import DASHES, PALETTE, SCREEN, metric_label, tint, without_common
+from recstudy.report.figures.chosen import (
+    MAX_LINES,
+    cut_note,
+    named_variants,
+    run_columns,
+    shown_variants,
+)
+from recstudy.report.look import (
+    DASHES,
+    GREY,
+    PALETTE,
+    SCREEN,
+    folded,
+    integer_ticks,
+    metric_label,
+    name_ends,
+    tint,
+    without_common,
+)
 from recstudy.report.names import find_metric, inline, join_labels, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
@@ -35,11 +52,13 @@ COLUMNS = [
     "selected",
     "synthetic",
 ]
+GREY_LINES = "Colours: variants of the claims, and the best. Grey: the others"
 NO_METRICS = ("variant", "seed", "id", "epoch", "seconds")
 SELECTION = "selection_"
 PANELS = 6  # maximum number of metrics of a user's own program
 CIRCLE = {"symbol": "circle-open", "line": {"width": 2}}
-MAX_TICKS = 12  # up to so many epochs, each has a label
+OTHER_LINE = {"color": GREY, "width": 1}
+PANEL_TITLE = 24  # characters of a line of a panel's title
 
 
 @PARTS.add("learning_curves")
@@ -72,7 +91,8 @@ class LearningCurves(FigurePart):
         `mean`, `low` and `high` are over `n` seeds, and `average` is the moving average. `selected` counts
         the seeds that selected the epoch. For a user's own program, `step` replaces `epoch`.
         """
-        frame = records.epochs(shown_variants(records))
+        named = named_variants(records, records.indices)
+        frame = records.epochs(sorted({*named, *shown_variants(records)}))
         reported = [name for name in map(str, frame) if name not in NO_METRICS][:PANELS]
         names = [name for name in self.metrics or reported if name in frame and frame[name].notna().any()]
         if not names:
@@ -85,7 +105,8 @@ class LearningCurves(FigurePart):
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
         data["label"] = [records.variants[index].label for index in data["variant"]]
         data["synthetic"] = data["variant"].isin(records.synthetic)
-        return data[COLUMNS].rename(columns={"epoch": records.program.step_name})
+        data["_named"] = data["variant"].isin(named)
+        return data[[*COLUMNS, "_named"]].rename(columns={"epoch": records.program.step_name})
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Return notes on damaged logs, on variants that are not shown, and on metrics that no run has."""
@@ -107,6 +128,7 @@ class LearningCurves(FigurePart):
         sentences = {
             "Lines: means over seeds. Shading: range of the seeds": (data["n"] > 1).any(),
             f"All variants: {common}": common,
+            GREY_LINES: not data["_named"].all(),
             f"Light: each {axis}. Dark: centred moving average over {self.window} {axis}s": self.window > 1,
             "Circles: selected epochs": is_selected(data).any(),
         }
@@ -121,43 +143,52 @@ class LearningCurves(FigurePart):
         return f"{score} ends at {last_values} {metric(name).unit}".strip()
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw a panel per metric. A click in the legend hides or shows a variant in all panels."""
+        """Draw a panel per metric, with the names of the variants at the ends of their lines."""
         from plotly.subplots import make_subplots
 
         # plotly.express would take ten times as long to make the traces of 30 variants
-        axis, labels = axis_of(data), data.groupby("variant", sort=False)["label"].first()
-        names = labels.map(without_common(labels)[0]).to_dict()
-        panels = {name: metric_label(unescape(name)) for name in data["metric"].unique()}
-        figure = make_subplots(len(panels), shared_xaxes=True, subplot_titles=list(panels.values()))
+        axis, variants = axis_of(data), data.drop_duplicates("variant").set_index("variant")
+        named = variants.index[variants["_named"]]
+        names = variants["label"].map(without_common(variants["label"])[0]).to_dict()
+        panels: list[Any] = list(data["metric"].unique())
+        figure = make_subplots(len(panels), shared_xaxes=True)
         bands, light_lines, lines = list[Json](), list[Json](), list[Json]()
+        colors = {variant: PALETTE[position % len(PALETTE)] for position, variant in enumerate(named)}
+        ends: dict[Any, dict[str, tuple[float, str]]] = {name: {} for name in panels}
         for (name, variant), points in data.groupby(["metric", "variant"], sort=False):
-            panel, position, x = list(panels).index(name) + 1, list(names).index(variant), points[axis]
-            color, dash = PALETTE[position % len(PALETTE)], DASHES[position % len(DASHES)]
-            trace = {"x": x, "name": names[variant], "legendgroup": str(variant)}
+            panel, x, color = panels.index(name) + 1, points[axis], colors.get(variant, GREY)
+            trace = {"x": x, "name": names[variant], "showlegend": False}
             trace |= {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
-            # bands and light lines have no tooltip and no entry in the legend
-            silent = trace | {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
+            if variant not in colors:
+                light_lines.append({**trace, "y": points["average"], "mode": "lines", "line": OTHER_LINE})
+                continue
+            ends[name][names[variant]] = points["average"].iloc[-1], color
+            # bands and light lines have no tooltip
+            silent = trace | {"mode": "lines", "hoverinfo": "skip"}
             if (points["n"] > 1).any():
                 y = [*points["high"], *points["low"][::-1]]
                 outline = {"x": [*x, *x[::-1]], "y": y, "line_width": 0, "fill": "toself"}
                 bands.append(silent | outline | {"fillcolor": tint(color, 0.16)})
             if self.window > 1:
-                light = {"color": tint(color, max(0.1, 0.7 / (1 + len(names)))), "width": 1}
+                light = {"color": tint(color, max(0.1, 0.7 / (1 + len(named)))), "width": 1}
                 light_lines.append(silent | {"y": points["mean"], "line": light})
             # a circle marks a selected epoch, and makes a line of one point visible
             circles = np.where(is_selected(points) | (len(points) == 1), 9, 0)
             marker = {**CIRCLE, "size": circles, "color": color}
+            dash = DASHES[list(named).index(variant) % len(DASHES)]
             mode, line = "lines+markers" if circles.any() else "lines", {"color": color, "dash": dash}
-            look = {"mode": mode, "line": line, "marker": marker, "showlegend": panel == 1}
-            lines.append(trace | look | {"y": points["average"]})
+            lines.append(trace | {"mode": mode, "line": line, "marker": marker, "y": points["average"]})
         figure.add_traces([*bands, *light_lines, *lines])
         figure.update_yaxes(rangemode="nonnegative" if data["low"].min() >= 0 else "normal")
-        figure.update_xaxes(
-            dtick=1 if data[axis].max() <= MAX_TICKS else None, tickformat=",", showticklabels=True
-        )
+        figure.update_xaxes(**integer_ticks(data[axis]), showticklabels=True)
         figure.update_xaxes(title=axis, row=len(panels))
-        height = 140 + 240 * len(panels)
-        return figure.update_layout(height=height, template=SCREEN, margin_t=55, meta={"across": axis})
+        for panel, name in enumerate(panels, 1):
+            figure.update_yaxes(title=folded(metric_label(unescape(name)), PANEL_TITLE), row=panel)
+            if len(names) > 1:
+                values = data.loc[data["metric"] == name, "average"]
+                name_ends(figure, ends[name], data[axis].max(), values, panel, len(panels))
+        figure.update_layout(height=120 + 230 * len(panels), template=SCREEN, showlegend=False)
+        return figure.update_layout(meta={**(figure.layout.meta or {}), "across": axis})
 
 
 def axis_of(data: pd.DataFrame) -> str:
@@ -219,15 +250,17 @@ class LossTrace(FigurePart, OfVariants):
             for index in records.chosen(self.where):
                 if run := records.first_run(index, LOSSES, states):
                     runs[index] = run
-        rows = []
-        for index in shown_variants(records, MAX_LINES, runs):
-            columns = run_columns(records, runs[index])
+        rows, named = [], named_variants(records, [*runs])
+        for index in sorted({*named, *shown_variants(records, MAX_LINES, runs)}):
+            columns = {**run_columns(records, runs[index]), "_named": index in named}
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)
             # a resumed run repeats an epoch: the last line of each epoch counts
             for line in {line.epoch: line for line in lines}.values():
                 updates = line.first + line.every * np.arange(len(line.losses))
                 rows.append({**columns, "update": updates, "loss": line.losses})
-        data = pd.DataFrame(rows, columns=LOSS_COLUMNS).explode(["update", "loss"], ignore_index=True)
+        data = pd.DataFrame(rows, columns=[*LOSS_COLUMNS, "_named"]).explode(
+            ["update", "loss"], ignore_index=True
+        )
         data = data.dropna(subset="update").astype({"update": int, "loss": float})
         data["average"] = data.groupby("variant")["loss"].transform(moving_average, self.window)
         return data
@@ -240,7 +273,7 @@ class LossTrace(FigurePart, OfVariants):
         return f"ends at {last_averages} {metric('train_loss').unit}".strip()
 
     def caption(self, data: pd.DataFrame) -> str:
-        words = (
+        words = f"{GREY_LINES}. " * (not data["_named"].all()) + (
             f"Light: recorded losses. Dark: their centred moving average over {plural(self.window, 'point')}."
             " One seed per variant."
         )

@@ -23,11 +23,8 @@ from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
-CAPTION = (
-    "Each cell shows the mean over seeds, its 95 % interval and the number of runs. Cells without colour have"
-    " no finished run"
-)
-ROW = 75  # pixels of a cell's height: four lines of text
+CAPTION = "Each cell shows the mean over seeds{}. Cells without colour have no finished run"
+ROW, PLAIN_ROW = 75, 32  # pixels of a cell's height: with four lines of text, and without
 MAX_TEXT_COLUMNS = 8  # in a wider map, the cells have no room for text
 Cells = dict[tuple[Any, Any], list[int]]  # (level of x, level of y) -> variants
 
@@ -62,7 +59,8 @@ class HeatMap(FigurePart, OfVariants):
             notes.append(f"each cell pools {len(variants) / len(data):.3g} variants")
         if unfinished_cells := data["value"].isna().sum():
             notes.append(f"{unfinished_cells} of {len(data)} cells have no finished run")
-        data.attrs = {"notes": notes, "caption": CAPTION}
+        details = ", its 95 % interval and the number of runs" * (data["x"].nunique() <= MAX_TEXT_COLUMNS)
+        data.attrs = {"notes": notes, "caption": CAPTION.format(details)}
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -84,15 +82,19 @@ class HeatMap(FigurePart, OfVariants):
         text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)
         cells = data[["x", "y"]].map(value_text)
         figure = share_map(cells["x"], cells["y"], data["value"], metric_label(self.metric))
+        has_text = len(levels[0]) <= MAX_TEXT_COLUMNS
         figure.update_traces(
             text=text,
             hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
-            texttemplate="%{text}" if len(levels[0]) <= MAX_TEXT_COLUMNS else None,
+            texttemplate="%{text}" if has_text else None,
         )
         axis = {"type": "category", "tickfont": None}
         figure.update_xaxes(axis, title=escape(axis_title(self.x)), categoryarray=levels[0])
         figure.update_yaxes(axis, title=escape(axis_title(self.y)), categoryarray=levels[1])
-        return figure.update_layout(height=150 + ROW * len(levels[1]), coloraxis={"cmin": None, "cmax": None})
+        return figure.update_layout(
+            height=150 + (ROW if has_text else PLAIN_ROW) * len(levels[1]),
+            coloraxis={"cmin": None, "cmax": None},
+        )
 
 
 def crossed(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> Cells:

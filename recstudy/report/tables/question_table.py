@@ -11,16 +11,17 @@ from itertools import groupby
 from typing import Any
 
 from recstudy.base.lazy import pd
-from recstudy.evidence import MAX_SEEDS, Estimate, Reason, Verdict, contrast
+from recstudy.evidence import MAX_SEEDS, Answer, Estimate, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.report.blocks import other_blocks
 from recstudy.report.caveats import caption_facts, text_notes, warnings
-from recstudy.report.cells import cell
+from recstudy.report.cells import weighted_cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
-from recstudy.report.fits import spread_notes, weighted_mean
+from recstudy.report.figures.means import is_drawn
+from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
     axis_title,
@@ -31,6 +32,7 @@ from recstudy.report.names import (
     plural,
     value_text,
 )
+from recstudy.report.parts import parts_of
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
@@ -42,6 +44,7 @@ COLUMNS = [
     "score", "metric", "contrast", "size", "95 % interval", "p (Holm)", "seeds needed", "detectable",
     "published difference", "verdict",
 ]  # fmt: skip
+EXPENDABLE = ("detectable", "published difference", "seeds needed", "contrast")
 LABELS = {Claims: "claim", Differences: "variant", Effects: "level"}  # head of the label column
 TESTS = (
     "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 %"
@@ -77,7 +80,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
             table_rows.append(TableRow(base, entries))
         table_rows += [_row(records, row, len(metrics) > 1) for row in group]
     is_factorial = isinstance(part, Effects) and questions.levels is not None
-    size = "size" if is_factorial else "difference"
+    size, score = "size" if is_factorial else "difference", next(iter(metrics.values()), "")
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(records.indices)
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
@@ -93,7 +96,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
     table = TableData(
         part.name,
         part.heading,
-        (next(iter(metrics.values()), ""), *COLUMNS[1:3], size, *COLUMNS[4:]),
+        (score, *COLUMNS[1:3], size, *COLUMNS[4:]),
         tuple(table_rows),
         corner="effect" if is_factorial else LABELS[type(part)],
         caption="; ".join(filter(None, caption)),
@@ -105,6 +108,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
             *text_notes(records, variants, list(metrics)),
         ),
         kinds=dict.fromkeys(("metric", "contrast", "verdict"), "prose"),
+        expendable=(*EXPENDABLE, score),
     )
     return table.drop_columns()
 
@@ -117,8 +121,9 @@ def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRo
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
     sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
     numeric = partial(TableEntry, origin="; ".join(sources), runs=row.run_ids)
+    published_form = f"+{metric(row.metric).form}"
     published = [
-        f"{difference.value:+{metric(row.metric).form}}{' (not comparable)' * bool(difference.reasons)}"
+        formatted(difference.value, published_form) + " (not comparable)" * bool(difference.reasons)
         for difference in row.published
     ]
     cells = (
@@ -143,11 +148,7 @@ def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
     """Return the score of the variants on one side of a difference, each with its weight."""
     weights = row.answer.question.weights.items()
     terms = {index: sign * weight for index, weight in weights if sign * weight > 0}
-    side = cell(records, [*terms], row.metric)
-    if len(terms) > 1 and side.value is not None:
-        means = [(weight, weighted_mean(records, index, row.metric)) for index, weight in terms.items()]
-        side = replace(side, estimate=replace(contrast(means), n=side.n))
-    return cell_entry(side)
+    return cell_entry(weighted_cell(records, terms, row.metric))
 
 
 def block_notes(row: QuestionRow) -> list[str]:
@@ -194,15 +195,38 @@ def _notes(questions: Family) -> list[str]:
     return notes
 
 
+def answer_fields(answer: Answer) -> dict[str, Any]:
+    """Return the numbers of an answer, as the CSV file and the JSON document name them."""
+    estimate = answer.estimate
+    low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
+    region_low, region_high = answer.question.region
+    return {
+        "region_low": region_low,
+        "region_high": region_high,
+        "estimate": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "low_adjusted": low_adjusted,
+        "high_adjusted": high_adjusted,
+        "level_adjusted": 1 - answer.alpha,
+        "n": estimate.n,
+        "df": estimate.df,
+        "p": answer.p,
+        "p_holm": answer.adjusted,
+    }
+
+
+def question_reasons(row: QuestionRow) -> list[str]:
+    """Return why a question is open or needs care."""
+    return list(filter(None, [*map(str, row.answer.reasons), *row.marks, adjusted_words(row)]))
+
+
 def _fields(row: QuestionRow) -> dict[str, Any]:
-    answer, estimate = row.answer, row.estimate
+    answer = row.answer
     sources = (
         f"{difference.ours.target.cited} minus {difference.theirs.target.cited}"
         for difference in row.published
     )
-    low, high = row.interval or (None, None)
-    low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
-    region_low, region_high = answer.question.region
     fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
     return {
         "question": row.label,
@@ -211,20 +235,9 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "contrast": row.contrast,
         "metric": row.metric,
         "unit": metric(row.metric).unit,
-        "region_low": region_low,
-        "region_high": region_high,
-        "estimate": estimate.value,
-        "low": low,
-        "high": high,
-        "low_adjusted": low_adjusted,
-        "high_adjusted": high_adjusted,
-        "level_adjusted": 1 - answer.alpha,
-        "n": estimate.n,
-        "df": estimate.df,
-        "p": answer.p,
-        "p_holm": answer.adjusted,
+        **answer_fields(answer),
         "verdict": verdict_words(row),
-        "reasons": "; ".join(filter(None, [*answer.reasons, *row.marks, adjusted_words(row)])),
+        "reasons": "; ".join(question_reasons(row)),
         "seeds_needed": most_seeds,
         "seeds_needed_for_the_estimate": fewest_seeds,
         "detectable": row.detectable,
@@ -305,7 +318,7 @@ def adjusted_words(row: QuestionRow) -> str:
 def size_words(estimate: Estimate, name: str) -> str:
     """Return `+2.10 [+1.00, +3.20]`."""
     form = difference_form(name, estimate.interval)
-    value = DASH if estimate.value is None else format(estimate.value, form)
+    value = DASH if estimate.value is None else formatted(estimate.value, form)
     return f"{value} {Interval(*estimate.interval, form)}" if estimate.interval else value
 
 
@@ -319,21 +332,25 @@ def p_words(p: float | None) -> str:
 def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     """Return the rendered part: the forest plot, the table and the CSV. The finding counts the verdicts."""
     questions = family(records, part)
-    short_words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
-    directions = {None: "", True: "better", False: "worse"}
-    counts = Counter(
-        directions[row.better] or short_words.get(row.verdict, str(row.verdict)) for row in questions.rows
-    )
-    is_judged = any(row.verdict in CLAIM_VERDICTS for row in questions.rows)
-    # claims list all four verdicts, zeros too, so that nobody has to add them up
-    if isinstance(part, Claims) and len(questions.rows) > 1 and is_judged:
-        counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)
-    finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
+    counts = Counter(map(_outcome, questions.rows))
+    counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)  # in this order
+    finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word and count)
     data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
     data.attrs["verdicts"] = finding
-    shown = RenderedPart(part.name) if data.empty else forest.shown(data, warnings(records))
+    shown = (
+        RenderedPart(part.name)
+        if data.empty or is_drawn(part, parts_of(records))
+        else forest.shown(data, warnings(records))
+    )
     csv = pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
     return replace(shown, finding=finding, table=table_of(records, part, questions), csv=csv)
+
+
+def _outcome(row: QuestionRow) -> str:
+    """Return the verdict in one or two words; empty if the variants are not comparable."""
+    short_words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
+    direction = {None: "", True: "better", False: "worse"}[row.better]
+    return direction or short_words.get(row.verdict, str(row.verdict))
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
@@ -357,8 +374,8 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
         form = difference_form(row.metric, row.interval)
-        interval = f"95 % CI {Interval(*row.interval, form)}" if row.interval else ""
-        about = f"{row.words or row.contrast or row.label}; {interval}"
+        interval = str(Interval(*row.interval, form)) if row.interval else ""
+        about = f"{row.words or row.contrast or row.label}; {f'95 % CI {interval}' * bool(interval)}"
         for theirs in row.published:
             margin = max(theirs.ours.margin, theirs.theirs.margin)
             region = region or (theirs.value - margin, theirs.value + margin)
@@ -367,7 +384,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER):
             mark = "no"
         bounds = (*(row.interval or (None, None)), *(region or (None, None)))
-        rows.append(
-            (row.label, group, row.estimate.value, *bounds, verdict_words(row), row.estimate.n, about, mark)
-        )
+        size = formatted(row.estimate.value or 0.0, form.removeprefix("+" * row.is_mean))
+        words = (verdict_words(row), row.estimate.n, about, mark, size, interval, _outcome(row))
+        rows.append((row.label, group, row.estimate.value, *bounds, *words))
     return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})

@@ -3,6 +3,7 @@
 Tables call `table_shown`. `outcome_words` also serves the findings and the section of published values.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from recstudy.base.lazy import pd
+from recstudy.base.terminal import scaled_unit
 from recstudy.evidence import ALPHA, Answer, Reason, Verdict
 from recstudy.records.runs import Row
 from recstudy.report.cell_text import (
@@ -26,17 +28,23 @@ from recstudy.report.names import (
     DASH,
     at_alpha,
     axis_title,
+    formatted,
     inline,
     join_labels,
+    level_words,
     metric,
     number,
+    plural,
+    value_text,
+    varied_axes,
 )
 from recstudy.report.shown import RenderedPart
-from recstudy.report.table import Interval, TableData, TableEntry, TableRow
+from recstudy.report.table import Interval, Number, Piece, TableData, TableEntry, TableRow
 from recstudy.report.targets import MatchedTarget, deviation_text
 
 LEADERS = 2  # variants that a heading names; it counts the others
 WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
+NUMBER = re.compile(r"-?[\d,]+(\.\d+)?")  # at the start of a published value such as `3.6 M`
 LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
 
 
@@ -57,12 +65,20 @@ def lay_out(table: TableData) -> TableData:
     # each set of reasons has one number and one note
     reasons = list(dict.fromkeys(cell.reasons for cell in table.cells if cell.reasons))
     rows = []
+    factors, columns, expendable = _readable_units(table)
     for row, counts in zip(table.rows, seeds, strict=True):
         # several settings in one column, such as the cycles 2/0/2
-        words = [DASH if {*values} == {DASH} else "/".join(values) for values in row.settings]
+        words = [DASH if {*values} == {DASH} else "/".join(map(_grouped, values)) for values in row.settings]
         entries = list(map(TableEntry, words))
-        for cell in row.cells:
-            entries.append(replace(cell_entry(cell, content), published=_published_entry(cell, reasons)))
+        for cell, factor in zip(row.cells, factors, strict=bool(row.cells)):
+            entry = cell_entry(cell, content)
+            if factor != 1:
+                pieces = (
+                    replace(piece, value=piece.value * factor) if isinstance(piece, Number) else piece
+                    for piece in entry.pieces
+                )
+                entry = replace(entry, content=tuple(pieces))
+            entries.append(replace(entry, published=_published_entry(cell, reasons)))
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
         label = row.label if table.has_labels or not entries else entries.pop(0).text
@@ -72,15 +88,86 @@ def lay_out(table: TableData) -> TableData:
     page = replace(
         table,
         corner=corner,
-        columns=(*settings, *table.columns, *["n"] * by_row),
+        columns=(*settings, *columns, *["n"] * by_row),
         rows=tuple(rows),
         notes=(*table.notes, *margin_notes(table.cells), *notes),
         kinds=dict.fromkeys(settings, "setting"),
+        expendable=expendable,
     )
     is_wide = 1 + len(page.columns) + sum(page.are_published) > WIDEST
     count = f"n={all_counts[0]}" if len(all_counts) == 1 else ""
     caption = "; ".join(filter(None, [table.caption, count]))
     return replace(page, beneath=table.beneath or is_wide, caption=caption).state_constants()
+
+
+def by_score(table: TableData) -> TableData:
+    """Return the table with the best rows of each group first, unless its rows have an order."""
+    groups: list[list[TableRow]] = [[]]
+    for row in table.rows:
+        if row.cells:
+            groups[-1].append(row)
+        else:
+            groups += [[row], []]
+    if table.has_order or not table.columns:
+        return table
+    for group in groups:
+        if all(row.cells for row in group):
+            group.sort(key=lambda row: (row.cells[0].value is None, -row.cells[0].score))
+    return replace(table, rows=tuple(chain(*groups)))
+
+
+def split_labels(table: TableData) -> TableData:
+    """Return the table with a column for each factor in place of labels that state the levels of several.
+
+    The caption states the levels that all variants share.
+    """
+    rows = [row for row in table.rows if row.cells]
+    if len(rows) < 2 or any(len({cell.variants for cell in row.cells}) > 1 for row in rows):
+        return table
+    records, positions = rows[0].cells[0].records, [row.cells[0].variants[0] for row in rows]
+    variants = [records.variants[position] for position in positions]
+    varied = varied_axes(variants)
+    common = [level_words(axis, level) for axis, level in variants[0].levels.items() if axis not in varied]
+    table = replace(table, caption="; ".join(filter(None, [table.caption, ", ".join(common)])))
+    axes = [axis for axis in varied if level_words(axis, variants[0].levels.get(axis)) in rows[0].label]
+    words = [[level_words(axis, variant.levels.get(axis)) for axis in axes] for variant in variants]
+    if (
+        len(axes) < 2
+        or table.settings
+        or [", ".join(parts) for parts in words] != [row.label for row in rows]
+    ):
+        return table
+    levels = iter([tuple((value_text(variant.levels[axis]),) for axis in axes) for variant in variants])
+    split_rows = [replace(row, settings=next(levels)) if row.cells else row for row in table.rows]
+    settings = tuple((axis,) for axis in axes)
+    return replace(table, rows=tuple(split_rows), settings=settings, has_labels=False)
+
+
+def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str, ...]]:
+    """Return a factor and the head of each column, and the heads of the costs.
+
+    FLOPs get a unit that gives 1 to 1,000, unless the column has published values.
+    """
+    factors, heads, costs = [], [], list[str]()
+    for position, head in enumerate(table.columns):
+        cells: list[Cell] = [row.cells[position] for row in table.rows if row.cells]
+        definition, factor = metric(cells[0].metric if cells else ""), 1.0
+        values = [abs(cell.value or 0.0) for cell in cells]
+        if definition.computed and head == definition.heading and not any(cell.matches for cell in cells):
+            factor, unit = scaled_unit(definition.unit, max(values))
+            head = head.replace(definition.unit, unit) if definition.unit else head
+        factors.append(factor)
+        heads.append(head)
+        # costs without published values are left out first, the last one before the others
+        if definition.computed or definition.timed:
+            costs.insert(len(costs) * any(cell.matches for cell in cells), head)
+    return factors, heads, tuple(costs)
+
+
+def _grouped(setting: str) -> str:
+    """Return a setting with grouped thousands: `1,234,567`, but `1024` and `007`."""
+    is_long = len(setting) > 4 and setting.isdecimal() and not setting.startswith("0")
+    return f"{int(setting):,}" if is_long else setting
 
 
 def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
@@ -97,7 +184,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     origin = ""
     if cell.counted:
         origin = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}"
-    hint.append(f"{cell.n} of {cell.expected} runs: {origin or 'none'}")
+    hint.append(f"{cell.n} of {plural(cell.expected, 'run')}: {origin or 'none'}")
     runs = tuple(run.id for run in (*cell.runs, *base))
     return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {origin}" if origin else "", runs)
 
@@ -129,10 +216,15 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
     if not cell.matches:
         return TableEntry(DASH)
     values = ", ".join(dict.fromkeys(match.text for match in cell.matches))
+    first = NUMBER.match(values)
+    pieces: tuple[Piece, ...] = (values,)
+    if first:
+        form = f",.{len(first[0].partition('.')[2])}f"
+        pieces = (Number(float(first[0].replace(",", "")), form), values[first.end() :])
     verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {', '.join(verdicts(cell))}"
     outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
     hints = [_sources(cell), *(cell.reasons or outcomes), _deviations(cell)]
-    return TableEntry(values + verdict, hint="; ".join(filter(None, hints)))
+    return TableEntry((*pieces, verdict), hint="; ".join(filter(None, hints)))
 
 
 def outcome_words(match: MatchedTarget, answer: Answer) -> str:
@@ -141,11 +233,11 @@ def outcome_words(match: MatchedTarget, answer: Answer) -> str:
     words: str = answer.verdict
     smallest = answer.shown_difference
     if answer.verdict is Verdict.AGREES and not metric(name).computed:
-        words = f"agrees within {margin:.3g}"
+        words = f"agrees within {formatted(margin, '.3g')}"
     elif answer.verdict is Verdict.UNDECIDED:
         explanations = [*answer.reasons]
         if answer.p is not None and smallest is not None:
-            explanations.append(f"these seeds detect differences of {smallest:.2g} or more")
+            explanations.append(f"these seeds detect differences of {formatted(smallest, '.2g')} or more")
         words = f"undecided: {'; '.join(explanations)}".removesuffix(": ")
     if match.late and answer.adjusted is not None:
         words += f" ({Reason.POST_HOC})"
@@ -168,7 +260,9 @@ def margin_notes(cells: Sequence[Cell]) -> list[str]:
         target, margin = match.target, answer.question.half_width
         is_measured = not metric(target.metric).computed
         if answer.adjusted is not None and margin and target.margin_reason and is_measured:
-            notes[f"margin of {margin:.3g} {metric(target.metric).unit}: {target.margin_reason}"] = None
+            notes[
+                f"margin of {formatted(margin, '.3g')} {metric(target.metric).unit}: {target.margin_reason}"
+            ] = None
     return list(notes)
 
 
@@ -188,7 +282,9 @@ def _deviations(cell: Cell) -> str:
 
 def table_shown(table: TableData) -> RenderedPart:
     """Return the rendered part: the table, its finding and its CSV."""
-    return RenderedPart(table.name, finding(table), table=lay_out(table), csv=csv_text(table))
+    return RenderedPart(
+        table.name, finding(table), table=lay_out(split_labels(by_score(table))), csv=csv_text(table)
+    )
 
 
 def csv_text(table: TableData) -> str:

@@ -16,10 +16,13 @@ from recstudy.base.errors import ConfigError, NotYetError
 from recstudy.evidence import mean_of
 from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes
 from recstudy.report.cells import cell, damage_notes, with_items
+from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import spread_notes
+from recstudy.report.look import is_number
 from recstudy.report.names import (
     DASH,
     NAMING,
+    SPLITS,
     axis_title,
     find_metric,
     improved_metric,
@@ -29,8 +32,9 @@ from recstudy.report.names import (
     number,
     setting_name,
     value_text,
+    varied_axes,
 )
-from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
+from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart, parts_of
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableData, TableRow
 from recstudy.report.tables.comparisons import (
@@ -61,7 +65,9 @@ class Table(TablePart, OfVariants, BesidePublished):
         settings: Config fields that become columns before the metrics. The fields of a tuple share a column,
             such as `2/0/2` for the cycles of an HRM's levels.
         split: Whether the columns of `settings` take the place of the variants' labels.
-        ranked: Whether the rows are sorted by the first metric, the best first, in each group.
+        ranked: Whether the rows are sorted by the first metric, the best first, in each group. By default
+            they are, unless the report has claims, differences, effects or published values, or the rows are
+            the levels of a number.
         improvement: The levels of the variant that a metric such as `avg_bleu_delta` is about, for example
             `{"model": "MicarVLMoE"}`. The metric is its improvement over the row, in percent of the row's
             `avg_bleu`. Both are means over all runs.
@@ -75,7 +81,7 @@ class Table(TablePart, OfVariants, BesidePublished):
     settings: tuple[str | tuple[str, ...], ...] = ()
     improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
     split: bool = False
-    ranked: bool = False
+    ranked: bool | None = None
     axes_in = ("rows", "columns", "group", "settings", "improvement")
     metrics_in = ("metrics",)
 
@@ -83,7 +89,10 @@ class Table(TablePart, OfVariants, BesidePublished):
     def heading(self) -> str:
         """The title, or the metrics and axes: `Top-1 accuracy by model and batch size`."""
         names = [name.removesuffix(".*") for name in self.metrics]
-        measured = [name for name in names if not metric(name).computed] or names
+        results = [name for name in names if not (metric(name).computed or metric(name).timed)]
+        # the training score beside the test score has the same name
+        splits = {prefix + name for prefix in SPLITS for name in results}
+        measured = [name for name in results if name not in splits] or results or names
         titles = [metric(measured[0]).title, *map(inline, measured[1:])] if measured else [self.name]
         several = [*titles[:2], "other metrics"] if len(titles) > 3 else titles
         words = " and ".join(filter(None, (", ".join(several[:-1]), several[-1])))
@@ -176,6 +185,7 @@ class Table(TablePart, OfVariants, BesidePublished):
             notes=tuple(notes),
             settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
             has_labels=not (spec.split and spec.settings),
+            has_order=crossed or spec.across or spec.ranked is not None or has_order(records, spec, variants),
             **facts,
         )
 
@@ -256,6 +266,15 @@ def _list_rows(
         label = label_in_group(records, index, spec.group or "")
         rows.append(TableRow(label, tuple(cells), tuple(settings)))
     return rows
+
+
+def has_order(records: StudyRecords, spec: Table, variants: Sequence[int]) -> bool:
+    """Return whether questions, published values or a number order the variants, besides their scores."""
+    axes = varied_axes([records.variants[index] for index in variants])
+    is_sweep = len(axes) == 1 and all(is_number(records.level(index, axes[0])) for index in variants)
+    has_questions = any(isinstance(part, QuestionPart) for part in parts_of(records))
+    has_best = bool(spec.metrics) and metric(spec.metrics[0]).better is not None
+    return is_sweep or bool(spec.targets) or has_questions or not has_best
 
 
 def _setting_word(records: StudyRecords, index: int, path: str) -> str:

@@ -11,6 +11,9 @@ const draw = box => {
   layout.font = {...layout.font, color: printing ? "#1c2126" : getComputedStyle(document.body).color};
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
   if (layout.meta?.min_width) layout.width = Math.max(box.clientWidth, layout.meta.min_width);  // a narrower box scrolls
+  const form = layout.meta?.forms?.filter(choice => choice.width <= box.clientWidth).at(-1);  // line breaks for this width
+  if (form?.height) layout.height = form.height;
+  for (const name in form) if (layout[name]?.constructor === Object) Object.assign(layout[name], form[name]);
   if (layout.meta?.width) layout.height *= Math.min(1, box.clientWidth / layout.meta.width);  // images keep their proportions
   if (printing) layout.width = box.clientWidth;  // Plotly would keep the width of the window
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};

@@ -74,7 +74,7 @@ def test_changed_network_is_counted_again(python, tmp_path, monkeypatch):
         cli.main(["new", "mine", "--model"])
 
     def parameters() -> int:
-        return json.loads(python("mine.py", "--json", "--only", "loops=1"))[0]["params"]
+        return json.loads(python("mine.py", "--dry-run", "--json", "--only", "loops=1"))["runs"][0]["params"]
 
     old_count = parameters()
     study = tmp_path / "mine.py"

@@ -1,0 +1,28 @@
+"""The command `recstudy check-paper`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from recstudy.cli.options import Imports, ResultsArgument
+from recstudy.cli.places import studies_of
+
+
+@dataclass(frozen=True)
+class CheckPaper:
+    """Compare the numbers and verdicts in the text and tables of a LaTeX paper with the records.
+
+    Example: recstudy check-paper main.tex results/studies/my_study/paper
+    """
+
+    paper: Positional[Path]
+    """The main file of the paper. Its inputs are read too."""
+    path: ResultsArgument = "results"
+    """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI."""
+    trust: Imports = False
+
+    def run(self) -> int:
+        from recstudy.report.paper_check import check_paper
+
+        return check_paper(self.paper, studies_of(self.path), self.trust)

@@ -1,0 +1,16 @@
+"""The command `recstudy skill`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Skill:
+    """Print a SKILL.md, from which a coding agent learns to decide by claims.
+
+    Example: recstudy skill > .claude/skills/recstudy/SKILL.md
+    """
+
+    def run(self) -> int:
+        print((Path(__file__).parent / "skill.md").read_text(encoding="utf-8"), end="")
+        return 0
