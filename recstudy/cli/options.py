@@ -57,8 +57,8 @@ class ForPaper:
     """Export of tables and figures for a paper."""
 
     export: Annotated[tuple[Format, ...], arg(metavar="pdf|svg|png|md")] = ()
-    """Also write figures in these formats; md shows them in report.md. Several formats may
-    be given. This needs Chrome or Chromium. GitHub and Hugging Face show report.md with its folder figures/."""
+    """Also write figures in these formats; md shows them in report.md. Several formats may be given. This
+    needs Chrome or Chromium. GitHub and Hugging Face show report.md with its folder figures/."""
     venue: Name = ""
     """Fit LaTeX and figures to article, neurips, icml, cvpr, acl or ieee. Figures are then also written as
     pdf. Default: article."""
