@@ -93,8 +93,9 @@ puzzles: setup
 	$(BIN)/python studies/sudoku_depth.py --preset paper --only "supervision_steps=16, cycles=3, latent_steps=6" --seeds 1 --data $(DATA)
 	$(BIN)/python docs/tools/study_pages.py --take sudoku_depth/paper
 
+# The pictures of README and docs, or some: make pictures P="board.png judge.png"
 pictures: setup
-	$(BIN)/python docs/tools/pictures.py
+	$(BIN)/python docs/tools/pictures.py $(P)
 
 readme: setup
 	$(BIN)/python docs/tools/study_pages.py

@@ -253,3 +253,32 @@ def test_llms_txt_links_to_pages_of_the_site():
 
     assert len(links) > 40
     assert [link for link in links if not (ROOT / "docs" / link).with_suffix(".md").exists()] == []
+
+
+SITE = sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "studies")
+
+
+def test_names_and_headings_of_the_site_begin_with_a_capital():
+    nav = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1].split("\nnot_in_nav:")[0]
+    names = re.findall(r"^ *- (.*?):", nav, re.MULTILINE)
+    texts = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in SITE]
+    heads = [head for text in texts for head in re.findall(r"^#+ (.*)", text, re.MULTILINE)]
+
+    assert len(names) > 40
+    assert len(heads) > 200
+    assert [name for name in [*names, *heads] if name[0].islower() and name != "recstudy"] == []
+
+
+def test_no_page_of_the_site_shows_a_backtick():
+    assert [page.name for page in (ROOT / "docs").rglob("*.md") if r"\`" in page.read_text()] == []
+
+
+def test_the_first_page_of_the_site_has_a_result_a_picture_and_then_the_tasks():
+    text = (ROOT / "docs/index.md").read_text()
+    marks = ["95 % CI", "](pictures/my_function.report.png)", "| You want to | Read |"]
+    tasks = (
+        "judge a CSV|study your function or script|run on a cluster|make the paper's tables|check a bundle"
+    )
+
+    assert [text.index(mark) for mark in marks] == sorted(text.index(mark) for mark in marks)
+    assert re.findall(r"^\| \*\*(.*?)\*\*", text, re.MULTILINE)[:5] == tasks.split("|")

@@ -273,6 +273,8 @@ class ExplainDocument(Document):
     column: str
     fields: Json
     """The line of the table's CSV file."""
+    passages: list[str]
+    """The page or table cell of each published value of the row, with a short quote."""
     runs: list[NumberRun]
     notes: list[str]
     """Runs that are left out, each with the reason, and the files of imported runs."""
