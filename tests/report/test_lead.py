@@ -179,8 +179,8 @@ def test_many_variants_have_eight_names_the_claimed_ones_first(tmp_path):
         rendered = render_part(records, LearningCurves(metrics=("accuracy",)))
         figure, data = rendered.figure, rendered.data
 
-    named = {f"depth {depth}, rate {rate}" for depth in (1, 4, 5, 6) for rate in (0.1, 0.2)}
-    assert set(data[data["_named"]]["label"]) == named
+    claimed_labels = {f"depth {depth}, rate {rate}" for depth in (1, 4, 5, 6) for rate in (0.1, 0.2)}
+    assert set(data[data["_named"]]["label"]) == claimed_labels
     assert sum(trace.line.color == GREY for trace in figure.data) == 4
     assert len(figure.layout.yaxis2.ticktext) == 8
     assert "Grey: the others" in rendered.caption
@@ -189,13 +189,22 @@ def test_many_variants_have_eight_names_the_claimed_ones_first(tmp_path):
 
 def test_names_at_the_ends_of_lines_do_not_overlap():
     figure = Figure().add_scatter(x=[0, 1], y=[0, 100])
-    ends = {name: (value, "#000000") for name, value in zip("abcd", (0.0, 99.0, 99.5, 100.0), strict=True)}
-    name_ends(figure, ends, 1, pd.Series([0.0, 100.0]))
+    line_ends = {
+        name: (value, "#000000") for name, value in zip("abcd", (0.0, 99.0, 99.5, 100.0), strict=True)
+    }
+    name_ends(figure, line_ends, 1, pd.Series([0.0, 100.0]))
     places = figure.layout.yaxis2.tickvals
 
     assert [text[-8:-7] for text in figure.layout.meta["forms"][0]["yaxis2"]["ticktext"]] == list("abcd")
     assert min(high - low for low, high in pairwise(places)) > 5
     assert places[0] >= 0
+
+
+def test_a_line_that_ends_at_zero_has_no_name_on_a_logarithmic_axis():
+    figure = Figure().add_scatter(x=[0, 1], y=[1, 10]).update_yaxes(type="log")
+    name_ends(figure, {"zero": (0.0, "#000000"), "ten": (10.0, "#000000")}, 1, pd.Series([1.0, 10.0]))
+
+    assert len(figure.layout.yaxis2.tickvals) == 1
 
 
 def test_the_factor_of_most_claims_is_the_effect():
