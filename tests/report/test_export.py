@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from made_up import (
@@ -13,6 +14,7 @@ from scenarios import swept
 
 from recstudy.base.errors import ConfigError
 from recstudy.cli import main
+from recstudy.cli.options import ForPaper
 from recstudy.report import (
     Means,
     Pareto,
@@ -81,6 +83,39 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
             main(["report", str(results.root), *flags])
         assert message in capsys.readouterr().err
     assert not (results.study("made_up", "paper") / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "formats"),
+    [
+        ({"export": ("md",)}, ["png"]),
+        ({"export": ("md", "svg")}, ["svg"]),
+        ({"export": ("pdf", "md"), "venue": "icml"}, ["pdf", "png"]),
+        ({"width": "3in"}, ["pdf"]),
+        ({}, []),
+    ],
+)
+def test_markdown_needs_pictures_and_a_venue_pdf(options, formats):
+    assert ForPaper(**options).formats == formats
+
+
+@pytest.mark.whole
+@needs_browser
+def test_markdown_shows_verdicts_tables_and_exported_figures_by_relative_links(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{depth},{seed},{70 + depth + seed / 10}" for depth in (1, 2, 4) for seed in range(3)]
+    (tmp_path / "runs.csv").write_text("\n".join(["depth,seed,accuracy", *rows]))
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["judge", "runs.csv", "--export", "md"])
+    report = Path("results/studies/runs/imported/report")
+    text = (report / "report.md").read_text()
+
+    assert f"Markdown with figures: {report / 'report.md'}" in capsys.readouterr().out
+    links = re.findall(r"^!\[.+\]\((.+)\)$", text, re.MULTILINE)
+    assert links
+    assert sorted(report / link for link in links) == sorted(report.glob("figures/*.png"))
+    assert text.count("\n### ") == len({*re.findall(r"\n### .*", text)})  # no heading twice
+    assert re.search(r"^\| (depth|variant|4) \|", text, re.MULTILINE)
 
 
 @pytest.mark.whole
