@@ -9,6 +9,7 @@ from plotly.graph_objects import Figure
 
 from recstudy import Claim, Metric, RunContext, grid, load
 from recstudy.report import Claims, Curve, Differences, Effects, LearningCurves, Means, Table
+from recstudy.report.figures.curve import COLUMNS
 from recstudy.report.figures.forest import FORMS, draw_rows
 from recstudy.report.figures.means import claimed_effect, figure_by, is_drawn, leading_parts
 from recstudy.report.kinds import render_part
@@ -198,6 +199,18 @@ def test_names_at_the_ends_of_lines_do_not_overlap():
     assert [text[-8:-7] for text in figure.layout.meta["forms"][0]["yaxis2"]["ticktext"]] == list("abcd")
     assert min(high - low for low, high in pairwise(places)) > 5
     assert places[0] >= 0
+
+
+def test_an_axis_of_flops_has_si_prefixes():
+    """0.0007548 GFLOP is 754.8k FLOP, in the points as at the ticks."""
+    rows = [{"line": "a", "x": x, "value": 90.0, "n": 1, "published": False} for x in (0.0007548, 0.002)]
+    data = pd.DataFrame(rows, columns=[*COLUMNS]).assign(seeds="")
+    figure = Curve("c", x="gflops", y="top1_accuracy").draw(data)
+
+    points = [list(trace.x) for trace in figure.data if trace.mode == "lines+markers"]
+    assert points == [pytest.approx([754_800, 2_000_000])]
+    assert figure.layout.xaxis.tickformat == "~s"
+    assert figure.layout.xaxis.title.text == "Forward (FLOP/image)"
 
 
 def test_a_line_that_ends_at_zero_has_no_name_on_a_logarithmic_axis():

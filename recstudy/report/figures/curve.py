@@ -192,15 +192,15 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else value_text(x))
         )
         data = data.astype({"value": float, "low": float, "high": float})
+        scale: dict[str, Any] = {}
+        if find_metric(self.x):
+            data["x"], scale = without_prefix(self.x, data["x"].astype(float))
         ours, published = _split(data)
         ours = ours.dropna(subset="value")
         if self.log:
             # a logarithmic axis has no zero: an interval that reaches it ends at half the lowest value
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
-        scale: dict[str, Any] = {}
-        if find_metric(self.x):
-            data["x"], scale = without_prefix(self.x, data["x"].astype(float))
         title = WITHIN_A_RUN.get(self.x) or axis_title(self.x)
         labels = {
             "x": scale.get("title", escape(title)),
