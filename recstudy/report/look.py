@@ -344,7 +344,9 @@ def without_prefix(name: str, values: pd.Series[float]) -> tuple[pd.Series[float
         values = values * FLOP_PREFIXES[prefix]
     is_large = values.abs().max() >= LARGE_COUNT
     title = metric_label(name).replace(f"{prefix}FLOP", "FLOP") if flop else metric_label(name)
-    return values, {"title": title, **({"tickformat": "~s"} if is_large else {})}
+    options = {"title": title, **({"tickformat": "~s"} if is_large else {})}
+    # around a single large value, Plotly would draw a range of one
+    return values, {**options, **({"rangemode": "tozero"} if is_large and values.nunique() == 1 else {})}
 
 
 def is_geometric(levels: Sequence[float]) -> bool:
