@@ -13,6 +13,7 @@ from typing import Any
 from recstudy.base.lazy import pd
 from recstudy.base.terminal import scaled_unit
 from recstudy.evidence import ALPHA, Answer, Reason, Verdict
+from recstudy.papers import passage
 from recstudy.records.runs import Row
 from recstudy.report.cell_text import (
     Content,
@@ -220,7 +221,8 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
         pieces = (Number(float(first[0].replace(",", "")), form), values[first.end() :])
     verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {', '.join(verdicts(cell))}"
     outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
-    hints = [_sources(cell), *(cell.reasons or outcomes), _deviations(cell)]
+    passages = dict.fromkeys(passage(match.target) for match in cell.matches)
+    hints = [_sources(cell), *passages, *(cell.reasons or outcomes), _deviations(cell)]
     return TableEntry((*pieces, verdict), hint="; ".join(filter(None, hints)))
 
 
