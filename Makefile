@@ -45,6 +45,8 @@ check: setup
 	$(BIN)/python docs/tools/study_pages.py --check
 	$(BIN)/python docs/tools/data_pages.py --check
 	$(BIN)/python docs/tools/layers.py --check
+	$(BIN)/python docs/tools/json_page.py --check
+	$(BIN)/python docs/tools/llms.py --check
 	$(BIN)/python docs/tools/budget.py
 
 # The pages of docs/ into build/site; a warning is an error.
@@ -99,6 +101,8 @@ readme: setup
 	$(BIN)/python docs/tools/study_pages.py
 	$(BIN)/python docs/tools/data_pages.py
 	$(BIN)/python docs/tools/layers.py
+	$(BIN)/python docs/tools/json_page.py
+	$(BIN)/python docs/tools/llms.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -23,6 +23,7 @@ PAGES = sorted(
     [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "AGENTS.md",
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "docs/how-to").glob("*.md"),
     ]
@@ -188,7 +189,7 @@ def typed(monkeypatch, capsys):
     return run
 
 
-def planned(study, options) -> int:
+def planned(study, options, **_) -> int:
     if isinstance(study, Search):
         return 0
     changes = changes_of(options) | ({"train.init_from": "0" * 20} if options.init_from else {})
@@ -240,11 +241,18 @@ def test_commands_are_understood(page, typed):
 def test_every_exit_code_is_documented():
     rows = re.findall(r"^\| (\d+) \| ([^|]*) \| ([^|]+) \|", (ROOT / "docs/errors.md").read_text(), re.M)
 
-    assert [int(code) for code, *_ in rows] == [0, 1, 2, *EXIT_CODES.values(), 130]
+    assert [int(code) for code, *_ in rows] == [0, 1, 2, *EXIT_CODES.values(), 10, 11, 130]
     assert all(example.strip() for *_, example in rows)
     for reason in FAILURES:
         text = {code: meaning for code, meaning, _ in rows}[str(EXIT_CODES[reason])]
         assert reason.split()[0] in text or reason == "storage", reason
+
+
+def test_llms_txt_links_to_pages_of_the_site():
+    links = re.findall(r"^- \[[^]]+\]\(([^)]+)\)$", (ROOT / "docs/llms.txt").read_text(), re.M)
+
+    assert len(links) > 40
+    assert [link for link in links if not (ROOT / "docs" / link).with_suffix(".md").exists()] == []
 
 
 SITE = sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "studies")

@@ -29,7 +29,7 @@ def test_a_mistyped_command_line_is_one_line_and_no_box(typed, capsys):
 
 HELP = {  # command -> options that its help shows
     "": ("judge  ", "new  ", "weights  "),
-    "judge": ("FILE", "--metrics", "--claims FILE", "--export pdf|svg|png ..."),
+    "judge": ("FILE", "--metrics", "--claims FILE", "--export pdf|svg|png|md"),
     "reproduce": ("DIR|ZIP", "--fresh-seeds N", "the new records (default: reproduced)"),
     "status": ("(default: results)",),
 }

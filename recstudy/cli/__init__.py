@@ -72,15 +72,15 @@ COMMANDS = {  # name -> its class and its summary in `recstudy --help`
     "studies": ("studies:Studies", "List the studies that come with recstudy."),
     "run": ("run:RunShipped", "Run a study that comes with recstudy, from any folder."),
     "new": ("new:New", "Write a starter: a study of a function, a command or a model."),
-    "skill": ("skill:Skill", "Print a SKILL.md that teaches a coding agent to keep or revert by claims."),
+    "skill": ("skill:Skill", "Print a SKILL.md for coding agents: keep or revert changes by claims."),
     "fields": (
         "fields:Fields",
         "List the settings of runs with types, defaults and meanings.",
     ),
 }
 GROUPS = {  # of `recstudy --help`; the other commands come last
-    "Start": "new run studies fields check",
-    "Read results": "judge report explain audit status board",
+    "Start": "new run studies fields check skill",
+    "Read results": "judge report explain audit check-paper status board",
     "Share": "publish verify reproduce",
 }
 DESCRIPTION = "Ablation studies and hyperparameter searches with confidence intervals and verdicts."

@@ -27,8 +27,8 @@ from recstudy.report.venues import Paper, paper_of
 FIELD = re.compile(r"[a-z]\w*(\.\w+)+=")  # the start of train.epochs=5
 TAKING = ("--only", "--vary", "--rerun")  # options whose value may look like FIELD=VALUE
 WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
-Format = Literal["pdf", "svg", "png"]
-Logger = Literal["tensorboard", "wandb", "mlflow"]
+Format = Literal["pdf", "svg", "png", "md"]
+Logger = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 # Types of values, by the word that --help shows for them.
 Name = Annotated[str, arg(metavar="NAME")]
 Amount = Annotated[str, arg(metavar="AMOUNT")]
@@ -41,14 +41,14 @@ Several = Annotated[tuple[str, ...], UseAppendAction]
 Names = Annotated[Several, arg(metavar="NAME")]
 ResultsArgument = Positional[ResultsPlace]
 Imports = Annotated[bool, arg(help="Import the modules that the studies name, whoever wrote them.")]
-JsonFlag = Annotated[bool, arg(help="Print JSON. It is the only text on standard output.")]
-VerdictFlag = Annotated[
-    bool,
-    arg(
-        help="Exit with 0 for supported, 10 for undecided, 11 for contradicted or smaller. These are the"
-        " verdicts of all claims; 11 comes before 10."
-    ),
+JsonFlag = Annotated[
+    bool, arg(help="Print one JSON document. Everything else goes to standard error. See docs/api/json.md.")
 ]
+VERDICT_HELP = (
+    "Exit with 0 if claims are supported, 10 if one is open, 11 if refuted. A claim is refuted if it is"
+    " contradicted or smaller than claimed."
+)
+VerdictFlag = Annotated[bool, arg(help=VERDICT_HELP)]
 Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 
@@ -56,8 +56,9 @@ Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="
 class ForPaper:
     """Export of tables and figures for a paper."""
 
-    export: Annotated[tuple[Format, ...], arg(metavar="pdf|svg|png ...")] = ()
-    """Also write the figures in these formats. This needs Chrome or Chromium."""
+    export: Annotated[tuple[Format, ...], arg(metavar="pdf|svg|png|md")] = ()
+    """Also write figures in these formats; md shows them in report.md. Several formats may be given. This
+    needs Chrome or Chromium. GitHub and Hugging Face show report.md with its folder figures/."""
     venue: Name = ""
     """Fit LaTeX and figures to article, neurips, icml, cvpr, acl or ieee. Figures are then also written as
     pdf. Default: article."""
@@ -76,11 +77,14 @@ class ForPaper:
         return paper_of(self.venue, self.width, self.without, self.font)
 
     @property
-    def formats(self) -> tuple[Format, ...]:
-        """Return the formats, with `pdf` if a venue or a width is set."""
-        return (
-            self.export if "pdf" in self.export or not (self.venue or self.width) else ("pdf", *self.export)
-        )
+    def formats(self) -> list[str]:
+        """The formats of the figures: a venue or a width needs `pdf`, and `md` needs pictures."""
+        formats: list[str] = [kind for kind in self.export if kind != "md"]
+        if (self.venue or self.width) and "pdf" not in formats:
+            formats.insert(0, "pdf")
+        if "md" in self.export and not {"svg", "png"} & {*formats}:
+            formats.append("png")
+        return formats
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ class CommonOptions:
     trainer: Annotated[str | None, arg(metavar="auto|inline|train")] = None
     """Train in the Tune process (inline) or on Ray Train workers (train). These take 4 to 14 s to start."""
     log: Annotated[tuple[Logger, ...], arg(metavar="NAME ...")] = ()
-    """Also log to tensorboard, wandb or mlflow. Each needs its package (docs/how-to/trackers.md)."""
+    """Also log to tensorboard, wandb, mlflow or trackio. Each needs its package (docs/how-to/trackers.md)."""
     log_losses: bool = False
     """With --log: also log the losses of updates, at most 200 per epoch, after each run."""
 

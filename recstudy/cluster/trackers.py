@@ -1,6 +1,6 @@
-"""Log runs to Prometheus, and to TensorBoard, Weights & Biases and MLflow by Ray's loggers (`--log`).
+"""Log runs to Prometheus, and to TensorBoard, Trackio, Weights & Biases and MLflow (`--log`).
 
-Tune would pass its trials to the loggers. These identify a run by a number, have a single object as config
+Tune would pass its trials to Ray's loggers. These identify a run by a number, have a single object as config
 and count reports instead of epochs. So the loggers receive the events of the view, with a `TrackedRun` as the
 trial: its name is the variant and seed, its config contains the fields of the run config, and its step is the
 epoch. They log at most ten epochs per second of a run, which is what the driver receives; `epochs.jsonl`
@@ -12,9 +12,12 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,7 +31,7 @@ from recstudy.base.values import flatten
 from recstudy.cluster.view import Listener, Outcome, View
 from recstudy.records import LossLine, Results, Run, read_log
 
-PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow", "trackio": "trackio"}
 
 
 def check_loggers(names: Sequence[str]) -> None:
@@ -66,6 +69,30 @@ class _EventFiles(LoggerCallback):
                 writer.file_writer.add_summary(summary)
 
 
+class _TrackioRuns(LoggerCallback):
+    """Writes Trackio's local database, or its Space if TRACKIO_SPACE_ID is set. Ray has no such logger."""
+
+    def __init__(self, study: str, folder: Path) -> None:
+        os.environ.setdefault("TRACKIO_DIR", str(folder))  # read at the import
+        self._study, self._runs = study, dict[TrackedRun, Any]()
+
+    def log_trial_start(self, trial: "TrackedRun") -> None:
+        import trackio
+
+        options = {"config": trial.config, "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        # In a context of its own, because Trackio finishes the current run at exit. It prints each run.
+        with redirect_stdout(StringIO()):
+            self._runs[trial] = copy_context().run(trackio.init, self._study, str(trial), **options)
+
+    def log_trial_result(self, epochs: int, trial: "TrackedRun", result: Mapping[str, float]) -> None:
+        numbers = {name: value for name, value in result.items() if name != TRAINING_ITERATION}
+        self._runs[trial].log(numbers, step=epochs)
+
+    def log_trial_end(self, trial: "TrackedRun", failed: bool = False) -> None:
+        with redirect_stdout(StringIO()):
+            self._runs.pop(trial).finish()
+
+
 def _make_callback(name: str, study: str, folder: Path) -> Any:
     """Create the logger with this name, which imports the tracker's package."""
     if name == "wandb":
@@ -78,7 +105,7 @@ def _make_callback(name: str, study: str, folder: Path) -> Any:
         database = f"sqlite:///{quote(str(folder))}/mlflow.db"  # MLflow 3 refuses plain files
         server = os.environ.get("MLFLOW_TRACKING_URI", database)
         return MLflowLoggerCallback(server, experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", study))
-    return _EventFiles()
+    return _TrackioRuns(study, folder) if name == "trackio" else _EventFiles()
 
 
 def _stop_on_error(method: Callable[..., None]) -> Callable[..., None]:

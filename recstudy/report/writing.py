@@ -108,6 +108,8 @@ def show_report(
             say(capitalized(line))
     page = folder / "report" / "report.html"
     say(f"Report: {shortest(page)}")
+    if {"svg", "png"} & {*export}:
+        say(f"Markdown with figures: {shortest(page.with_suffix('.md'))}")
     if errors := records.drawing_errors.items():
         parts = "; ".join(f"{part!r}: {error}" for part, error in errors)
         raise PartError(f"The report of {name} ({preset}) lacks what cannot be drawn: {parts}")
@@ -174,11 +176,10 @@ def write_files(
     files = safe_names([part.name for part in parts_of(records)])
     figures = [part for part in parts_of(records) if export and isinstance(part, FigurePart)]
     sections: list[Section] = []
-    tables: list[RenderedPart] = []
+    rendered_parts: dict[str, RenderedPart] = {}
 
     def write(file: str, rendered: RenderedPart) -> str:
-        if rendered.table:
-            tables.append(rendered)
+        rendered_parts[file] = rendered
         return rendered.write(report_files, file, export, paper, warnings(records))
 
     for part, file in zip(parts_of(records), files, strict=True):
@@ -189,13 +190,20 @@ def write_files(
             )
         sections.append(section(records, part, partial(write, file)))
     report_files.finish()
+    tables = [rendered for rendered in rendered_parts.values() if rendered.table]
+    pictures = {
+        file: f"figures/{file}.{kind}"
+        for kind in ("svg", "png")
+        for file in files
+        if f"figures/{file}.{kind}" in report_files.checksums
+    }
     inputs = (f"{kind}/{file}.tex" for file in files for kind in ("tables", "figures"))
     words: dict[str, Any] = {
         "title": page_title(plan),
         "question": by_name(plan.question),
         "warnings": warnings(records),
         "findings": findings(records),
-        "tables": [rendered.markdown for rendered in tables],
+        "parts": [(rendered, pictures.get(file)) for file, rendered in rendered_parts.items()],
         "inputs": [path for path in inputs if path in report_files.checksums],
         "paper": paper,
         "packages": PACKAGES,

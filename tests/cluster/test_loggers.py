@@ -1,7 +1,11 @@
 """Ray's loggers, told of runs as a sweep tells them."""
 
 import io
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +126,28 @@ def test_a_missing_package_is_named_before_anything_starts(tmp_path, monkeypatch
         "ConfigError: --log wandb needs the package not_there, which is not installed: pip install not_there\n"
     )
     assert not (tmp_path / "r/studies").exists()
+
+
+def test_trackio_gets_fields_and_metrics_in_a_database_of_its_own(tmp_path, view, monkeypatch, capsys):
+    assert find_spec("trackio") or pytest.skip("trackio is not installed")
+    monkeypatch.delenv("TRACKIO_DIR", raising=False)
+    logger = Logger("trackio", "tiny", Results(tmp_path), view)
+    tell(logger, FIRST, {0: 2.0, 3: 1.5}, {"status": "done", "score": 75.0})
+    tell(logger, SECOND, {0: 3.0})
+    logger.close()
+
+    with closing(sqlite3.connect(tmp_path / "logs/trackio/tiny.db")) as database:
+        lines = database.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+        (config, *_) = database.execute("SELECT config FROM configs ORDER BY id").fetchone()
+    one, two = (f"latent_steps=1, supervision_steps={steps}, seed 0" for steps in (1, 2))
+    assert [(name, step, json.loads(numbers)) for name, step, numbers in lines] == [
+        (one, 1, {"train_loss": 2.0, "selection_top1_accuracy": 50.0}),
+        (one, 4, {"train_loss": 1.5, "selection_top1_accuracy": 50.0}),
+        (one, 4, {"test_top1_accuracy": 75.0}),
+        (two, 1, {"train_loss": 3.0, "selection_top1_accuracy": 50.0}),
+    ]
+    assert json.loads(config)["train.epochs"] == FIRST.config.train.epochs
+    assert capsys.readouterr().out == view.console.file.getvalue() == ""
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the database library that mlflow brings

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from made_up import (
@@ -13,8 +14,9 @@ from scenarios import swept
 
 from recstudy.base.errors import ConfigError
 from recstudy.cli import main
+from recstudy.cli.options import ForPaper
 from recstudy.report import (
-    LearningCurves,
+    Means,
     Pareto,
 )
 from recstudy.report.kinds import draw_figure
@@ -83,6 +85,39 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
     assert not (results.study("made_up", "paper") / "report").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "formats"),
+    [
+        ({"export": ("md",)}, ["png"]),
+        ({"export": ("md", "svg")}, ["svg"]),
+        ({"export": ("pdf", "md"), "venue": "icml"}, ["pdf", "png"]),
+        ({"width": "3in"}, ["pdf"]),
+        ({}, []),
+    ],
+)
+def test_markdown_needs_pictures_and_a_venue_pdf(options, formats):
+    assert ForPaper(**options).formats == formats
+
+
+@pytest.mark.whole
+@needs_browser
+def test_markdown_shows_verdicts_tables_and_exported_figures_by_relative_links(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{depth},{seed},{70 + depth + seed / 10}" for depth in (1, 2, 4) for seed in range(3)]
+    (tmp_path / "runs.csv").write_text("\n".join(["depth,seed,accuracy", *rows]))
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["judge", "runs.csv", "--export", "md"])
+    report = Path("results/studies/runs/imported/report")
+    text = (report / "report.md").read_text()
+
+    assert f"Markdown with figures: {report / 'report.md'}" in capsys.readouterr().out
+    links = re.findall(r"^!\[.+\]\((.+)\)$", text, re.MULTILINE)
+    assert links
+    assert sorted(report / link for link in links) == sorted(report.glob("figures/*.png"))
+    assert text.count("\n### ") == len({*re.findall(r"\n### .*", text)})  # no heading twice
+    assert re.search(r"^\| (depth|variant|4) \|", text, re.MULTILINE)
+
+
 @pytest.mark.whole
 @needs_browser
 @pytest.mark.parametrize("inches", [3.5, 7.0])
@@ -111,9 +146,7 @@ def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
 
 def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
     records = load_study(swept(tmp_path / "r"), "made_up", "paper")
-    low, high = (
-        draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves())
-    )
+    low, high = (draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), Means()))
 
     assert [printed(figure, VENUES["icml"])[1] for figure in (low, high)] == [False, True]
     assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120

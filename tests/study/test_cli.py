@@ -166,7 +166,7 @@ def test_the_hint_on_memory_counts_the_weights_of_every_worker(capsys, tmp_path)
     ]
     output = ends_with(capsys, 0, *options, study=load("vitrm_batch_size"))
 
-    assert output.splitlines()[-2] == (
+    assert output.splitlines()[-3:][0] == (
         f"Memory: {row} needs 165 GB, but a GPU has 80 GB (assumed, as no GPU is visible). Set resources.workers=4 to split a"
         " batch between 4 GPUs, or lower train.batch_size."
     )
