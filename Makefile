@@ -45,6 +45,8 @@ check: setup
 	$(BIN)/python docs/tools/study_pages.py --check
 	$(BIN)/python docs/tools/data_pages.py --check
 	$(BIN)/python docs/tools/layers.py --check
+	$(BIN)/python docs/tools/json_page.py --check
+	$(BIN)/python docs/tools/llms.py --check
 	$(BIN)/python docs/tools/budget.py
 
 # The pages of docs/ into build/site; a warning is an error.
@@ -91,13 +93,16 @@ puzzles: setup
 	$(BIN)/python studies/sudoku_depth.py --preset paper --only "supervision_steps=16, cycles=3, latent_steps=6" --seeds 1 --data $(DATA)
 	$(BIN)/python docs/tools/study_pages.py --take sudoku_depth/paper
 
+# The pictures of README and docs, or some: make pictures P="board.png judge.png"
 pictures: setup
-	$(BIN)/python docs/tools/pictures.py
+	$(BIN)/python docs/tools/pictures.py $(P)
 
 readme: setup
 	$(BIN)/python docs/tools/study_pages.py
 	$(BIN)/python docs/tools/data_pages.py
 	$(BIN)/python docs/tools/layers.py
+	$(BIN)/python docs/tools/json_page.py
+	$(BIN)/python docs/tools/llms.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -29,7 +29,7 @@ from itertools import product
 
 from recstudy import Claim, Deviation, Resources, Study, Variant, deviations, grid, main
 from recstudy.recursive import CovCtr, MedPix, MicarVLMoE, MmRetinal, PhantomCaptions, RunConfig, TrainConfig
-from recstudy.report import Curve, Interactions, Table
+from recstudy.report import Curve, Table
 
 TRAIN = TrainConfig(
     epochs=100,
@@ -123,7 +123,6 @@ def panels(model: MicarVLMoE, batch_size: int, data: str = "", is_named: bool = 
             Curve(f"depth_{score}", x="model.decoder_layers", y=score, where={**level, **mixture, **batch}),
             Curve(f"batch_{score}", x="train.batch_size", y=score, where={**level, **mixture, **layers}),
         ]
-    parts.append(Interactions(metric="avg_bleu", x="model.experts", by="model.top_k", where=experts))
     if not data:
         return parts
     return [

@@ -23,6 +23,7 @@ PAGES = sorted(
     [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "AGENTS.md",
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "docs/how-to").glob("*.md"),
     ]
@@ -188,7 +189,7 @@ def typed(monkeypatch, capsys):
     return run
 
 
-def planned(study, options) -> int:
+def planned(study, options, **_) -> int:
     if isinstance(study, Search):
         return 0
     changes = changes_of(options) | ({"train.init_from": "0" * 20} if options.init_from else {})
@@ -240,8 +241,44 @@ def test_commands_are_understood(page, typed):
 def test_every_exit_code_is_documented():
     rows = re.findall(r"^\| (\d+) \| ([^|]*) \| ([^|]+) \|", (ROOT / "docs/errors.md").read_text(), re.M)
 
-    assert [int(code) for code, *_ in rows] == [0, 1, 2, *EXIT_CODES.values(), 130]
+    assert [int(code) for code, *_ in rows] == [0, 1, 2, *EXIT_CODES.values(), 10, 11, 130]
     assert all(example.strip() for *_, example in rows)
     for reason in FAILURES:
         text = {code: meaning for code, meaning, _ in rows}[str(EXIT_CODES[reason])]
         assert reason.split()[0] in text or reason == "storage", reason
+
+
+def test_llms_txt_links_to_pages_of_the_site():
+    links = re.findall(r"^- \[[^]]+\]\(([^)]+)\)$", (ROOT / "docs/llms.txt").read_text(), re.M)
+
+    assert len(links) > 40
+    assert [link for link in links if not (ROOT / "docs" / link).with_suffix(".md").exists()] == []
+
+
+SITE = sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "studies")
+
+
+def test_names_and_headings_of_the_site_begin_with_a_capital():
+    nav = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1].split("\nnot_in_nav:")[0]
+    names = re.findall(r"^ *- (.*?):", nav, re.MULTILINE)
+    texts = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in SITE]
+    heads = [head for text in texts for head in re.findall(r"^#+ (.*)", text, re.MULTILINE)]
+
+    assert len(names) > 40
+    assert len(heads) > 200
+    assert [name for name in [*names, *heads] if name[0].islower() and name != "recstudy"] == []
+
+
+def test_no_page_of_the_site_shows_a_backtick():
+    assert [page.name for page in (ROOT / "docs").rglob("*.md") if r"\`" in page.read_text()] == []
+
+
+def test_the_first_page_of_the_site_has_a_result_a_picture_and_then_the_tasks():
+    text = (ROOT / "docs/index.md").read_text()
+    marks = ["95 % CI", "](pictures/my_function.report.png)", "| You want to | Read |"]
+    tasks = (
+        "judge a CSV|study your function or script|run on a cluster|make the paper's tables|check a bundle"
+    )
+
+    assert [text.index(mark) for mark in marks] == sorted(text.index(mark) for mark in marks)
+    assert re.findall(r"^\| \*\*(.*?)\*\*", text, re.MULTILINE)[:5] == tasks.split("|")

@@ -98,6 +98,8 @@ def test_a_table_is_judged_without_what_only_linux_has(python, tmp_path):
 def test_a_function_is_studied_without_what_only_linux_has(python, tmp_path):
     (tmp_path / "depth.py").write_text(FUNCTION)
     assert "4 of 4 runs done" in python("depth.py", "--no-ray", "--seeds", "2")
+    python(*RECSTUDY, "publish", "results", "bundle")
+    assert "Nothing differs" in python(*RECSTUDY, "verify", "bundle.zip")
 
 
 @pytest.mark.parametrize(("last_lines", "code"), [(METRICS, 0), ("time.sleep(600)", EXIT_CODES["hung"])])

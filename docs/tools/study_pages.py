@@ -610,17 +610,20 @@ def fields() -> str:
     for title, parts in groups.items():
         lines += ["", f"## {title}"]
         for name, (kind, prefix) in parts.items():
-            lines += ["", f"### {name}", "", by_name(writers.md((kind.__doc__ or "").split("\n")[0]))]
+            lines += ["", f"### `{name}`", "", with_code((kind.__doc__ or "").split("\n")[0])]
             lines += [
                 "",
                 "| field | type | default | search range | meaning |",
                 "| --- | --- | --- | --- | --- |",
             ]
-            lines += [
-                f"| {' | '.join(by_name(writers.md(word)) for word in row)} |"
-                for row in describe_fields(kind, prefix)
-            ]
+            lines += [f"| {' | '.join(map(with_code, row))} |" for row in describe_fields(kind, prefix)]
     return "\n".join(lines) + "\n"
+
+
+def with_code(words: str) -> str:
+    """Return a text of the program as Markdown, in which backticks still mark code."""
+    code = re.compile(r"\\`(.*?)\\`")
+    return code.sub(lambda match: f"`{match[1].replace(chr(92), '')}`", by_name(writers.md(words)))
 
 
 def presets(study: Study | Search) -> str:

@@ -7,9 +7,10 @@ from tyro.conf import Positional, arg
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.terminal import say, say_table
-from recstudy.cli.options import File
+from recstudy.cli.options import File, JsonFlag
 from recstudy.plugins import UserFiles, loaded, module_files
 from recstudy.programs.base import load_program
+from recstudy.report.documents import FieldEntry, FieldsDocument
 
 
 @dataclass(frozen=True)
@@ -21,21 +22,28 @@ class Fields:
     parts."""
     plugin: File = None
     """A study file or a module that registers more parts."""
+    json: JsonFlag = False
 
     def run(self) -> int:
         with loaded(UserFiles() if self.plugin is None else module_files(self.plugin)):
             describe, groups = load_program().tool("fields"), load_program().tool("parts")()
             kinds = {name: kind for group in groups.values() for name, kind in group.items()}
-            if self.part in kinds:
-                columns = ("field", "type", "default", "search range", "meaning")
-                say_table(columns, describe(*kinds[self.part]))
-                return 0
             limit = len(kinds)
-            if self.part:
+            if self.part and self.part not in kinds:
                 raise ConfigError(
                     f"no part {self.part!r}: there are {choices(kinds, limit)}.{nearest(self.part, kinds)}"
                 )
-            for title, names in groups.items():
-                say(f"{title}: {choices(sorted(names), limit)}")
-            say("Their fields: recstudy fields NAME")
+            columns = ("field", "type", "default", "search range", "meaning")
+            rows = describe(*kinds[self.part]) if self.part else []
+            if self.json:
+                names = [column.replace(" ", "_") for column in columns]
+                entries = [FieldEntry(**dict(zip(names, row, strict=True))) for row in rows]
+                parts = {title: sorted(names) for title, names in groups.items()}
+                FieldsDocument(parts=parts, fields=entries).show()
+            elif rows:
+                say_table(columns, rows)
+            else:
+                for title, names in groups.items():
+                    say(f"{title}: {choices(sorted(names), limit)}")
+                say("Their fields: recstudy fields NAME")
             return 0

@@ -41,14 +41,14 @@ Several = Annotated[tuple[str, ...], UseAppendAction]
 Names = Annotated[Several, arg(metavar="NAME")]
 ResultsArgument = Positional[ResultsPlace]
 Imports = Annotated[bool, arg(help="Import the modules that the studies name, whoever wrote them.")]
-JsonFlag = Annotated[bool, arg(help="Print JSON. It is the only text on standard output.")]
-VerdictFlag = Annotated[
-    bool,
-    arg(
-        help="Exit with 0 if supported, 10 undecided, 11 contradicted or smaller. These are the"
-        " verdicts of all claims; 11 comes before 10."
-    ),
+JsonFlag = Annotated[
+    bool, arg(help="Print one JSON document. Everything else goes to standard error. See docs/api/json.md.")
 ]
+VERDICT_HELP = (
+    "Exit with 0 if claims are supported, 10 if one is open, 11 if refuted. A claim is refuted if it is"
+    " contradicted or smaller than claimed."
+)
+VerdictFlag = Annotated[bool, arg(help=VERDICT_HELP)]
 Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 

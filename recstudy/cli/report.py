@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from tyro.conf import OmitArgPrefixes
 
+from recstudy.base.errors import PartError, StorageError
 from recstudy.base.terminal import console, document_output
 from recstudy.cli.options import Amount, ForPaper, Imports, JsonFlag, ResultsArgument, VerdictFlag
 from recstudy.cli.places import for_each_study, studies_of
@@ -40,9 +41,11 @@ class Report:
                 if self.json or self.exit_by_verdict:
                     entries.append(study_entry(results, name, preset, self.trust))
 
+        studies = studies_of(self.path)
         with document_output(self.json) as stdout:
             try:
-                for_each_study(studies_of(self.path), draw)
-            finally:
-                code = conclude("report", entries, self.json, self.exit_by_verdict, stdout)
-        return code
+                for_each_study(studies, draw)
+            except (StorageError, PartError):
+                conclude("report", entries, self.json, False, stdout)
+                raise
+            return conclude("report", entries, self.json, self.exit_by_verdict, stdout)

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from recstudy.base.errors import ConfigError, choices
-from recstudy.base.terminal import say
+from recstudy.base.terminal import document_output, say
 from recstudy.base.values import flatten
-from recstudy.cli.options import Address, Folder, Imports, ResultsPlace, StudyOptions, data_folder
+from recstudy.cli.options import Address, Folder, Imports, JsonFlag, ResultsPlace, StudyOptions, data_folder
 from recstudy.cli.study import complete, exit_code, reasons
 from recstudy.plugins import loaded, user_files_of
 from recstudy.programs.base import RunSettings, read_settings
@@ -60,12 +60,14 @@ class Reproduce:
     no_ray: bool = False
     """Make one run after another in this process, without Ray."""
     trust: Imports = False
+    json: JsonFlag = False
 
     def run(self) -> int:
-        from recstudy.publishing.compared import compare, price, read_number
+        from recstudy.publishing.compared import DIFFERENT, compare, price, read_number, show_compared
         from recstudy.report.study_records import records_of  # brings pandas
 
         with open_bundle(self.bundle) as theirs, ExitStack() as stack:
+            stdout = stack.enter_context(document_output(self.json))
             plan_record = read_plan(theirs.study)
             if plan_record and plan_record.imported:
                 raise ConfigError(
@@ -84,7 +86,14 @@ class Reproduce:
             plan, runs = _planned(theirs, published, self.fresh_seeds)
             results = Results(self.results).pull()
             if self.dry_run:
-                print_plan(plan, runs, outdated(runs, results, data_folder(self.data)), results)
+                print_plan(
+                    plan,
+                    runs,
+                    outdated(runs, results, data_folder(self.data)),
+                    results,
+                    self.json,
+                    stdout=stdout,
+                )
                 return 0
             say(f"{plural(len(runs), 'run')} to make; {price(theirs.records, published)}")
             options = StudyOptions(
@@ -99,7 +108,11 @@ class Reproduce:
             seeds = tuple(sorted({run.seed for run in runs}))
             our_records = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
             with our_records.study_modules():
-                return int(compare(theirs.records, our_records, self.cell))
+                compared = compare(theirs.records, our_records, self.cell)
+            show_compared(compared)
+            if self.json:
+                compared.show(stdout)
+            return int(any(number.verdict == DIFFERENT for number in compared.numbers))
 
 
 def _changes(config: RunSettings) -> dict[str, Any]:

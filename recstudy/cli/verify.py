@@ -7,6 +7,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from recstudy.base.terminal import console
+from recstudy.cli.options import JsonFlag
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,14 @@ class Verify:
 
     bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
     """A bundle of `recstudy publish`."""
+    json: JsonFlag = False
 
     def run(self) -> int:
-        from recstudy.publishing.verify import show_verified
+        from recstudy.publishing.verify import show_verified, verify_bundle
 
-        return 0 if show_verified(self.bundle, console()) else 1
+        verified = verify_bundle(self.bundle)
+        if self.json:
+            verified.show()
+        else:
+            show_verified(verified, console())
+        return 0 if verified.matches else 1

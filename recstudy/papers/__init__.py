@@ -8,6 +8,7 @@ people.
 
 import csv
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
@@ -32,6 +33,7 @@ __all__ = [
     "deviations",
     "of_program",
     "papers",
+    "passage",
     "published",
     "rows",
     "settings",
@@ -187,11 +189,32 @@ def assumptions(target: Target) -> tuple[Deviation, ...]:
     )
 
 
+def passage(target: Target) -> str:
+    """Return where the source of a number prints it, with a few of its words.
+
+    An example is `Table 1, ViT-Small, batch_size 64, top1_accuracy: "ViT-Small | 16.9M | 94.0"`. It is empty
+    for a user's own table without these columns.
+    """
+    cell, quote, row = target.cell, target.quote, _row(target.row)
+    if row:
+        section = f"section {row['section']}" if re.match(r"\d|[IVX]+\b", row["section"]) else ""
+        config = [f"{name} {value}" for name, value in json.loads(row["config"] or "{}").items()]
+        words = (section, row["item"], row["model"], row["dataset"], *config, row["metric"])
+        cell, quote = ", ".join(filter(None, dict.fromkeys(words))), row.get("quote", "")
+    return ": ".join(filter(None, [cell, f'"{quote}"' if quote else ""]))
+
+
+@cache
+def _row(id: str) -> dict[str, str] | None:
+    """Return a row of a published table, or None for another number."""
+    table = id.partition("#")[0]
+    return next((row for row in rows(table) if row["id"] == id), None) if table else None
+
+
 @cache
 def _fields_of_row(id: str, section: str) -> Json:
     """Return the fields of kind `settings` or `unknown` of a published row, with their values."""
-    table = id.partition("#")[0]
-    row = next((row for row in rows(table) if row["id"] == id), None) if table else None
+    row = _row(id)
     statements: dict[str, tuple[str, Any]] = {}
     for rule in _rules(row) if row else ():
         for rule_kind in ("settings", "unknown"):

@@ -44,6 +44,9 @@ COLUMNS = (
     "note",
     "assumed",
     "approximate",
+    "page",
+    "cell",
+    "quote",
 )
 KINDS_OF_NUMBERS = ("reported", "derived", "author_repo")
 REFERENCE = "reference."
@@ -139,7 +142,10 @@ def _target(row: SourceRow, margin: float, why: str) -> Target:
         margin=margin,
         margin_reason=why,
         read_from=row,
-        **{column: cells[column] for column in ("note", "model", "assumed") if column in cells},
+        cell=", ".join(
+            filter(None, [f"page {cells['page']}" if cells.get("page") else "", cells.get("cell")])
+        ),
+        **{column: cells[column] for column in ("note", "model", "assumed", "quote") if column in cells},
     )
 
 

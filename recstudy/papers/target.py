@@ -3,6 +3,7 @@
 `recstudy.papers` makes targets from tables; plans store them, and reports compare results with them.
 """
 
+import operator
 import re
 from functools import cache
 from importlib.resources import files
@@ -68,6 +69,10 @@ class Target(Config):
     """reason for the margin, required with it"""
     row: str = ""
     """id of the row in the published table, by which `settings` finds its settings"""
+    cell: str = Field("", exclude_if=operator.not_)
+    """the page and cell of a user's table, such as `page 5, row ViT-Small`"""
+    quote: str = Field("", exclude_if=operator.not_)
+    """a few words of the source of a user's table, with the number"""
     reference: Json = Field({})
     """further settings that the source of a user's table states, by dotted field"""
     read_from: Any = Field(None, exclude=True, repr=False)

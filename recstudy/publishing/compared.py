@@ -5,6 +5,7 @@ The verdict is bit-equal, within the run-to-run spread, different, or undecided.
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import pandas as pd
 from rich.table import Table
@@ -17,6 +18,7 @@ from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report import Claims
+from recstudy.report.documents import ComparedNumber, ReproduceDocument
 from recstudy.report.explain import find_number
 from recstudy.report.family import family
 from recstudy.report.names import metric, plural
@@ -24,6 +26,7 @@ from recstudy.report.parts import parts_of
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ("label", "weight", "run", "value")
+WITHIN_SPREAD, DIFFERENT = "within run-to-run spread", "different"
 
 
 def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
@@ -97,70 +100,80 @@ def _machines(rows: Iterable[Row]) -> str:
     return choices(machines)
 
 
-def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> bool:
-    """Print published and local values with a verdict for each number.
+def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> ReproduceDocument:
+    """Return published and local values with a verdict for each number.
 
     Args:
         theirs: The published records.
         ours: The local records.
         name: The number, as in `read_number`.
-
-    Returns:
-        Whether any number differs significantly.
     """
     title, published = read_number(theirs, name)
     local_frame = read_number(ours, name)[1]
     labels = [label for label in published["label"].unique() if label in set(local_frame["label"])]
     sides = [frame.groupby("label") for frame in (published, local_frame)]
-    table = Table("variant", "theirs", "here", box=None)
-    for label in labels:
-        table.add_row(
-            Text(label),
-            *(" ".join(f"{value:.6g}" for value in side.get_group(label)["value"]) for side in sides),
-        )
-    console().print(table)
+    values = [{label: side.get_group(label)["value"].tolist() for label in labels} for side in sides]
     published_rows, local_rows = (
         {row.id: row for row in records.rows if row.result} for records in (theirs, ours)
     )
     common = published_rows.keys() & local_rows.keys()
     equal_count = sum(_untimed(published_rows[run]) == _untimed(local_rows[run]) for run in common)
-    machines = f"theirs on {_machines(published_rows.values())}, here on {_machines(local_rows.values())}"
-    # Equal runs need no statistics.
-    if common and equal_count == len(common):
-        say(
-            f"Bit-equal: every metric of {plural(equal_count, 'run')} is the same to the last digit;"
-            f" {machines}."
-        )
-        return False
-    if common:
-        say(
-            f"Not bit-equal: {equal_count} of {plural(len(common), 'run')} have the same metrics to the last"
-            f" digit; {machines}."
-        )
-        groups = [
-            {(row.provenance.workers, row.provenance.threads) for row in rows.values()}
-            for rows in (published_rows, local_rows)
-        ]
-        if groups[0] != groups[1]:
-            say("Bit-equal runs need the same number of workers and threads. These numbers differ.")
-    is_different = False
+    is_bit_equal = 0 < equal_count == len(common)
+    compared: list[ComparedNumber] = []
     # Without a name each variant is tested; the level is adjusted for their number (Bonferroni).
+    # Equal runs need no statistics.
     numbers = [labels] if name else [[label] for label in labels]
-    for number in numbers:
+    for number in () if is_bit_equal else numbers:
         terms = []
         for label in number:
-            values = [side.get_group(label)["value"].tolist() for side in sides]
-            fit, weight = Fit(dict(enumerate(values))), sides[0].get_group(label)["weight"].iloc[0]
+            fit = Fit({0: values[0][label], 1: values[1][label]})
+            weight = sides[0].get_group(label)["weight"].iloc[0]
             terms += [(weight, fit.weighted(1)), (-weight, fit.weighted(0))]
         estimate = at_level(contrast(terms), 1 - ALPHA / len(numbers))
-        verdict, words = "Undecided", "; there are too few seeds for an interval. Add some with --fresh-seeds"
-        if estimate.interval is not None:
-            low, high = estimate.interval
-            verdict = "Within run-to-run spread" if low <= 0 <= high else "Different"
-            words = f" [{low:+.4g}, {high:+.4g}] at {100 * estimate.level:.4g} %"
-        is_different |= verdict == "Different"
-        say(f"{verdict}: {title or number[0]}: here minus theirs {estimate.value or 0.0:+.4g}{words}.")
-    return is_different
+        low, high = estimate.interval or (None, None)
+        verdict = "undecided"
+        if low is not None and high is not None:
+            verdict = WITHIN_SPREAD if low <= 0 <= high else DIFFERENT
+        fields: dict[str, Any] = {"verdict": verdict, "difference": estimate.value, "low": low, "high": high}
+        compared.append(ComparedNumber(title=title or number[0], level=estimate.level, **fields))
+    return ReproduceDocument(
+        study=theirs.plan.study,
+        preset=theirs.plan.folder,
+        is_bit_equal=is_bit_equal,
+        equal_runs=equal_count,
+        common_runs=len(common),
+        theirs=values[0],
+        here=values[1],
+        their_machines=_machines(published_rows.values()),
+        machines_here=_machines(local_rows.values()),
+        numbers=compared,
+    )
+
+
+def show_compared(compared: ReproduceDocument) -> None:
+    """Print published and local values with a verdict for each number."""
+    table = Table("variant", "theirs", "here", box=None)
+    for label in compared.theirs:
+        sides = (compared.theirs[label], compared.here[label])
+        table.add_row(Text(label), *(" ".join(f"{value:.6g}" for value in values) for values in sides))
+    console().print(table)
+    machines = f"theirs on {compared.their_machines}, here on {compared.machines_here}"
+    if compared.is_bit_equal:
+        runs = plural(compared.equal_runs, "run")
+        say(f"Bit-equal: every metric of {runs} is the same to the last digit; {machines}.")
+    elif compared.common_runs:
+        say(
+            f"Not bit-equal: {compared.equal_runs} of {plural(compared.common_runs, 'run')} have the same"
+            f" metrics to the last digit; {machines}."
+        )
+        if compared.their_machines != compared.machines_here:
+            say("Bit-equal runs need the same processor and the same number of workers and threads.")
+    for number in compared.numbers:
+        words = "; there are too few seeds for an interval. Add some with --fresh-seeds"
+        if number.low is not None:
+            words = f" [{number.low:+.4g}, {number.high:+.4g}] at {100 * number.level:.4g} %"
+        difference = f"here minus theirs {number.difference or 0.0:+.4g}"
+        say(f"{number.verdict.capitalize()}: {number.title}: {difference}{words}.")
 
 
 def _untimed(row: Row) -> dict[str, object]:

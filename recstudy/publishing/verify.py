@@ -25,6 +25,7 @@ from recstudy.base.errors import RecstudyError, StorageError
 from recstudy.publishing.bundle import NO_BUNDLE, Bundle, digest_of_records, open_bundle
 from recstudy.publishing.checks import CHECKS, Verified, check_files
 from recstudy.publishing.differences import check_report
+from recstudy.report.documents import VerifyDocument
 from recstudy.report.names import plural
 
 NOT_CHECKED = (
@@ -43,38 +44,46 @@ NOT_CHECKED = (
 MAX_DIFFERENCES = 20  # at most so many differences are printed
 
 
-def show_verified(place: Path, printer: Console) -> bool:
-    """Verify a bundle and print the result.
-
-    Args:
-        place: The folder or the zip of the bundle.
-        printer: Where to print.
-
-    Returns:
-        Whether nothing differs.
-    """
+def verify_bundle(place: Path) -> VerifyDocument:
+    """Verify the bundle in a folder or zip."""
     with open_bundle(place) as bundle:
         about, verified = bundle.about, verify(bundle)
+    return VerifyDocument(
+        study=about.study,
+        preset=about.preset,
+        published_with=about.recstudy,
+        matches=not verified.differences,
+        records=verified.records,
+        # Skip checks of files that the bundle does not have.
+        checked=[line for line in verified.checked if not line.startswith("0 ")],
+        unchecked=[line for line in verified.unchecked if not line.startswith("0 ")] + [*NOT_CHECKED],
+        differences=verified.differences,
+    )
+
+
+def show_verified(verified: VerifyDocument, printer: Console) -> None:
+    """Print the result of a verification."""
     differences = verified.differences
     count = plural(len(differences), "difference")
-    verdict = f"{count}: this bundle does not match its records" if differences else "Nothing differs"
+    verdict = "Nothing differs" if verified.matches else f"{count}: this bundle does not match its records"
+    shown_differences = differences[:MAX_DIFFERENCES]
     if len(differences) > MAX_DIFFERENCES:
-        differences[MAX_DIFFERENCES:] = [f"{len(differences) - MAX_DIFFERENCES:,} more"]
+        shown_differences.append(f"{len(differences) - MAX_DIFFERENCES:,} more")
     printer.print(
-        Text(f"{about.study} ({about.preset}), published with recstudy {about.recstudy}", "bold"),
+        Text(
+            f"{verified.study} ({verified.preset}), published with recstudy {verified.published_with}", "bold"
+        ),
         soft_wrap=True,
     )
     sections = {
         "Checked": verified.checked,
-        "Not checked": [*verified.unchecked, *NOT_CHECKED],
-        "DIFFERENT": differences,
+        "Not checked": verified.unchecked,
+        "DIFFERENT": shown_differences,
     }
     for title, lines in sections.items():
-        # Skip checks of files that the bundle does not have.
-        for line in (line for line in lines if not line.startswith("0 ")):
+        for line in lines:
             printer.print(Text.assemble((f"{title}: ", "bold"), line), soft_wrap=True)
     printer.print(Text(f"{verdict}. Records: sha256 {verified.records}", "bold"), soft_wrap=True)
-    return not differences
 
 
 def verify(bundle: Bundle) -> Verified:

@@ -11,11 +11,10 @@ from recstudy.report.claims import Claim, Claims, Differences, Effects, Interact
 from recstudy.report.figures.curve import Curve
 from recstudy.report.figures.effort import Budgets, Effort
 from recstudy.report.figures.forest import Replications
+from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
 from recstudy.report.figures.means import Means
-from recstudy.report.figures.ranks import Ranks
 from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Pareto, Slices
-from recstudy.report.figures.two_axes import HeatMap, Interactions
 from recstudy.report.parts import (
     PARTS,
     BesidePublished,
@@ -51,7 +50,6 @@ __all__ = [
     "History",
     "Importance",
     "Interaction",
-    "Interactions",
     "LearningCurves",
     "LossTrace",
     "Means",
@@ -59,7 +57,6 @@ __all__ = [
     "ParallelCoordinates",
     "Pareto",
     "Part",
-    "Ranks",
     "Replications",
     "Slices",
     "StudyRecords",

@@ -273,6 +273,8 @@ class ExplainDocument(Document):
     column: str
     fields: Json
     """The line of the table's CSV file."""
+    passages: list[str]
+    """The page or table cell of each published value of the row, with a short quote."""
     runs: list[NumberRun]
     notes: list[str]
     """Runs that are left out, each with the reason, and the files of imported runs."""
@@ -325,7 +327,8 @@ class ReproduceDocument(Document):
     """Variant -> the published values, a value for each seed."""
     here: dict[str, list[float]]
     """Variant -> the local values."""
-    machines: str
+    their_machines: str
+    machines_here: str
     numbers: list[ComparedNumber]
     """Empty if the runs are bit-equal, because they then need no test."""
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import pd
 from recstudy.base.terminal import shortest
+from recstudy.papers import passage
 from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import distinct
@@ -83,6 +84,9 @@ def explain_cell(
     # A reader sees the value of a cell, so this counts as a look (interim analysis).
     records.record_look()
     with records.study_modules():
+        targets = [target for part in parts_of(records) for target in getattr(part, "targets", ())]
+        cited = {target.cited: passage(target) for target in targets}
+        names = str(number.fields.get("sources", "")).split("; ")
         runs, notes = [], []
         variants = {row.variant for row in records.rows if row.id in number.run_ids}
         for row in distinct(records.rows):
@@ -105,6 +109,7 @@ def explain_cell(
             row=number.row,
             column=number.column,
             fields={name: None if pd.isna(value) else value for name, value in number.fields.items()},
+            passages=[f"{name}: {cited[name]}" for name in names if cited.get(name)],
             runs=runs,
             notes=[*notes, *missing_modules(records)],
             records=shortest(folder),
@@ -121,6 +126,8 @@ def show_cell(
     for field, value in number.fields.items():
         if field not in PRINTED_APART and value is not None and value is not False:
             console.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
+    for words in number.passages:
+        console.print(Text(f"published in: {words}"), soft_wrap=True)
     table = RichTable("run", "seed", "variant", "value", "made by", box=None)
     for run in number.runs:
         table.add_row(*map(Text, (run.id, str(run.seed), run.variant, f"{run.value or 0:.10g}", run.made_by)))

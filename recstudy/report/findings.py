@@ -184,7 +184,7 @@ def claim_text(row: QuestionRow) -> str:
     """
     if row.estimate.value is None:
         return row.label
-    size, interval = _size(row, unsigned_form(row))
+    size, interval = _size(row)
     size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
     result = f"{inline(row.metric)} {size}" if row.is_mean else f"difference {size}"
     if row.sides:
@@ -197,13 +197,8 @@ def _claim_line(row: QuestionRow) -> str:
     """Return `One step is not enough: 14.91 points, 95 % CI 11.60 to 18.30`."""
     if row.estimate.value is None:
         return row.label
-    size, interval = _size(row, unsigned_form(row))
+    size, interval = _size(row)
     return f"{row.label}: {', '.join(filter(None, [size, interval.partition(';')[0]]))}"
-
-
-def unsigned_form(row: QuestionRow) -> str:
-    """Return the number format of a claim's difference, without a sign."""
-    return difference_form(row.metric, row.interval).removeprefix("+")
 
 
 def _side_values(row: QuestionRow) -> list[str]:
@@ -219,8 +214,9 @@ def _side_values(row: QuestionRow) -> list[str]:
     return values
 
 
-def _size(row: QuestionRow, form: str) -> tuple[str, str]:
-    """Return `14.91 points` and `95 % CI 11.60 to 18.30`."""
+def _size(row: QuestionRow) -> tuple[str, str]:
+    """Return `14.91 points` and `95 % CI 11.60 to 18.30`; a claim's difference has no sign."""
+    form = difference_form(row.metric, row.interval).removeprefix("+" if row.kind is Kind.CLAIM else "")
     unit = metric(row.metric).unit if row.is_mean else points(row.metric, "").strip()
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
     interval = ""
@@ -265,7 +261,7 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
     if is_difference and not is_tied:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
-        size, interval = _size(row, difference_form(row.metric, row.interval))
+        size, interval = _size(row)
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
         details = [interval, row.estimate.sample * is_difference, *varied]
         sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle, pairwise
-from math import log2, log10
+from math import ceil, log2, log10
 from textwrap import wrap
 from typing import Any
 
@@ -26,7 +26,7 @@ END_LABELS = {
     540: 24,
     900: 40,
 }  # smallest width in pixels -> characters of a name at the end of a line
-LABEL_GAP = 0.075  # of a panel's height between two such names
+LABEL_GAP = 0.09  # of a panel's height between two such names
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
 SPECTRUM = PALETTE[0], PALETTE[3], PALETTE[1]  # a colour scale from blue to orange
@@ -34,6 +34,7 @@ SPECTRUM = PALETTE[0], PALETTE[3], PALETTE[1]  # a colour scale from blue to ora
 SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))
 PAGE_WIDTH = 640  # pixels of a figure beside question and answer, and of a printed page
 WIDE_RANGE = 8  # ratio of the largest level to the smallest from which an axis may be logarithmic
+FLOP_PREFIXES = {"G": 1e9, "P": 1e15}
 MAX_TICKS = 12  # up to this count, each integer has a label
 LARGE_COUNT = 10_000  # from here on, labels have SI prefixes: 20k
 HEIGHT = 380  # pixels of a figure with one panel
@@ -119,7 +120,10 @@ def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
     place = {"x": 0, "xref": "container", "yref": "container", "y": 1, "yanchor": "top", "automargin": True}
     rise = 17 * text.count("<br>")  # Plotly puts the last line where the first should be
     pad = {"t": 20 + rise, "b": 8 - rise, "l": 8}
-    return go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": pad, **place})
+    figure = go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": pad, **place})
+    if text and figure.layout.height and (figure.layout.meta or {}).get("rows"):
+        figure.layout.height += 20 + 5 * ceil(rise / 5)  # rows keep their distance
+    return figure
 
 
 # --- words
@@ -325,6 +329,19 @@ def integer_ticks(counts: Iterable[float]) -> dict[str, Any]:
     if largest <= MAX_TICKS:
         return {"dtick": 1, "tickformat": ","}
     return {"tickformat": "~s" if largest >= LARGE_COUNT else ","}
+
+
+def without_prefix(name: str, values: pd.Series[float]) -> tuple[pd.Series[float], dict[str, Any]]:
+    """Return values of a metric, FLOPs without the prefix of their unit, and Plotly's options of their axis.
+
+    Large numbers have SI prefixes at the ticks: 0.0007548 GFLOP is 754.8k FLOP.
+    """
+    prefix, flop, _ = metric(name).unit.partition("FLOP")
+    if flop and prefix in FLOP_PREFIXES:
+        values = values * FLOP_PREFIXES[prefix]
+    is_large = values.abs().max() >= LARGE_COUNT
+    title = metric_label(name).replace(f"{prefix}FLOP", "FLOP") if flop else metric_label(name)
+    return values, {"title": title, **({"tickformat": "~s"} if is_large else {})}
 
 
 def is_geometric(levels: Sequence[float]) -> bool:

@@ -19,7 +19,7 @@ from recstudy.base.errors import ConfigError, StorageError
 from recstudy.base.terminal import duration, flops
 from recstudy.base.values import flatten
 from recstudy.evidence.seeds import Looks
-from recstudy.papers import by_name
+from recstudy.papers import by_name, passage
 from recstudy.programs.metric import METRICS
 from recstudy.records import PlanRecord, read_record
 from recstudy.records.plans import earlier_runs, run_keys
@@ -69,7 +69,7 @@ def published_html(records: StudyRecords) -> Markup:
     notes = [*margin_notes([value.cell for value in values])]
     for reasons, names in labels.items():
         notes.append(f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}.")
-    return markup("published", values, metric, cell_text, outcome_words, notes, template="study")
+    return markup("published", values, metric, cell_text, outcome_words, passage, notes, template="study")
 
 
 OF_RECURSIVE = tuple(  # resources that only the recursive models use

@@ -29,12 +29,14 @@ PROSE_WIDTH = NUMBERS  # maximum characters of a line in a column of words, in L
 PROSE_WIDTHS = (PROSE_WIDTH, 20, 16)  # the same in a table that is too wide, one after the other
 NARROWEST_HEAD = 8  # heads are not wrapped below this number of characters
 LINE_BREAK = r"\\"
+SHRINKAGE = 1.05  # a table that is so much wider than its place is scaled to fit it
 PAGE_SHARE = 0.7  # maximum share of a page's height for the lines of one float
 FEWEST_LINES = 10  # of a float, however many notes follow
 FILLED = 0.8  # of a line of words or of a page: words are not broken, and a caption needs room
 NUMBERED = re.compile(
     r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE
 )  # the number of a table in another paper
+COUNT = re.compile(r"(?<![\w.,-])[1-9]\d{4,}(?![\w.-])")  # a long count, which gets grouped thousands
 BREAKABLE = re.compile(r"((?:\\_|\\textgreater\{\}|[=/@]|,(?!\d))(?=[^\s{}]))")
 TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -146,7 +148,7 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
     whole = table.drop_columns(paper.hidden_columns)
     letters = paper.letters - 1
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
-    rooms = [int(inches * POINTS_PER_INCH / (LETTER * letters)) for _, inches in places]
+    rooms = [int(SHRINKAGE * inches * POINTS_PER_INCH / (LETTER * letters)) for _, inches in places]
     place = next((index for index, room in enumerate(rooms) if _width(whole) <= room), len(rooms) - 1)
     table, limit = _fitted(whole, rooms[place])
     left_out = tuple(title for title in whole.columns if title not in table.columns)
@@ -238,6 +240,7 @@ def tex(text: str) -> str:
     text = re.sub(r'(^|[\s(\[])"', "\\1\N{LEFT DOUBLE QUOTATION MARK}", text).replace(
         '"', "\N{RIGHT DOUBLE QUOTATION MARK}"
     )
+    text = COUNT.sub(lambda count: f"{int(count[0]):,}", text)
     escaped = " ".join("".join(TEX.get(character, character) for character in text).split())
     escaped = re.sub(r"(?<![\w-])-(?=\d)", "$-$", re.sub("-(?=-)", "-{}", escaped))
     return re.sub(r"(?<![\w.])(\d(?:\.\d+)?)e(-?)0*(\d{1,3})\b", r"\1$\\times10^{\2\3}$", escaped)

@@ -65,7 +65,7 @@ def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
 
     assert "Not bit-equal: 0 of 2 runs have the same metrics to the last digit" in output
     assert ", 1 worker of 7 threads, here on " in output
-    assert "Bit-equal runs need the same number of workers and threads. These numbers differ." in output
+    assert "Bit-equal runs need the same processor and the same number of workers and threads." in output
     assert (
         "Different: depths, row '1 latent step', column 'NLL (nats)': here minus theirs -40 [-40." in output
     )

@@ -16,7 +16,7 @@ from recstudy.base.errors import ConfigError
 from recstudy.cli import main
 from recstudy.cli.options import ForPaper
 from recstudy.report import (
-    LearningCurves,
+    Means,
     Pareto,
 )
 from recstudy.report.kinds import draw_figure
@@ -146,9 +146,7 @@ def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
 
 def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
     records = load_study(swept(tmp_path / "r"), "made_up", "paper")
-    low, high = (
-        draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves())
-    )
+    low, high = (draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), Means()))
 
     assert [printed(figure, VENUES["icml"])[1] for figure in (low, high)] == [False, True]
     assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120

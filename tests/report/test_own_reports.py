@@ -59,7 +59,7 @@ def test_a_study_without_a_report_has_a_table_and_curves_in_the_words_of_its_pro
 
 
 def test_a_program_that_reports_no_steps_has_no_learning_curves(tmp_path):
-    assert list(load(run_study(tmp_path / "r", program=silent).root).parts) == ["means", "results"]
+    assert list(load(run_study(tmp_path / "r", program=silent).root).parts) == ["results", "means"]
 
 
 def test_each_study_is_read_with_its_own_metrics(tmp_path):

@@ -8,14 +8,19 @@ the PDF.
 import io
 import re
 from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
 
+import pandas as pd
 import pytest
 from made_up import TABLE1, finish, read, result, specs, variants, write_report, write_study
+from pypdf import PdfReader
 from rich.console import Console
 from scenarios import SCENARIOS, records_of
 from tex import compiled, letters, needs_siunitx, run
 
 from recstudy.cli import main
+from recstudy.records import Results
 from recstudy.report import Differences, Table, dump_report, writers
 from recstudy.report.kinds import render_part
 from recstudy.report.names import DASH
@@ -37,6 +42,7 @@ MANY_METRICS = (
     "train_pflop",
 )
 LONG = "a variant whose_name=says_all_of/its_settings and then some, " * 2
+EVIDENCE = Path(__file__).parents[2] / "studies/evidence/hrm_small_images.zip"
 SMALLEST = 8.0  # points, where 7 are asked for
 
 
@@ -260,3 +266,41 @@ def test_greek_letters_are_mathematics_and_other_scripts_name_luatex():
     assert r"\caption{$\alpha$.}" in text
     assert "LuaLaTeX" not in text
     assert "% pdfLaTeX cannot print \u65e5\u672c: compile with LuaLaTeX" in latex(chinese)
+
+
+WIDE_GRID = [
+    (
+        optimizer,
+        rate,
+        size,
+        seed,
+        80 + 2 * (optimizer == "adam") - 30 * rate + size % 7 + (seed * 7 + size) % 5 / 9,
+    )
+    for optimizer in ("adam", "sgd")
+    for rate in (0.001, 0.01, 0.1)
+    for size in (20, 1_000, 50_000)
+    for seed in range(3)
+]
+
+
+@needs_siunitx
+@pytest.mark.parametrize("venue", ["neurips", "icml"])
+def test_the_paper_of_a_judged_grid_and_of_published_records_compiles(tmp_path, venue):
+    grid = pd.DataFrame(WIDE_GRID, columns=["optimizer", "learning_rate", "batch_size", "seed", "accuracy"])
+    grid = grid.assign(seconds=grid["batch_size"] * 1.37, params=grid["batch_size"] * 211)
+    grid.to_csv(tmp_path / "grid.csv", index=False)
+    with pytest.raises(SystemExit, match="0"):
+        main(["judge", str(tmp_path / "grid.csv"), "--results", str(tmp_path / "r")])
+    with ZipFile(EVIDENCE) as bundle:
+        bundle.extractall(tmp_path)
+    for root, name, preset in (
+        ("r", "grid", "imported"),
+        ("hrm_small_images/results", "hrm_small_images", "paper"),
+    ):
+        page = write_report(Results(tmp_path / root), name, preset, paper=VENUES[venue])
+
+        text = "".join(sheet.extract_text() for sheet in PdfReader(run(page.parent / "paper.tex")).pages)
+
+        assert "verdict" in text
+        assert not re.search(r"part \d of \d", text)
+        assert not re.search(r"(?<![\w,.])\d{5,}\b", text)  # thousands are grouped

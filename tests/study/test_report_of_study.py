@@ -15,7 +15,6 @@ from recstudy.report import (
     Differences,
     FigurePart,
     History,
-    Interactions,
     LearningCurves,
     Table,
     TablePart,
@@ -111,7 +110,6 @@ def test_a_search_has_what_it_searches():
             Table("t", where={"latent_steps": 7}),
             r"'t' of the report can never be drawn: no variant matches \{'latent_steps': 7\}",
         ),
-        (Interactions(), "'interactions' of the report can never be drawn: .* needs two axes"),
         (History(), "'history' of the report can never be drawn: 'history' shows a search"),
     ],
 )

@@ -34,6 +34,8 @@ const overlay = {
   action: () => { location = `${compare}?${new URLSearchParams(chosen().map(id => ["run", id]))}`; },
 };
 place.innerHTML = `<thead><tr>${'<th scope="col"></th>'.repeat(columns.length + 1)}</tr></thead>`;
+const longest = rows.reduce((length, row) => Math.max(length, row[1].length), 0);
+place.style.setProperty("--label", `${Math.min(18, 0.6 * longest)}em`);  // long labels are wrapped
 set_or_remove_dark_class();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", set_or_remove_dark_class);
 const table = new DataTable(place, {

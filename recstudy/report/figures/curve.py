@@ -1,7 +1,7 @@
 """The report parts `Curve` and `Residuals`: a metric against a swept setting.
 
-A curve shows lines of means, a dot per seed, interval bands and the published values. `effort.py` and
-`two_axes.py` reuse `comparable` and `point_row`.
+A curve shows lines of means, a dot per seed, interval bands and the published values. `effort.py`,
+`heat_map.py` and `means.py` reuse `comparable` and `point_row`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from recstudy.report.look import (
     seed_dots,
     tint,
     without_common,
+    without_prefix,
 )
 from recstudy.report.names import (
     at_depth,
@@ -197,11 +198,12 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             # a logarithmic axis has no zero: an interval that reaches it ends at half the lowest value
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
-        title = (
-            metric(self.x).heading if find_metric(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
-        )
+        scale: dict[str, Any] = {}
+        if find_metric(self.x):
+            data["x"], scale = without_prefix(self.x, data["x"].astype(float))
+        title = WITHIN_A_RUN.get(self.x) or axis_title(self.x)
         labels = {
-            "x": escape(title),
+            "x": scale.get("title", escape(title)),
             "value": metric_label(self.y) + ", minus the best" * self.drop,
             "line": "",
         }
@@ -229,7 +231,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             trace.update(line={"color": GREY, "dash": "solid", "width": 1}, marker={"color": GREY, "size": 4})
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
         figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
-        figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(showlegend=False)
+        figure.update_xaxes({**self._ticks(ordered(data["x"])), **scale}).update_layout(showlegend=False)
         last = data[data["line"].isin(named)].dropna(subset="value").groupby("line", sort=False).last()
         if len(names) > 1 and len(last):
             colors = options["color_discrete_map"]

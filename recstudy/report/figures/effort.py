@@ -80,7 +80,7 @@ class Effort(Curve):
         return points
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        return super().draw(data).update_xaxes(type="log", dtick="D2", title="Forward at test (GFLOP/puzzle)")
+        return super().draw(data).update_xaxes(type="log", dtick="D2", title="Forward at test (FLOP/puzzle)")
 
 
 @PARTS.add("budgets")

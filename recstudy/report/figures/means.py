@@ -1,7 +1,7 @@
 """The report part `Means`, and the choice of the figure that answers a study's question.
 
 `Means` shows means with intervals in rows: the levels of each factor, or the variants from the best down.
-`figures_by` chooses between it, a curve and a heat map. `leading_part` finds the figure of a page that
+`figure_by` chooses between it, a curve and a heat map. `leading_parts` finds the figure of a page that
 answers the claims, and `Means.complete` adds one if the report has none.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from math import nan, prod
+from math import isnan, nan, prod
 from typing import Any, NamedTuple
 
 from recstudy.base.lazy import go, pd
@@ -23,7 +23,7 @@ from recstudy.report.claims import Claims, QuestionPart
 from recstudy.report.figures.chosen import MAX_CURVES, cut_note
 from recstudy.report.figures.curve import Curve, comparable, point_row
 from recstudy.report.figures.forest import HEADING, draw_rows
-from recstudy.report.figures.two_axes import HeatMap
+from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.look import is_number, ordered
 from recstudy.report.margins import find_margins
 from recstudy.report.names import (
@@ -34,7 +34,6 @@ from recstudy.report.names import (
     metric,
     plural,
     quantity,
-    same_value,
     value_text,
 )
 from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants, Part
@@ -42,11 +41,12 @@ from recstudy.report.study_records import StudyRecords
 
 MAX_ROWS = 30  # variants of a ranked plot
 FEW_BLOCKS = 4  # data sets with a panel of their own; over more, a factor's means are averages
+RANKED_SETTINGS = 5  # data sets from which a level has a mean rank
 Levels = Mapping[str, Any]  # axis -> level
 MAX_POINTS = 1000  # levels along a curve
 LARGE = 6  # levels of two factors from which a heat map shows more than curves
 COLUMNS = ["factor", "level", "settings", "value", "low", "high", "n", "expected", "synthetic", "run_ids"]
-COLUMNS += ["seeds", "block", "_text"]
+COLUMNS += ["seeds", "block", "mean_rank", "_text"]
 
 
 @PARTS.add("means")
@@ -72,7 +72,7 @@ class Means(FigurePart, OfMetric, OfVariants):
     @classmethod
     def complete(cls, parts: list[Part], records: StudyRecords) -> list[Part]:
         """Return a report with a figure that answers its question, after the claims."""
-        effect, has_claims = claimed_effect(parts), any(isinstance(part, Claims) for part in parts)
+        effect = claimed_effect(parts)
         is_answered = any(answers(part, effect) for part in parts) if effect else leading_parts(parts)
         scores = [name for part in parts for name in part.shown_metrics]
         if is_answered or not scores or records.plan.search or len(records.variants) < 2:
@@ -83,7 +83,7 @@ class Means(FigurePart, OfMetric, OfVariants):
             for index, variant in enumerate(records.variants)
         ]
         if effect is None:
-            return [figure_by("means", scores[0], variants, blocks=blocks), *parts]
+            return [*parts, figure_by("means", scores[0], variants, blocks=blocks)]
         axes = {axis_title(axis): axis for axis in levels_of(variants)}
         stated = {axis_title(name): level for name, level in effect.where.items()}
         where = {
@@ -97,7 +97,8 @@ class Means(FigurePart, OfMetric, OfVariants):
         figure = figure_by(f"by_{names[0]}", effect.metric, levels, where, blocks)
         if isinstance(figure, Means):
             figure = replace(figure, axes=figure.axes[:1])
-        return [*parts[:has_claims], figure, *parts[has_claims:]]
+        claims = [part for part in parts if isinstance(part, Claims)]
+        return [*claims, figure, *(part for part in parts if part not in claims)]
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per level of each factor, or per variant. Models that were given the answer are left
@@ -107,11 +108,9 @@ class Means(FigurePart, OfMetric, OfVariants):
         blocks = dict.fromkeys(records.blocks[index] for index in variants)
         rows = []
         if not self.axes:
-            cells = [
-                (records.variants[index].label, cell(records, [index], self.metric)) for index in variants
-            ]
-            cells.sort(key=lambda pair: (pair[1].value is None, -pair[1].score))
-            rows = [self._row("", label, 1, point) for label, point in cells[:MAX_ROWS]]
+            cells = {index: cell(records, [index], self.metric) for index in variants}
+            for index in best_first(cells)[:MAX_ROWS]:
+                rows.append(self._row("", records.variants[index].label, 1, cells[index]))
         elif len(self.axes) == 1 and 1 < len(blocks) <= FEW_BLOCKS:
             for block in blocks:
                 in_block = [index for index in variants if records.blocks[index] == block]
@@ -120,7 +119,7 @@ class Means(FigurePart, OfMetric, OfVariants):
             for axis in self.axes:
                 rows += self._levels(records, variants, axis)
         data = pd.DataFrame(rows, columns=COLUMNS)
-        data = data.astype({"value": float, "low": float, "high": float})
+        data = data.astype(dict.fromkeys(("value", "low", "high", "mean_rank"), float))
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if unfinished_rows := data["value"].isna().sum():
             notes.append(f"{unfinished_rows} of {plural(len(data), 'row')} have no finished run")
@@ -133,6 +132,7 @@ class Means(FigurePart, OfMetric, OfVariants):
         if settings:
             counts = " or ".join(map(str, settings))
             words += f". A mean is over {counts} settings of the other factors"
+        words += ", as is a rank" * bool(data["mean_rank"].notna().any())
         return words
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -163,11 +163,11 @@ class Means(FigurePart, OfMetric, OfVariants):
             region_high=nan,
             _size=texts[0],
             _interval=(texts[1] + texts[2]).str.strip(),
-            _outcome="",
+            _outcome=["" if isnan(rank) else f"rank {rank:.2f}" for rank in rows["mean_rank"]],
         )
         if rows["factor"].nunique() > 1:
             heads = rows.drop_duplicates("factor").assign(
-                estimate=nan, low_95=nan, high_95=nan, mark=HEADING, _size="", _interval=""
+                estimate=nan, low_95=nan, high_95=nan, mark=HEADING, _size="", _interval="", _outcome=""
             )
             heads["label"] = heads["factor"].map(axis_title)
             # a stable sort puts each heading before the first of its rows
@@ -191,12 +191,24 @@ class Means(FigurePart, OfMetric, OfVariants):
             cells[level] = weighted_cell(records, weights, self.metric)
         order = ordered(cells)
         order = order if all(map(is_number, order)) else best_first(cells)
-        return [self._row(axis, level, len(settings), cells[level], block) for level in order]
+        scores = {
+            level: [cell(records, [indices[setting]], self.metric).score for setting in settings]
+            for level, indices in places.items()
+        }
+        is_ranked = any(records.blocks) and not block and len(settings) >= RANKED_SETTINGS
+        ranks: dict[Any, float] = {}
+        if is_ranked:
+            ranks = pd.DataFrame(scores).rank(axis=1, ascending=False).mean().to_dict()
+        return [
+            self._row(axis, level, len(settings), cells[level], block, ranks.get(level)) for level in order
+        ]
 
-    def _row(self, factor: str, level: Any, settings: int, point: Cell, block: str = "") -> list[Any]:
+    def _row(
+        self, factor: str, level: Any, settings: int, point: Cell, block: str = "", rank: float | None = None
+    ) -> list[Any]:
         row = point_row(point)
         text = "".join(map(str, number_content(point)))
-        return [factor, level, settings, *(row[name] for name in COLUMNS[3:-2]), block, text]
+        return [factor, level, settings, *(row[name] for name in COLUMNS[3:-3]), block, rank, text]
 
 
 def best_first(cells: Mapping[Any, Cell]) -> list[Any]:
@@ -244,12 +256,11 @@ def figure_by(
 
 def levels_of(variants: Sequence[Levels]) -> dict[str, list[Any]]:
     """Return axis -> its levels, of the axes with several levels."""
-    levels: dict[str, list[Any]] = {}
+    levels: dict[str, dict[str, Any]] = {}
     for variant in variants:
         for axis, level in variant.items():
-            if not any(same_value(level, other) for other in levels.setdefault(axis, [])):
-                levels[axis].append(level)
-    return {axis: axis_levels for axis, axis_levels in levels.items() if len(axis_levels) > 1}
+            levels.setdefault(axis, {})[canonical(level)] = level
+    return {axis: [*distinct.values()] for axis, distinct in levels.items() if len(distinct) > 1}
 
 
 class Effect(NamedTuple):

@@ -14,7 +14,17 @@ from recstudy.evidence import mean_of
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, RangeRecord
 from recstudy.report.caveats import leaky_notes
-from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metric_label, panels
+from recstudy.report.look import (
+    SCREEN,
+    SPECTRUM,
+    clipped,
+    escape,
+    folded,
+    integer_ticks,
+    metric_label,
+    panels,
+    without_prefix,
+)
 from recstudy.report.names import join_labels, metric, plural, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
@@ -105,7 +115,12 @@ class History(FigurePart):
         figure.update_traces(
             mode="lines", line_shape="hv", hoverinfo="skip", selector={"name": STATES["best"]}
         )
-        return figure.update_yaxes(matches=None)
+        # the name of an objective is beside its axis; both lists begin with the lowest panel
+        titles = sorted(figure.layout.annotations, key=lambda title: title.y)
+        for axis, title in zip(figure.select_yaxes(), titles, strict=True):
+            axis.title.text = title.text
+        figure.layout.annotations = ()
+        return figure.update_yaxes(matches=None).update_xaxes(integer_ticks(data["trial"]))
 
 
 SHARE_COLUMNS = ["objective", "method", "field", "importance", "low", "high"]
@@ -283,6 +298,7 @@ class ParallelCoordinates(FigurePart):
                     showarrow=False,
                 )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
+        figure.update_layout(margin_t=80)  # the buttons are above the titles
         return figure.update_layout(showlegend=False, meta={"min_width": 50 + 100 * len(places)})
 
 
@@ -308,7 +324,7 @@ class Slices(ParallelCoordinates):
             y=score,
             color="trial",
             color_continuous_scale=SPECTRUM,
-            labels={"level": "", score: ""},
+            labels={"level": "", score: metric_label(score)},
             hover_name="label",
         )
         for trace, path in zip(figure.data, points["field"].unique(), strict=True):
@@ -317,6 +333,7 @@ class Slices(ParallelCoordinates):
                 axis.update(type="category", categoryorder="category ascending")
             elif setting_range.log:
                 axis.type = "log"
+        figure.update_yaxes(title=metric_label(score))
         return figure.update_xaxes(matches=None).update_layout(coloraxis_showscale=False)
 
 
@@ -415,6 +432,9 @@ class Pareto(FigurePart):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw all points and a line through the front. The front of a search has its trial numbers."""
         x, y = data.columns[2:4]
+        scales = {}
+        for name in (x, y):
+            data[name], scales[name] = without_prefix(name, data[name])
         figure = px.scatter(
             data.assign(front=data["front"].map({True: "front", False: "others"})).sort_values(x),
             x=x,
@@ -423,11 +443,12 @@ class Pareto(FigurePart):
             symbol="front",
             category_orders={"front": ["others", "front"]},
             text="trial",
-            labels={x: metric_label(x), y: metric_label(y), "front": ""},
+            labels={"front": ""},
             hover_name="label",
             hover_data=["n"],
             log_x=data[x].min() > 0 and data[x].max() > LOG_RATIO * data[x].min(),
             template=SCREEN,
         )
         figure.update_traces(mode="markers", textposition="top center", cliponaxis=False)
+        figure.update_xaxes(scales[x]).update_yaxes(scales[y])
         return figure.update_traces(mode="lines+markers+text", selector={"name": "front"})

@@ -13,6 +13,7 @@ from typing import Any
 from recstudy.base.lazy import pd
 from recstudy.base.terminal import scaled_unit
 from recstudy.evidence import ALPHA, Answer, Reason, Verdict
+from recstudy.papers import passage
 from recstudy.records.runs import Row
 from recstudy.report.cell_text import (
     Content,
@@ -45,6 +46,7 @@ from recstudy.report.targets import MatchedTarget, deviation_text
 LEADERS = 2  # variants that a heading names; it counts the others
 WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?")  # at the start of a published value such as `3.6 M`
+COUNT = re.compile(r"[1-9]\d{4,}")
 LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
 
 
@@ -68,7 +70,9 @@ def lay_out(table: TableData) -> TableData:
     factors, columns, expendable = _readable_units(table)
     for row, counts in zip(table.rows, seeds, strict=True):
         # several settings in one column, such as the cycles 2/0/2
-        words = [DASH if {*values} == {DASH} else "/".join(map(_grouped, values)) for values in row.settings]
+        words = [DASH if {*values} == {DASH} else "/".join(values) for values in row.settings]
+        # a long count such as the number of parameters, but no year and no name such as 007
+        words = [f"{int(word):,}" if COUNT.fullmatch(word) else word for word in words]
         entries = list(map(TableEntry, words))
         for cell, factor in zip(row.cells, factors, strict=bool(row.cells)):
             entry = cell_entry(cell, content)
@@ -164,12 +168,6 @@ def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str
     return factors, heads, tuple(costs)
 
 
-def _grouped(setting: str) -> str:
-    """Return a setting with grouped thousands: `1,234,567`, but `1024` and `007`."""
-    is_long = len(setting) > 4 and setting.isdecimal() and not setting.startswith("0")
-    return f"{int(setting):,}" if is_long else setting
-
-
 def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
     """Return the entry of a cell, with its intervals, seeds and runs in the tooltip."""
     base = cell.ours.counted if cell.ours else []
@@ -223,7 +221,8 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
         pieces = (Number(float(first[0].replace(",", "")), form), values[first.end() :])
     verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {', '.join(verdicts(cell))}"
     outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
-    hints = [_sources(cell), *(cell.reasons or outcomes), _deviations(cell)]
+    passages = dict.fromkeys(passage(match.target) for match in cell.matches)
+    hints = [_sources(cell), *passages, *(cell.reasons or outcomes), _deviations(cell)]
     return TableEntry((*pieces, verdict), hint="; ".join(filter(None, hints)))
 
 
