@@ -11,7 +11,7 @@ from recstudy.cli.places import studies_of
 
 
 @dataclass(frozen=True)
-class Explain:
+class ExplainCommand:
     """Show the runs, the estimate and the verdict behind a number of a table.
 
     Example: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper

@@ -14,7 +14,7 @@ from recstudy.report.documents import FieldEntry, FieldsDocument
 
 
 @dataclass(frozen=True)
-class Fields:
+class FieldsCommand:
     """List the settings of runs with types, defaults, allowed values, search ranges and meanings."""
 
     part: Positional[Annotated[str, arg(metavar="PART")]] = ""

@@ -26,7 +26,7 @@ Listed = Annotated[str, arg(metavar="A,B")]
 
 
 @dataclass(frozen=True)
-class Judge:
+class JudgeCommand:
     """Write the page, tables and verdicts of finished runs in a table.
 
     Exports of W&B, MLflow, Optuna, Ray and pandas are read unchanged. The first line of output says which
