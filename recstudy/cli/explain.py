@@ -30,8 +30,9 @@ class ExplainCommand:
     def run(self) -> int:
         from recstudy.report.explain import explain_cell, show_cell
 
+        number = explain_cell(studies_of(self.path), self.cell, self.trust)
         if self.json:
-            explain_cell(studies_of(self.path), self.cell, self.trust).show()
+            number.show()
         else:
-            show_cell(studies_of(self.path), self.cell, console(), self.trust)
+            show_cell(number, console())
         return 0

@@ -74,10 +74,9 @@ def options_of(kind: type) -> dict[str, tuple[str, str]]:
     """Return the options of a dataclass and of nested ones: field -> the option as typed, and its text."""
     options, texts = dict[str, tuple[str, str]](), field_texts(kind)
     for name, hint in get_type_hints(kind, include_extras=True).items():
-        field_type: Any = getattr(hint, "__origin__", hint)
+        if is_dataclass(getattr(hint, "__origin__", None)):
+            options |= options_of(hint.__origin__)
         marks = getattr(hint, "__metadata__", ())
-        if is_dataclass(field_type):
-            options |= options_of(field_type)
         words: dict[str, Any] = {}
         for mark in marks:  # tyro's, such as of arg(metavar="N")
             words |= {word: value for word, value in getattr(mark, "__dict__", {}).items() if value}

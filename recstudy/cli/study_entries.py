@@ -113,9 +113,14 @@ def _question_entry(records: StudyRecords, part: str, row: QuestionRow | Publish
         fields |= {"metric": row.cell.metric, "published": row.match.value}
     else:
         sides = [(term.label, term.weight, term.by_seed) for term in row.terms]
-        fields |= {"metric": row.metric, "base": row.group, "contrast": row.contrast}
-        fields |= {"lost": row.loss_reasons, "reasons": question_reasons(row)}
-        fields |= {"seeds_needed_words": needed_words(row)}
+        fields |= {
+            "metric": row.metric,
+            "base": row.group,
+            "contrast": row.contrast,
+            "lost": row.loss_reasons,
+            "reasons": question_reasons(row),
+            "seeds_needed_words": needed_words(row),
+        }
     state, command = "", ""
     if question.is_decided or answer.question.kind in ("claim", "published value"):
         seeds = [len(rows) for rows in records.by_variant]
@@ -159,5 +164,7 @@ def _next_step(records: StudyRecords, questions: Sequence[QuestionEntry], verdic
             return "", "Add runs with further seeds of both sides to the table, and judge it again."
         if claim.ending == "open":
             return claim.next_command, "Add seeds until the claims are decided."
-    out_of_reach = "Undecided claims are out of reach of the maximum number of seeds: treat them as not shown."
-    return "", out_of_reach if verdict == "undecided" else "Every claim is decided."
+    if verdict == "undecided":
+        advice = "Undecided claims are out of reach of the maximum number of seeds: treat them as not shown."
+        return "", advice
+    return "", "Every claim is decided."

@@ -23,7 +23,7 @@ from recstudy.publishing.verify import verify
 from recstudy.records import Results
 from recstudy.recursive.reevaluate import evaluate
 from recstudy.report.audit import audit, show_audits
-from recstudy.report.explain import show_cell
+from recstudy.report.explain import explain_cell, show_cell
 from recstudy.report.status import status, studies_at
 from recstudy.report.summary import origins
 from recstudy.report.writing import show_report
@@ -250,7 +250,7 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     folder = judge([*ROWS, "0.01,4,3,,,killed"])
     terminal = Console(record=True, width=200)
     show_report(*studies_at(folder)[0], (), terminal)
-    show_cell(studies_at(folder), "results:1:1", terminal)
+    show_cell(explain_cell(studies_at(folder), "results:1:1"), terminal)
     show_audits(studies_at(folder), False, terminal)
     output = terminal.export_text()
     assert "Imported from runs.csv (sha256 " in output
