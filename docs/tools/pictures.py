@@ -123,7 +123,12 @@ def take_picture(page: Page, picture: Picture, folder: Path) -> None:
     if picture.on_board:
         with watched(folder / "watched", picture.study) as results, board(results) as address:
             page.set_viewport_size({"width": VIEW["width"], "height": picture.corner[1]})
-            take(page, picture, f"{address}/runs/{picture.study}/{picture.preset}", "#curve-figure .main-svg")
+            take(
+                page,
+                picture,
+                f"{address}/runs/{picture.study}/{picture.preset}",
+                "body:has(#curve-figure .main-svg) #runs tr:nth-child(3) .spark",
+            )
         return
     with open_bundle(PUBLISHED) as bundle:
         results = RESULTS

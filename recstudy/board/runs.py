@@ -107,12 +107,14 @@ def run_table(study: BoardStudy) -> dict[str, list[Any]]:
         "variant": "variant",
     }
     names = [name for name in titles if name in frame or name in metrics]
-    frame = frame.reindex(columns=names)
-    for run_id, values in live.items():
-        for name in frame.columns.intersection(list(values)):
-            frame.loc[frame["id"] == run_id, name] = values[name]
-    formats = {name: metric(name).form for name in metrics}
-    columns = [[_text(value, formats.get(name)) for value in frame[name].tolist()] for name in names]
+    formats, ids = {name: metric(name).form for name in metrics}, frame["id"].tolist()
+    columns = []
+    for name in names:
+        values = frame[name].tolist() if name in frame else [None] * len(ids)
+        pairs = zip(ids, values, strict=True)
+        columns.append(
+            [_text(live.get(run_id, {}).get(name, value), formats.get(name)) for run_id, value in pairs]
+        )
     heads = [
         {
             "name": name,

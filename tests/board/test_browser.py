@@ -218,17 +218,17 @@ def test_running_runs_are_first_with_step_score_and_sparkline(tab, results):
 
 
 def test_at_most_eight_curves_of_the_filter_are_in_colour(browser, tmp_path):
-    variants = [variant(f"width {n}", {"width": n}, {"model.width": n}) for n in range(10)]
+    variants = [variant(f"width {n}", {"width": n}, {"model.width": n}) for n in range(60)]
     study = plan(variants=variants, axes={"width": "model.width"}, seeds=[0])
     results = write_plan(tmp_path / "results", study)
-    for number in range(10):
-        finish(results, number, 0, result(80.0 + number))
-        write_epochs(results, run_id(number, 0), 80.0 + number)
+    for number in range(60):
+        finish(results, number, 0, result(40.0 + number))
+        write_epochs(results, run_id(number, 0), 40.0 + number)
     colors = "[...document.querySelectorAll('#curve-figure .scatterlayer .js-line')].map(line => line.style.stroke)"
     with serving(results.root) as url:
         tab = Tab(browser, url)
         page = tab.open(RUNS)
-        tab.until(f"{colors}.length === 10")
+        tab.until(f"{colors}.length === 60")  # the table has 50 of them on its first page
         strokes = page.evaluate(colors)
         page.get_by_label("Curves of").select_option("train_loss")
         tab.until("document.querySelector('#curve-figure .ytitle').textContent === 'Training loss (nats)'")
@@ -237,7 +237,7 @@ def test_at_most_eight_curves_of_the_filter_are_in_colour(browser, tmp_path):
         assert page.locator("#panel summary").inner_text() == "Learning curves of 1 run"
         tab.page.close()
 
-    assert [stroke.startswith("rgb(128, 128, 128)") for stroke in strokes] == [True] * 2 + [False] * 8
+    assert [stroke.startswith("rgb(128, 128, 128)") for stroke in strokes] == [True] * 52 + [False] * 8
     assert len(set(strokes)) == 7  # six colours, two of them twice, and grey
     assert tab.complaints == []
 

@@ -35,7 +35,7 @@ const overlay = {
 };
 place.innerHTML = `<thead><tr>${'<th scope="col"></th>'.repeat(columns.length + 1)}</tr></thead>`;
 const longest = rows.reduce((length, row) => Math.max(length, row[1].length), 0);
-place.style.setProperty("--label", `${Math.min(18, 0.6 * longest)}em`);  // long labels are wrapped
+place.style.setProperty("--label", `${Math.min(18, 2 + 0.6 * longest)}em`);  // long labels are wrapped
 set_or_remove_dark_class();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", set_or_remove_dark_class);
 const table = new DataTable(place, {
@@ -106,9 +106,8 @@ const library = () => window.Plotly ? null : new Promise((resolve, reject) => {
   document.head.append(Object.assign(document.createElement("script"), {src: place.dataset.plotly, onload: resolve, onerror: reject}));
 });
 const drawPanel = async (answer, ids) => {
-  const seed = indexOf("seed"), labelOf = row => `${row[1]}, seed ${row[seed]}`;
-  const lines = ids.filter(id => answer.runs[id])
-    .map(id => ({...answer.runs[id], label: labelOf(table.row(`#${CSS.escape(id)}`).data())}));
+  const seed = indexOf("seed"), labels = new Map(table.rows().data().toArray().map(row => [row[0], `${row[1]}, seed ${row[seed]}`]));
+  const lines = ids.filter(id => answer.runs[id]).map(id => ({...answer.runs[id], label: labels.get(id)}));
   const box = document.getElementById("curve-figure");
   panel.hidden = !answer.metric;
   if (!curves.open || !lines.length) return;
@@ -130,7 +129,7 @@ const refresh = async () => {
   const options = Object.entries(values.metrics).map(([name, words]) => new Option(words, name, false, name === values.metric));
   if (String(options.map(option => option.value)) !== String([...metric.options].map(option => option.value))) metric.replaceChildren(...options);
   page.forEach(id => {
-    const html = values.runs[id] ? sparkline(values.runs[id], values) : "", cell = table.cell(`#${CSS.escape(id)}`, curve + 1).node();
+    const html = values.runs[id] ? sparkline(values.runs[id], values) : "", cell = table.cell(`#${id}`, curve + 1).node();
     if (cell && sparks.get(id) !== html) cell.innerHTML = html;
     sparks.set(id, html);
   });
@@ -150,7 +149,7 @@ curves.addEventListener("toggle", refreshSoon);
 metric.addEventListener("change", refreshSoon);
 refreshSoon();
 document.addEventListener("update", () => {
-  const fresh = read(), selected = chosen().map(id => `#${CSS.escape(id)}`);
+  const fresh = read(), selected = chosen().map(id => `#${id}`);
   if (JSON.stringify(fresh.columns) !== heads) return location.reload();
   table.clear().rows.add(fresh.rows).draw(false);
   table.rows(selected).select();
