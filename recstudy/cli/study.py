@@ -54,7 +54,7 @@ from recstudy.study.study import Study
 from recstudy.study.trials import TrialLog, runs_of
 
 if TYPE_CHECKING:
-    from recstudy.programs.base import InitialWeights
+    from recstudy.programs.facts import InitialWeights
     from recstudy.report.loaded import Loaded
     from recstudy.study.until import Until
 

@@ -30,7 +30,7 @@ from recstudy.study.trials import TrialLog, runs_of
 if TYPE_CHECKING:
     from recstudy.cluster.sweep import Sweep
     from recstudy.cluster.without_ray import LocalRunner
-    from recstudy.programs.base import InitialWeights
+    from recstudy.programs.facts import InitialWeights
     from recstudy.study.until import Until
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from recstudy.base.terminal import Draining
 from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.view import Listener, Outcome, View
-from recstudy.programs.base import CodeVersion, Trial
+from recstudy.programs.attempt import CodeVersion, Trial
 from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Work

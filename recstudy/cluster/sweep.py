@@ -25,7 +25,8 @@ from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import Outcome
 from recstudy.cluster.worker import COORDINATOR, inline, train_run
 from recstudy.plugins import sent_files
-from recstudy.programs.base import Program, Trial
+from recstudy.programs.attempt import Trial
+from recstudy.programs.base import Program
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import failed_outcome

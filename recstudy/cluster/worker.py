@@ -26,7 +26,7 @@ from ray import cloudpickle, tune
 from ray.actor import ActorHandle
 
 from recstudy.cluster.messages import WORKERS_ENDED, Leave
-from recstudy.programs.base import Group, Report, Trial
+from recstudy.programs.attempt import Group, Report, Trial
 from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Work, with_warnings, worker_group
 from recstudy.records import Json

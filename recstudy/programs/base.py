@@ -1,4 +1,4 @@
-"""The interface of a program: it computes metrics from settings and a seed. All other methods are optional.
+"""The settings of a run, and the interface of a program, which computes metrics from them and a seed.
 
 A user's function, command or table is a program with `OwnSettings` (`recstudy.programs.own`), which is
 registered under its name. The recursive models are another one (`recstudy.recursive.program`), which the
@@ -7,17 +7,17 @@ registry finds as an entry point of the package.
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from recstudy.base.errors import ConfigError, raised_at
 from recstudy.base.values import set_at
 from recstudy.plugins import Registry
+from recstudy.programs.attempt import Group, Trial
+from recstudy.programs.facts import Cost, Description, InitialWeights, Requirement, RunPrice
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import Config, Range, Resources, run_ids
-from recstudy.records import Json, Result, Results, RunFolder
-from recstudy.records.schema import Initial
+from recstudy.records import Json, Result, Results
 from recstudy.records.study_schema import ImportedFile
 
 if TYPE_CHECKING:
@@ -27,56 +27,6 @@ if TYPE_CHECKING:
 
 
 RECURSIVE = "recursive"
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Parameters and FLOPs of one run's settings."""
-
-    params: int  # of all networks in the run
-    trained_params: int  # without a frozen backbone
-    gflops: float  # forward pass in evaluation, per image
-    train_gflops: float  # forward and backward passes of all supervision steps, per image
-
-
-class RunPrice(NamedTuple):
-    """The computation of a run in PFLOP, and the seconds that it is assumed to take on one GPU."""
-
-    training: float
-    evaluation: float
-    training_s: float
-    evaluation_s: float
-
-    @property
-    def pflop(self) -> float:
-        return self.training + self.evaluation
-
-    @property
-    def gpu_s(self) -> float:
-        return self.training_s + self.evaluation_s
-
-
-class InitialWeights(Protocol):
-    """Weights from which runs start (`--init-from`)."""
-
-    @property
-    def about(self) -> Initial: ...
-
-    @property
-    def digest(self) -> str: ...
-
-    def keep(self, results: Results) -> str:
-        """Store the weights in the results folder and return their digest."""
-
-
-class Requirement(NamedTuple):
-    """A data set, a weight file or a tool that runs need."""
-
-    name: str
-    place: str
-    """where it is; empty if it is missing"""
-    problem: str = ""
-    """why it cannot be used, with the fix"""
 
 
 class ItemScores(NamedTuple):
@@ -91,45 +41,6 @@ class ItemScores(NamedTuple):
     rows: "npt.NDArray[np.int64]"
     scores: "npt.NDArray[np.float64]"
     clusters: "npt.NDArray[np.int64] | None"
-
-
-class Group:
-    """The workers that share one run. By default, this process is the only one."""
-
-    rank, world = 0, 1
-
-    def broadcast_flag(self, value: bool) -> bool:
-        """Return the first worker's value on every worker."""
-        return value
-
-    def broadcast_result(self, value: Callable[[], Any]) -> Any:
-        """Call `value` on the first worker only, and return its result on every worker."""
-        return value()
-
-    def any_true(self, value: bool) -> bool:
-        """Return on every worker whether `value` is true on any of them."""
-        return value
-
-
-@dataclass(frozen=True)
-class Description:
-    """The titles and properties of a run's settings for tables and verdicts.
-
-    Args:
-        model: The title of the model or program.
-        data: The title of the data set.
-        is_synthetic: Whether the data are generated.
-        leaks: Whether the model's input contains the answer, so that its metrics are not comparable.
-        has_batch_norm: Whether the model is trained with batch norm.
-        is_imported: Whether the weights or the metrics are imported, so that nothing is trained.
-    """
-
-    model: str = ""
-    data: str = ""
-    is_synthetic: bool = False
-    leaks: bool = False
-    has_batch_norm: bool = False
-    is_imported: bool = False
 
 
 class RunSettings(Config):
@@ -225,83 +136,6 @@ class RunSettings(Config):
 
     def refuse_search(self, objectives: Collection[str]) -> None:
         """Raise a ConfigError if a search cannot compare runs with these settings by its objectives."""
-
-
-class CodeVersion(NamedTuple):
-    """The code version that each attempt records.
-
-    Args:
-        commit: The commit of the study's repository. Outside of a repository, as in a job, the value of
-            RECSTUDY_COMMIT.
-        dirty: Whether the study's or recstudy's repository has uncommitted changes.
-        recstudy: The commit of recstudy, if it runs from another repository than the study. A released
-            version is among the package versions instead.
-    """
-
-    commit: str | None = None
-    dirty: bool = False
-    recstudy: str = ""
-
-
-Report = Callable[[dict[str, Any]], None]
-
-
-def discard_line(line: dict[str, Any]) -> None:
-    """Receive a line where nobody waits for it."""
-
-
-def never_leave() -> bool:
-    return False
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One attempt at a run. The driver makes it of values that can be sent to any process.
-
-    Args:
-        config: The settings of the run, as in its record.
-        run_id: The id of the run.
-        folder: The run's folder.
-        data: The folder of the data sets.
-        download: Whether missing data sets are downloaded.
-        store: The URI of the results if they are on an object store.
-        version: The code version of the study.
-        files: The SHA-256 of each user file by path.
-        scratch: A temporary folder for Ray Train's files.
-        code: The folder of the study's modules.
-        modules: The study's modules, which a worker imports.
-        program: The user's program, pickled by the driver, one character for each byte.
-        keeps_files: Whether the folder of the run's program stays when the run has ended.
-        settings: Added by the worker, as all that follow: the settings as its program reads them.
-        records: The run's folder, or a local copy of a folder on an object store.
-        report: Receives a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
-        leave: Returns whether the run should save its state and end early.
-        group: The workers that share the run.
-    """
-
-    config: Json
-    run_id: str
-    folder: str
-    data: str
-    download: bool = False
-    store: str = ""
-    version: CodeVersion = field(default_factory=CodeVersion)
-    files: Mapping[str, str] = field(default_factory=dict)
-    scratch: str = ""
-    code: str = ""
-    modules: tuple[str, ...] = ()
-    program: str = ""
-    keeps_files: bool = False
-    settings: Any = None
-    records: RunFolder = field(default_factory=lambda: RunFolder(Path()))
-    report: Report = discard_line
-    leave: Callable[[], bool] = never_leave
-    group: Group = field(default_factory=Group)
-
-    @property
-    def writes(self) -> bool:
-        """Whether this worker writes the records."""
-        return self.group.rank == 0
 
 
 class Program:

@@ -22,7 +22,9 @@ from recstudy.base.explained import explained
 from recstudy.base.strict_yaml import write_yaml
 from recstudy.base.values import digest, flatten
 from recstudy.plugins import caller
-from recstudy.programs.base import InitialWeights, Program, RunSettings, Trial
+from recstudy.programs.attempt import Trial
+from recstudy.programs.base import Program, RunSettings
+from recstudy.programs.facts import InitialWeights
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.inputs import CODE, CONFIGS, Yaml, input_files
 from recstudy.programs.metric import Metric

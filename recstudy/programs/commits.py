@@ -20,8 +20,10 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.files import cache_folder
 from recstudy.base.git import git
-from recstudy.programs.base import InitialWeights, RunSettings, Trial
+from recstudy.programs.attempt import Trial
+from recstudy.programs.base import RunSettings
 from recstudy.programs.command import Command, CommandProgram, script_of
+from recstudy.programs.facts import InitialWeights
 from recstudy.programs.function import RunContext
 from recstudy.programs.metric import Metric
 from recstudy.records import Results

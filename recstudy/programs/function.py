@@ -12,7 +12,8 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, raised_at
 from recstudy.plugins import check_call, import_object, study_file
-from recstudy.programs.base import Program, Trial
+from recstudy.programs.attempt import Trial
+from recstudy.programs.base import Program
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram, not_finite, number, python_scalar, read_metrics
 from recstudy.programs.trial import peak_memory_mb, record_user_files, reset_process

@@ -16,7 +16,8 @@ from recstudy.base.errors import ConfigError, RecstudyError, choices, nearest, r
 from recstudy.base.explained import refusal
 from recstudy.base.values import set_at
 from recstudy.plugins import study_file
-from recstudy.programs.base import PROGRAMS, Description, Program, RunSettings
+from recstudy.programs.base import PROGRAMS, Program, RunSettings
+from recstudy.programs.facts import Description
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import PREFIX, Range, Resources, configure, json_value, tunable
 from recstudy.records import Json

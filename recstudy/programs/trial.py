@@ -26,7 +26,8 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, DataError, RunError, StorageError, user_calls
 from recstudy.plugins import import_sent
-from recstudy.programs.base import Group, Report, Trial, load_program, never_leave, program_of
+from recstudy.programs.attempt import Group, Report, Trial, never_leave
+from recstudy.programs.base import load_program, program_of
 from recstudy.programs.run_folder import follower_run_folder, locked_run_folder
 from recstudy.programs.settings import Resources
 from recstudy.programs.watchdog import hang_watchdog

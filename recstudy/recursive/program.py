@@ -18,18 +18,9 @@ from recstudy.base.errors import ConfigError, DataError, RecstudyError
 from recstudy.base.lazy import LazyModule
 from recstudy.plugins import import_object
 from recstudy.plugins.registry import is_users
-from recstudy.programs.base import (
-    PROGRAMS,
-    Cost,
-    Group,
-    InitialWeights,
-    ItemScores,
-    Program,
-    Requirement,
-    RunPrice,
-    RunSettings,
-    Trial,
-)
+from recstudy.programs.attempt import Group, Trial
+from recstudy.programs.base import PROGRAMS, ItemScores, Program, RunSettings
+from recstudy.programs.facts import Cost, InitialWeights, Requirement, RunPrice
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.settings import Config, configure
 from recstudy.records import Json, Result, Results

@@ -7,7 +7,7 @@ from typing import Any
 
 from recstudy.base.errors import DataError
 from recstudy.base.lazy import LazyModule
-from recstudy.programs.base import Requirement
+from recstudy.programs.facts import Requirement
 from recstudy.programs.metric import METRICS, NotInstalled
 from recstudy.recursive.config.reader import Reader, TableReader
 from recstudy.recursive.config.run import RunConfig

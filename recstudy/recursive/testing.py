@@ -19,7 +19,7 @@ recstudy's own tests use them, and yours can, too:
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recstudy.programs.base import CodeVersion, Trial
+from recstudy.programs.attempt import CodeVersion, Trial
 from recstudy.programs.settings import Resources
 from recstudy.records import Json
 from recstudy.recursive.config.parts import FAMILIES, DataConfig, ModelConfig

@@ -58,7 +58,6 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
     Verdict.AGREES, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM, Verdict.NOT_COMPARABLE,
     Verdict.NOT_RUN,
 )  # fmt: skip
-SHORT = 2  # differences that the line of a finding names
 TIES = 3  # best variants that a sentence names, else it names the first
 UNLIKELY = "unlikely to be decided"
 # reasons that more seeds remove
@@ -271,7 +270,7 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
         "base": rows[0].group,
         "metric": inline(rows[0].metric),
         "sizes": join_labels(sizes, ", "),
-        "short_sizes": join_labels(short_sizes, ", ", SHORT),
+        "short_sizes": join_labels(short_sizes, ", ", 1),
         "labels": join_labels([row.label for row in rows], ", "),
         "needed": _seeds_needed(rows),
     }

@@ -186,7 +186,7 @@ def line_style(column: str, levels: Iterable[object]) -> dict[str, Any]:
 
 def name_ends(
     figure: go.Figure,
-    ends: Mapping[str, tuple[float, str]],
+    line_ends: Mapping[str, tuple[float, str]],
     x: Any,
     values: pd.Series[float],
     panel: int = 1,
@@ -198,17 +198,20 @@ def name_ends(
 
     Args:
         figure: The figure, whose `meta` gets the names for each width.
-        ends: Name, escaped -> the last value of the line, and its color.
+        line_ends: Name, escaped -> the last value of the line, and its color.
         x: The end of the x-axis.
         values: The values of the panel.
         panel: The panel's number.
         panels: The number of panels, each with one y-axis to the left.
     """
     left = f"y{panel}" if panel > 1 else "y"
-    right, across = f"y{panels + panel}", left.replace("y", "x")
+    right, x_axis = f"y{panels + panel}", left.replace("y", "x")
     is_log = figure.layout[left.replace("y", "yaxis")].type == "log"
-    names = sorted(ends, key=lambda name: ends[name][0])
-    goals = [log10(ends[name][0]) if is_log else ends[name][0] for name in names]
+    names = [name for name, (value, _) in line_ends.items() if value > 0 or not is_log]
+    if not names:
+        return
+    names.sort(key=lambda name: line_ends[name][0])
+    goals = [log10(line_ends[name][0]) if is_log else line_ends[name][0] for name in names]
     values = values[values > 0].map(log10) if is_log else values
     gap = LABEL_GAP * ((values.max() - values.min()) or 1.0)
     places: list[float] = []
@@ -220,18 +223,18 @@ def name_ends(
     places = [10**place if is_log else place for place in places]
     # Plotly draws an axis only if it has a trace
     invisible = {"mode": "markers", "marker_opacity": 0, "hoverinfo": "skip", "showlegend": False}
-    figure.add_scatter(x=[x] * len(places), y=places, xaxis=across, yaxis=right, **invisible)
+    figure.add_scatter(x=[x] * len(places), y=places, xaxis=x_axis, yaxis=right, **invisible)
     axis = right.replace("y", "yaxis")
     meta = dict(figure.layout.meta or {})
     forms = {form["width"]: form for form in meta.get("forms", ())}
     for width, length in END_LABELS.items():
-        texts = [f"<span style='color:{ends[name][1]}'>{clipped(name, length)}</span>" for name in names]
+        texts = [f"<span style='color:{line_ends[name][1]}'>{clipped(name, length)}</span>" for name in names]
         forms[width] = {"width": width, **forms.get(width, {}), axis: {"ticktext": texts}}
     scale: dict[str, Any] = {
         "overlaying": left,
         "side": "right",
         "matches": left,
-        "anchor": across,
+        "anchor": x_axis,
         "title": None,
     }
     scale |= {"tickvals": places, "ticks": "", "showgrid": False, "tickfont_size": 12, "ticklabelstandoff": 4}
@@ -341,7 +344,9 @@ def without_prefix(name: str, values: pd.Series[float]) -> tuple[pd.Series[float
         values = values * FLOP_PREFIXES[prefix]
     is_large = values.abs().max() >= LARGE_COUNT
     title = metric_label(name).replace(f"{prefix}FLOP", "FLOP") if flop else metric_label(name)
-    return values, {"title": title, **({"tickformat": "~s"} if is_large else {})}
+    options = {"title": title, **({"tickformat": "~s"} if is_large else {})}
+    # around a single large value, Plotly would draw a range of one
+    return values, {**options, **({"rangemode": "tozero"} if is_large and values.nunique() == 1 else {})}
 
 
 def is_geometric(levels: Sequence[float]) -> bool:

@@ -75,12 +75,7 @@ CELL_VERDICT = re.compile(
 )
 RATIOS = ("times", "\N{MULTIPLICATION SIGN}")
 UNITS = {"points": "%", "seconds": "s", "million": "", "M": "", "k": ""}
-MEANS = (
-    "",
-    "Published",
-    "Higher",
-    "Lower",
-)  # kinds of numbers that a paper prints as the result of a variant
+MEANS = ("", "Published", "Higher", "Lower")  # kinds of numbers that are the result of a variant
 LINK = re.compile(r"\W*(?:for|with|of|by|in|on|at)\s+(?:the\s+|a\s+)?")
 STYLES = ("before", "after", "order")  # where a sentence names the subject of a number
 
@@ -156,11 +151,11 @@ class PaperCheck:
             self.run_counts += [len({row.id for row in rows}) for rows in groups]
             files += records.results.study(records.plan.study, records.plan.folder).glob("report/*/*.tex")
             with records.study_modules():
-                self.items += numbers_of(records)
-                for item in self.items:
-                    definition = metric(item.metric)
-                    self.units.setdefault(item.metric, definition.unit)
-                    self.metrics.setdefault(item.metric, _pattern([item.metric, definition.title]))
+                items = numbers_of(records)
+                for name in {item.metric for item in items}:
+                    self.units[name] = metric(name).unit
+                    self.metrics[name] = _pattern([name, metric(name).title])
+            self.items += items
         variants = {variant.label for records in studies for variant in records.variants}
         # a paper may name the parts of a label apart: HRM on MNIST for `MNIST, HRM`
         self.labels = {
@@ -325,8 +320,11 @@ class PaperCheck:
         else:
             place = passage.position + match.start() - len(passage.heads)
             file, line, _ = self.lines[bisect_right(self.starts, place) - 1]
-            items = dict.fromkeys(f"{item.text} ({item.meaning})" for item, _ in pairs)
-            problem = f"the records have {join_labels([*items], ' or ', 2)}"
+            digits = re.search(r"\d+(?:\.\d+)?", match[0])
+            size = float(digits[0]) if digits else 0.0
+            nearest = sorted((item for item, _ in pairs), key=lambda item: abs(abs(item.value or 0.0) - size))
+            words = dict.fromkeys(f"{item.text} ({item.meaning})" for item in nearest)
+            problem = f"the records have {join_labels([*words], ' or ', 2)}"
             self.faults.append(Fault(file, line, " ".join(match[0].split()), problem))
 
 

@@ -134,7 +134,7 @@ def overview(records: StudyRecords, empty: Sequence[str] = ()) -> str:
     about = flowing(by_name(records.plan.description.strip()))
     notes = [*failed_metrics(records), *missing_modules(records), *missing_metrics(records)]
     notes += records.changed("data")
-    waiting = [f"Figures without values yet: {'; '.join(empty)}."] if empty else []
+    waiting = [f"Figures without values: {'; '.join(empty)}."] if empty else []
     return markup("overview", notes, facts(records), waiting, about, template="study")
 
 

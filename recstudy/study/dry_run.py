@@ -10,7 +10,8 @@ from rich.text import Text
 
 from recstudy.base.errors import choices
 from recstudy.base.terminal import console, duration, flops
-from recstudy.programs.base import RECURSIVE, RunPrice
+from recstudy.programs.base import RECURSIVE
+from recstudy.programs.facts import RunPrice
 from recstudy.records import Results, Run
 from recstudy.records.reading import dumped
 from recstudy.report.documents import DryRunDocument

@@ -8,7 +8,8 @@ from pathlib import Path
 from recstudy.base.git import git
 from recstudy.plugins import current_files, file_digest, study_file
 from recstudy.plugins.files import StudyFile
-from recstudy.programs.base import CodeVersion, Program
+from recstudy.programs.attempt import CodeVersion
+from recstudy.programs.base import Program
 
 PACKAGE = Path(__file__).parents[1]
 # A wheel has the shipped studies here; in a checkout they are next to the package.

@@ -28,7 +28,7 @@ from recstudy import Resources, Study, grid
 from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import RunOptions
 from recstudy.cluster.view import View
-from recstudy.programs.base import Report, Trial
+from recstudy.programs.attempt import Report, Trial
 from recstudy.records import Json, Result, Results, Run, RunFolder
 from recstudy.records.files import append_line, write_json
 from recstudy.records.locks import locked

@@ -14,7 +14,7 @@ from recstudy.base.terminal import Draining
 from recstudy.cluster.sources import Runner, RunOptions, Source
 from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
-from recstudy.programs.base import Trial
+from recstudy.programs.attempt import Trial
 from recstudy.programs.settings import Resources
 from recstudy.records import Results, Run
 from recstudy.records.locks import locked

@@ -10,7 +10,7 @@ from ray_nodes import RAY
 from recstudy.cluster import worker
 from recstudy.cluster.messages import Leave, LeaveRequests
 from recstudy.cluster.worker import throttled
-from recstudy.programs.base import Group
+from recstudy.programs.attempt import Group
 
 
 def test_epochs_are_reported_ten_times_a_second_at_most_and_the_last_always(monkeypatch):

@@ -10,7 +10,7 @@ from logs import read_lines
 from shell import Shell
 
 from recstudy.cli import main
-from recstudy.programs.base import CodeVersion
+from recstudy.programs.attempt import CodeVersion
 from recstudy.programs.trial import run_trial
 from recstudy.records import read_json
 from recstudy.recursive.testing import make_trial, tiny_run

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import recstudy
 from recstudy import Resources, Study, grid
-from recstudy.programs.base import CodeVersion, Trial
+from recstudy.programs.attempt import CodeVersion, Trial
 from recstudy.programs.trial import run_trial
 from recstudy.records import Results
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM

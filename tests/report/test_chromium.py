@@ -70,3 +70,47 @@ def test_labels_of_claims_are_beside_the_plot(browser, tmp_path, width, paper):
 
     assert 0 <= edges["start"] < edges["left"] <= edges["zero"] < edges["right"] < edges["end"] <= width
     page.close()
+
+
+def page_of_scores(browser, root, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(write_report(write_study(root, report=dump_report(specs())), "made_up", "paper").as_uri())
+    return page
+
+
+def test_the_answer_comes_before_the_figure_and_opens_by_keyboard(browser, tmp_path):
+    page = page_of_scores(browser, tmp_path / "r", 390)
+    tops = [page.locator(name).first.bounding_box()["y"] for name in (".findings", ".first .figure")]
+    fold = page.locator(".findings details").first
+
+    assert tops == sorted(tops)
+    assert "not comparable (epochs 1000, not 300)" not in page.locator(".findings").inner_text()
+    fold.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert "not comparable (epochs 1000, not 300)" in page.locator(".findings").inner_text()
+    page.close()
+
+
+def test_a_heading_sorts_its_table_by_keyboard(browser, tmp_path):
+    page = page_of_scores(browser, tmp_path / "r", 1280)
+    sections = {
+        # published values in columns, and in lines that stay below their row
+        "scores": ("batch size", ["64", "128", "64", "128"], ["128", "128", "64", "64"]),
+        "table1": ("Parameters", ["ViTRM", "published", "ViT-Small", "published"],
+                   ["ViT-Small", "published", "ViTRM", "published"]),
+    }  # fmt: skip
+    for position, (head, in_order, falling) in enumerate(sections.values()):
+        table = page.locator("section table").nth(position)
+        column = 1 if position == 0 else 0
+
+        def cells(table=table, column=column):
+            rows = table.locator("tbody tr")
+            return [rows.nth(row).locator("th, td").nth(column).inner_text() for row in range(rows.count())]
+
+        assert cells() == in_order
+        table.locator(".sort", has_text=head).last.focus()
+        for order, expected in (("descending", falling), ("ascending", None), ("none", in_order)):
+            page.keyboard.press("Enter")
+            assert table.locator("th[aria-sort]", has_text=head).last.get_attribute("aria-sort") == order
+            assert expected in (None, cells())
+    page.close()

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from recstudy.report import (
 from recstudy.report.kinds import draw_figure
 from recstudy.report.shown import ReportFiles, printed, write_figure
 from recstudy.report.study_records import load_study
-from recstudy.report.venues import VENUES, Paper
+from recstudy.report.venues import VENUES, Paper, paper_of
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
@@ -151,3 +152,26 @@ def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
     assert [printed(figure, VENUES["icml"])[1] for figure in (low, high)] == [False, True]
     assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120
     assert printed(high, VENUES["neurips"])[1] is False
+
+
+def test_a_printed_figure_has_the_font_and_no_stamp(records):
+    figure = draw_figure(records, SPEC)
+
+    sans, serif = (printed(figure, paper_of("neurips", font=font))[0] for font in ("sans", "serif"))
+
+    assert figure.notes
+    assert serif.layout.title.text is None
+    assert "Arial" in sans.layout.template.layout.font.family
+    assert "Times" in serif.layout.template.layout.font.family
+
+
+@needs_browser
+def test_the_float_of_a_figure_has_its_own_warnings_and_the_whole_title(records, tmp_path):
+    figure = replace(draw_figure(records, SPEC), title="HRM vs. CNN", notes=("synthetic data", "2 points"))
+
+    assert write_figure(figure, ReportFiles(tmp_path), "c", ["pdf"], stated_notes=["synthetic data"]) is None
+
+    text = (tmp_path / "figures/c.tex").read_text()
+    assert r"\caption{HRM vs. CNN" in text
+    assert r"\textbf{2 points.}" in text
+    assert "ynthetic" not in text

@@ -9,6 +9,7 @@ from plotly.graph_objects import Figure
 
 from recstudy import Claim, Metric, RunContext, grid, load
 from recstudy.report import Claims, Curve, Differences, Effects, LearningCurves, Means, Table
+from recstudy.report.figures.curve import COLUMNS
 from recstudy.report.figures.forest import FORMS, draw_rows
 from recstudy.report.figures.means import claimed_effect, figure_by, is_drawn, leading_parts
 from recstudy.report.kinds import render_part
@@ -179,8 +180,8 @@ def test_many_variants_have_eight_names_the_claimed_ones_first(tmp_path):
         rendered = render_part(records, LearningCurves(metrics=("accuracy",)))
         figure, data = rendered.figure, rendered.data
 
-    named = {f"depth {depth}, rate {rate}" for depth in (1, 4, 5, 6) for rate in (0.1, 0.2)}
-    assert set(data[data["_named"]]["label"]) == named
+    claimed_labels = {f"depth {depth}, rate {rate}" for depth in (1, 4, 5, 6) for rate in (0.1, 0.2)}
+    assert set(data[data["_named"]]["label"]) == claimed_labels
     assert sum(trace.line.color == GREY for trace in figure.data) == 4
     assert len(figure.layout.yaxis2.ticktext) == 8
     assert "Grey: the others" in rendered.caption
@@ -189,13 +190,34 @@ def test_many_variants_have_eight_names_the_claimed_ones_first(tmp_path):
 
 def test_names_at_the_ends_of_lines_do_not_overlap():
     figure = Figure().add_scatter(x=[0, 1], y=[0, 100])
-    ends = {name: (value, "#000000") for name, value in zip("abcd", (0.0, 99.0, 99.5, 100.0), strict=True)}
-    name_ends(figure, ends, 1, pd.Series([0.0, 100.0]))
+    line_ends = {
+        name: (value, "#000000") for name, value in zip("abcd", (0.0, 99.0, 99.5, 100.0), strict=True)
+    }
+    name_ends(figure, line_ends, 1, pd.Series([0.0, 100.0]))
     places = figure.layout.yaxis2.tickvals
 
     assert [text[-8:-7] for text in figure.layout.meta["forms"][0]["yaxis2"]["ticktext"]] == list("abcd")
     assert min(high - low for low, high in pairwise(places)) > 5
     assert places[0] >= 0
+
+
+def test_an_axis_of_flops_has_si_prefixes():
+    """0.0007548 GFLOP is 754.8k FLOP, in the points as at the ticks."""
+    rows = [{"line": "a", "x": x, "value": 90.0, "n": 1, "published": False} for x in (0.0007548, 0.002)]
+    data = pd.DataFrame(rows, columns=[*COLUMNS]).assign(seeds="")
+    figure = Curve("c", x="gflops", y="top1_accuracy").draw(data)
+
+    points = [list(trace.x) for trace in figure.data if trace.mode == "lines+markers"]
+    assert points == [pytest.approx([754_800, 2_000_000])]
+    assert figure.layout.xaxis.tickformat == "~s"
+    assert figure.layout.xaxis.title.text == "Forward (FLOP/image)"
+
+
+def test_a_line_that_ends_at_zero_has_no_name_on_a_logarithmic_axis():
+    figure = Figure().add_scatter(x=[0, 1], y=[1, 10]).update_yaxes(type="log")
+    name_ends(figure, {"zero": (0.0, "#000000"), "ten": (10.0, "#000000")}, 1, pd.Series([1.0, 10.0]))
+
+    assert len(figure.layout.yaxis2.tickvals) == 1
 
 
 def test_the_factor_of_most_claims_is_the_effect():

@@ -16,7 +16,7 @@ from recstudy import Study
 from recstudy.base.errors import EXIT_CODES, FAILURES
 from recstudy.cli import study as study_command
 from recstudy.cli.study import exit_code, main
-from recstudy.programs.base import RunPrice
+from recstudy.programs.facts import RunPrice
 from recstudy.records import Results, write_json
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.recursive.program import RECURSIVE_MODELS, optimizer_steps

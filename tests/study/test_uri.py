@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shell import Shell, kill_all, until
 
-from recstudy.programs.base import Trial
+from recstudy.programs.attempt import Trial
 from recstudy.programs.trial import run_trial
 from recstudy.records.mirror import Mirror
 

@@ -13,7 +13,8 @@ from pydantic import BeforeValidator, NonNegativeInt, SerializeAsAny, model_vali
 from recstudy.base.errors import ConfigError, choices, nearest, nearest_first
 from recstudy.base.values import canonical, flatten
 from recstudy.plugins import Registry
-from recstudy.programs.base import Description, Program, RunSettings, load_program
+from recstudy.programs.base import Program, RunSettings, load_program
+from recstudy.programs.facts import Description
 from recstudy.programs.settings import KINDS, Config, Range, Resources, configure, tunable
 from recstudy.records.files import Json
 from recstudy.recursive.config.ids import deciding

@@ -26,7 +26,7 @@ from recstudy.base.files import atomic_write, cache_folder
 from recstudy.base.values import hashed
 from recstudy.plugins import import_object
 from recstudy.plugins.files import code_key
-from recstudy.programs.base import Cost, RunPrice
+from recstudy.programs.facts import Cost, RunPrice
 from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
 from recstudy.recursive.config.run import RunConfig

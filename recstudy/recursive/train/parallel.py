@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from recstudy.programs.base import Group
+from recstudy.programs.attempt import Group
 from recstudy.recursive.train.optim import batch_statistics
 
 _is_solo = False  # whether this worker is in a `solo` block

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from recstudy.programs.base import Trial
+from recstudy.programs.attempt import Trial
 from recstudy.programs.trial import record_user_files
 from recstudy.programs.watchdog import hang_watchdog, paused_watchdog
 from recstudy.records import Json, Results, RunFolder, append_line, write_json, write_whole

@@ -51,9 +51,9 @@ def named_variants(records: StudyRecords, variants: Sequence[int]) -> list[int]:
     """
     rows = [row for part in study_family(records).parts.values() for row in part.rows]
     claimed = [index for row in rows if row.kind is Kind.CLAIM for index in row.variants if index in variants]
-    named = [*dict.fromkeys(claimed)][:MAX_CURVES]
-    others = [index for index in variants if index not in named]
-    return [*named, *shown_variants(records, MAX_CURVES - len(named), others)]
+    named_indices = [*dict.fromkeys(claimed)][:MAX_CURVES]
+    other_indices = [index for index in variants if index not in named_indices]
+    return [*named_indices, *shown_variants(records, MAX_CURVES - len(named_indices), other_indices)]
 
 
 def cut_note(records: StudyRecords, count: int, limit: int = MAX_LINES) -> tuple[str, ...]:

@@ -192,15 +192,15 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else value_text(x))
         )
         data = data.astype({"value": float, "low": float, "high": float})
+        scale: dict[str, Any] = {}
+        if find_metric(self.x):
+            data["x"], scale = without_prefix(self.x, data["x"].astype(float))
         ours, published = _split(data)
         ours = ours.dropna(subset="value")
         if self.log:
             # a logarithmic axis has no zero: an interval that reaches it ends at half the lowest value
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
-        scale: dict[str, Any] = {}
-        if find_metric(self.x):
-            data["x"], scale = without_prefix(self.x, data["x"].astype(float))
         title = WITHIN_A_RUN.get(self.x) or axis_title(self.x)
         labels = {
             "x": scale.get("title", escape(title)),
@@ -222,21 +222,23 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         hollow.for_each_trace(make_hollow)
         # of many lines, only the best have a colour and a name
         ranked = data.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
-        named = set(ranked["line"].drop_duplicates()[:MAX_CURVES])
-        clear = ours[ours["line"].isin(named)]
+        bright_lines = set(ranked["line"].drop_duplicates()[:MAX_CURVES])
+        clear = ours[ours["line"].isin(bright_lines)]
         shaded = bands(clear, clear["low"].notna() & (clear["n"] >= BAND_SEEDS), **options)
-        drawn = sorted([*figure.data, *hollow.data], key=lambda trace: trace.legendgroup in named)
-        figure = go.Figure([*shaded, *seed_dots(clear, **options), *drawn], figure.layout)
-        for trace in (trace for trace in figure.data if trace.legendgroup not in named):
+        traces = sorted([*figure.data, *hollow.data], key=lambda trace: trace.legendgroup in bright_lines)
+        figure = go.Figure([*shaded, *seed_dots(clear, **options), *traces], figure.layout)
+        for trace in (trace for trace in figure.data if trace.legendgroup not in bright_lines):
             trace.update(line={"color": GREY, "dash": "solid", "width": 1}, marker={"color": GREY, "size": 4})
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
         figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
         figure.update_xaxes({**self._ticks(ordered(data["x"])), **scale}).update_layout(showlegend=False)
-        last = data[data["line"].isin(named)].dropna(subset="value").groupby("line", sort=False).last()
-        if len(names) > 1 and len(last):
+        last_points = (
+            data[data["line"].isin(bright_lines)].dropna(subset="value").groupby("line", sort=False).last()
+        )
+        if len(names) > 1 and len(last_points):
             colors = options["color_discrete_map"]
-            ends = {str(line): (point["value"], colors[line]) for line, point in last.iterrows()}
-            name_ends(figure, ends, ordered(data["x"])[-1], data["value"])
+            line_ends = {str(line): (point["value"], colors[line]) for line, point in last_points.iterrows()}
+            name_ends(figure, line_ends, ordered(data["x"])[-1], data["value"])
         return figure
 
     def _ticks(self, levels: Sequence[Any]) -> dict[str, Any]:

@@ -158,11 +158,15 @@ def _draw_group(figure: go.Figure, rows: pd.DataFrame, group: int, origin: float
     )
     scale = {"range": [len(y) - 0.4, -0.6], "tickvals": y, "ticks": "", "showgrid": False}
     scale |= {"tickfont_size": 12, "ticklabelstandoff": 6, "fixedrange": True}
-    over = {"overlaying": names[0], "side": "right", "anchor": x_axis}
+    overlay = {"overlaying": names[0], "side": "right", "anchor": x_axis}
     place = {"anchor": names[0], "range": [left, right], "nticks": 5}
     place |= {"zeroline": origin == 0, "zerolinecolor": "gray"}
     figure.update_layout(
-        {sides[0]: {**scale, "anchor": x_axis}, sides[1]: scale | over, x_axis.replace("x", "xaxis"): place}
+        {
+            sides[0]: {**scale, "anchor": x_axis},
+            sides[1]: scale | overlay,
+            x_axis.replace("x", "xaxis"): place,
+        }
     )
 
 

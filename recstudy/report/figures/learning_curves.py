@@ -91,8 +91,8 @@ class LearningCurves(FigurePart):
         `mean`, `low` and `high` are over `n` seeds, and `average` is the moving average. `selected` counts
         the seeds that selected the epoch. For a user's own program, `step` replaces `epoch`.
         """
-        named = named_variants(records, records.indices)
-        frame = records.epochs(sorted({*named, *shown_variants(records)}))
+        bright_variants = named_variants(records, records.indices)
+        frame = records.epochs(sorted({*bright_variants, *shown_variants(records)}))
         reported = [name for name in map(str, frame) if name not in NO_METRICS][:PANELS]
         names = [name for name in self.metrics or reported if name in frame and frame[name].notna().any()]
         if not names:
@@ -105,7 +105,7 @@ class LearningCurves(FigurePart):
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
         data["label"] = [records.variants[index].label for index in data["variant"]]
         data["synthetic"] = data["variant"].isin(records.synthetic)
-        data["_named"] = data["variant"].isin(named)
+        data["_named"] = data["variant"].isin(bright_variants)
         return data[[*COLUMNS, "_named"]].rename(columns={"epoch": records.program.step_name})
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
@@ -148,13 +148,15 @@ class LearningCurves(FigurePart):
 
         # plotly.express would take ten times as long to make the traces of 30 variants
         axis, variants = axis_of(data), data.drop_duplicates("variant").set_index("variant")
-        named = variants.index[variants["_named"]]
+        bright_variants = variants.index[variants["_named"]]
         names = variants["label"].map(without_common(variants["label"])[0]).to_dict()
         panels: list[Any] = list(data["metric"].unique())
         figure = make_subplots(len(panels), shared_xaxes=True)
         bands, light_lines, lines = list[Json](), list[Json](), list[Json]()
-        colors = {variant: PALETTE[position % len(PALETTE)] for position, variant in enumerate(named)}
-        ends: dict[Any, dict[str, tuple[float, str]]] = {name: {} for name in panels}
+        colors = {
+            variant: PALETTE[position % len(PALETTE)] for position, variant in enumerate(bright_variants)
+        }
+        line_ends: dict[Any, dict[str, tuple[float, str]]] = {name: {} for name in panels}
         for (name, variant), points in data.groupby(["metric", "variant"], sort=False):
             panel, x, color = panels.index(name) + 1, points[axis], colors.get(variant, GREY)
             trace = {"x": x, "name": names[variant], "showlegend": False}
@@ -162,7 +164,7 @@ class LearningCurves(FigurePart):
             if variant not in colors:
                 light_lines.append({**trace, "y": points["average"], "mode": "lines", "line": OTHER_LINE})
                 continue
-            ends[name][names[variant]] = points["average"].iloc[-1], color
+            line_ends[name][names[variant]] = points["average"].iloc[-1], color
             # bands and light lines have no tooltip
             silent = trace | {"mode": "lines", "hoverinfo": "skip"}
             if (points["n"] > 1).any():
@@ -170,12 +172,12 @@ class LearningCurves(FigurePart):
                 outline = {"x": [*x, *x[::-1]], "y": y, "line_width": 0, "fill": "toself"}
                 bands.append(silent | outline | {"fillcolor": tint(color, 0.16)})
             if self.window > 1:
-                light = {"color": tint(color, max(0.1, 0.7 / (1 + len(named)))), "width": 1}
+                light = {"color": tint(color, max(0.1, 0.7 / (1 + len(bright_variants)))), "width": 1}
                 light_lines.append(silent | {"y": points["mean"], "line": light})
             # a circle marks a selected epoch, and makes a line of one point visible
             circles = np.where(is_selected(points) | (len(points) == 1), 9, 0)
             marker = {**CIRCLE, "size": circles, "color": color}
-            dash = DASHES[list(named).index(variant) % len(DASHES)]
+            dash = DASHES[list(bright_variants).index(variant) % len(DASHES)]
             mode, line = "lines+markers" if circles.any() else "lines", {"color": color, "dash": dash}
             lines.append(trace | {"mode": mode, "line": line, "marker": marker, "y": points["average"]})
         figure.add_traces([*bands, *light_lines, *lines])
@@ -186,7 +188,7 @@ class LearningCurves(FigurePart):
             figure.update_yaxes(title=folded(metric_label(unescape(name)), PANEL_TITLE), row=panel)
             if len(names) > 1:
                 values = data.loc[data["metric"] == name, "average"]
-                name_ends(figure, ends[name], data[axis].max(), values, panel, len(panels))
+                name_ends(figure, line_ends[name], data[axis].max(), values, panel, len(panels))
         figure.update_layout(height=120 + 230 * len(panels), template=SCREEN, showlegend=False)
         return figure.update_layout(meta={**(figure.layout.meta or {}), "across": axis})
 
@@ -250,9 +252,9 @@ class LossTrace(FigurePart, OfVariants):
             for index in records.chosen(self.where):
                 if run := records.first_run(index, LOSSES, states):
                     runs[index] = run
-        rows, named = [], named_variants(records, [*runs])
-        for index in sorted({*named, *shown_variants(records, MAX_LINES, runs)}):
-            columns = {**run_columns(records, runs[index]), "_named": index in named}
+        rows, bright_variants = [], named_variants(records, [*runs])
+        for index in sorted({*bright_variants, *shown_variants(records, MAX_LINES, runs)}):
+            columns = {**run_columns(records, runs[index]), "_named": index in bright_variants}
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)
             # a resumed run repeats an epoch: the last line of each epoch counts
             for line in {line.epoch: line for line in lines}.values():

@@ -85,9 +85,11 @@ class Means(FigurePart, OfMetric, OfVariants):
         if effect is None:
             return [*parts, figure_by("means", scores[0], variants, blocks=blocks)]
         axes = {axis_title(axis): axis for axis in levels_of(variants)}
-        stated = {axis_title(name): level for name, level in effect.where.items()}
+        stated_levels = {axis_title(name): level for name, level in effect.where.items()}
         where = {
-            axis: stated[title] for title, axis in axes.items() if title in stated and axis not in blocks
+            axis: stated_levels[title]
+            for title, axis in axes.items()
+            if title in stated_levels and axis not in blocks
         }
         names = sorted(axes.values(), key=lambda axis: axis_title(axis) != effect.axis)  # the factor first
         chosen = [variant for variant in variants if is_selected(where, variant.get)]
@@ -238,15 +240,15 @@ def figure_by(
     fields: dict[str, Any] = {"name": name, "where": dict(where or {})}
     if not levels:
         return Means(metric=score, **fields)
-    x, *others = levels
+    x, *other_axes = levels
     is_complete = prod(map(len, levels.values())) == len({canonical(variant) for variant in variants})
     sizes = [*map(len, levels.values())]
     if is_complete and len(levels) == 2 and min(sizes) > LARGE and max(sizes) <= MAX_ROWS:
-        return HeatMap(x=x, y=others[0], metric=score, **fields)
-    has_few_lines = not others or (len(others) == 1 and len(levels[others[0]]) <= MAX_CURVES)
+        return HeatMap(x=x, y=other_axes[0], metric=score, **fields)
+    has_few_lines = not other_axes or (len(other_axes) == 1 and len(levels[other_axes[0]]) <= MAX_CURVES)
     is_scale = x not in blocks and len(levels[x]) > 2 and all(map(is_number, levels[x]))
     if is_complete and has_few_lines and is_scale and len(levels[x]) <= MAX_POINTS:
-        return Curve(x=x, y=score, by=next(iter(others), None), **fields)
+        return Curve(x=x, y=score, by=next(iter(other_axes), None), **fields)
     positions = dict(enumerate(variants))
     axes = [axis for axis in levels if axis not in blocks and all(axis in variant for variant in variants)]
     return Means(
@@ -313,5 +315,5 @@ def leading_parts(parts: Sequence[Part]) -> list[Part]:
     effect = claimed_effect(parts)
     figures = [part for part in parts if isinstance(part, FigurePart) and not part.live]
     claims = [part for part in parts if isinstance(part, Claims)]
-    others = [part for part in parts if isinstance(part, QuestionPart)]
-    return [*(part for part in figures if effect and answers(part, effect)), *claims, *figures, *others]
+    other_parts = [part for part in parts if isinstance(part, QuestionPart)]
+    return [*(part for part in figures if effect and answers(part, effect)), *claims, *figures, *other_parts]

@@ -333,7 +333,6 @@ class Slices(ParallelCoordinates):
                 axis.update(type="category", categoryorder="category ascending")
             elif setting_range.log:
                 axis.type = "log"
-        figure.update_yaxes(title=metric_label(score))
         return figure.update_xaxes(matches=None).update_layout(coloraxis_showscale=False)
 
 

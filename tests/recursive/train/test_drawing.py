@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recstudy.programs.base import Trial
+from recstudy.programs.attempt import Trial
 from recstudy.programs.trial import run_trial
 from recstudy.records import Result, Results, RunFolder, read_record
 from recstudy.recursive import (

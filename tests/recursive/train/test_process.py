@@ -14,7 +14,7 @@ import torch._dynamo  # now, before a test replaces what it reads at its import
 from test_trial import in_a_process
 
 from recstudy.base.errors import ClusterError
-from recstudy.programs.base import Trial
+from recstudy.programs.attempt import Trial
 from recstudy.programs.trial import hardware, run_trial
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.testing import make_trial, tiny_model, tiny_run

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from recstudy.base.errors import FAILURES, DataError, StorageError
 from recstudy.programs import watchdog
-from recstudy.programs.base import CodeVersion, Trial
+from recstudy.programs.attempt import CodeVersion, Trial
 from recstudy.programs.trial import failure_class, run_trial
 from recstudy.records import LossLine, RunFolder, read_log
 from recstudy.records.locks import locked
