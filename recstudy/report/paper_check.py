@@ -395,8 +395,9 @@ def _passages(text: str) -> Iterator[Passage]:
                 paragraph = text[max(0, start - 400) : start].rpartition("\n\n")[2]
                 yield Passage(match[0], start, "", paragraph)
         else:
-            around = text[max(0, position - 300) : position] + text[position + len(piece) :][:300]
-            yield from _cells(piece, position, around)
+            before = text[max(0, position - 400) : position].rpartition("\n\n")[2]
+            after = text[position + len(piece) :][:400].partition("\n\n")[0]
+            yield from _cells(piece, position, before + after)
         position += len(piece)
 
 
