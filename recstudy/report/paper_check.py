@@ -175,7 +175,9 @@ class PaperCheck:
             self.labels |= {item.labels[0]: {item.labels[0]} for item in items}
             self.labels |= {variant.label: {*variant.label.split(", ")} for variant in records.variants}
         self.find_metrics = _finder(titles)
-        self.find_subjects = _finder({part: part for parts in self.labels.values() for part in parts})
+        self.find_subjects = _finder(
+            {part: part for parts in self.labels.values() for part in parts if part[1:]}
+        )
         # tables and figures as recstudy writes them are not checked again
         own_texts = {file.read_text(encoding="utf-8") for file in files}
         lines = list(_read_lines(main, main.parent, own_texts))
@@ -191,10 +193,9 @@ class PaperCheck:
         """
         text, start = passage.heads + passage.text, len(passage.heads)
         subjects, metrics = self.find_subjects(text), self.find_metrics(text)
-        context_subjects = self.find_subjects(passage.context)
         own_names = names = self._named(subjects)
         if len(own_names) < 2:
-            names = self._named([*context_subjects, *subjects])
+            names = self._named([*self.find_subjects(passage.context), *subjects])
         metric_names = {name for *_, name in metrics or self.find_metrics(passage.context)}
         mentions = [*subjects, *metrics]
         is_vague = not mentions and not PRONOUN.search(text)
@@ -287,19 +288,16 @@ class PaperCheck:
     ) -> list[PageNumber]:
         """Return the differences or ratios of pairs of the names; of one name, those to any other label."""
         items = [] if number.kind == "ratio" else self._items(("Difference",), names, names, metrics)
-        # a relative difference of any metric is in percent
-        if number.unit == "points" or not metrics:
-            metrics = self._metrics_of(number, metrics)
         for ours, theirs in permutations(self._items(MEANS, self.labels, (), metrics), 2):
             pair = {ours.labels[0], theirs.labels[0]}
             is_about = pair <= {*names} if len(names) > 1 else bool(pair & {*names})
-            if not is_about or ours.metric != theirs.metric or not ours.value or not theirs.value:
+            if not is_about or ours.metric != theirs.metric:
                 continue
-            values = {"over": ours.value / theirs.value}
-            if number.kind == "Difference":
-                values = {"minus": ours.value - theirs.value}
+            size, base_size = ours.value or 0.0, theirs.value or 0.0
+            ratio = size / (base_size or 1)
+            values = {"over": ratio} if number.kind == "ratio" else {"minus": size - base_size}
             if number.unit == "%":
-                values["relative to"] = 100 * (ours.value / theirs.value - 1)
+                values["relative to"] = 100 * (ratio - 1)
             for words, value in values.items():
                 labels = (f"{ours.labels[0]} {words} {theirs.labels[0]}", ours.metric)
                 items.append(PageNumber(labels, "Difference", f"{value:.4g}", ours.metric, value))
@@ -357,7 +355,8 @@ def _finder(names: Mapping[str, str]) -> Callable[[str], list[Mention]]:
     """Return a function that finds names in a text by their spellings, the longest first."""
     spellings = sorted(names, key=len, reverse=True)
     texts = [r"[\W_]*".join(map(re.escape, re.findall(r"[^\W_]+|[^\w\s]", text))) for text in spellings]
-    pattern = re.compile(rf"(?<!\w)(?:({')|('.join(texts)}))s?(?!\w)", re.IGNORECASE)
+    choices = "|".join(f"({text})" for text in texts) or "(?!)"
+    pattern = re.compile(rf"(?<!\w)(?:{choices})s?(?!\w)", re.IGNORECASE)
 
     def find(text: str) -> list[Mention]:
         matches = pattern.finditer(text)
