@@ -36,11 +36,15 @@ NAMES = {  # module -> names that are in `recstudy.recursive` now
     ),
 }
 
+REPLACED = {"Interactions": "Curve(NAME, x=..., y=METRIC, by=...)"}  # old name -> what replaces it
+
 
 def missing_name(module: str, name: str) -> Exception:
     """Return the error for a name that a module does not have."""
     if name in NAMES[module]:
         return MovedError(f"{name} has moved (version 0.3): write from {RECURSIVE} import {name}")
+    if name in REPLACED:
+        return MovedError(f"{name} is no longer there (version 0.3): write {REPLACED[name]}")
     return AttributeError(f"module {module!r} has no attribute {name!r}")
 
 

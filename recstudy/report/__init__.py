@@ -14,6 +14,7 @@ from recstudy.report.figures.forest import Replications
 from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
 from recstudy.report.figures.means import Means
+from recstudy.report.figures.ranks import Ranks
 from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.parts import (
     PARTS,
@@ -57,6 +58,7 @@ __all__ = [
     "ParallelCoordinates",
     "Pareto",
     "Part",
+    "Ranks",
     "Replications",
     "Slices",
     "StudyRecords",

@@ -10,8 +10,9 @@ from recstudy.base.values import canonical
 from recstudy.papers import Target
 from recstudy.programs.table import TableProgram
 from recstudy.records.study_schema import ImportedRun
-from recstudy.report import Differences, Effects, Part, Table
+from recstudy.report import Differences, Effects, Part, Ranks, Table
 from recstudy.report.figures.means import figure_by
+from recstudy.report.figures.ranks import MIN_RANKED_BLOCKS
 from recstudy.report.margins import find_margins
 from recstudy.report.names import is_selected, value_text
 from recstudy.study.design import Variant
@@ -92,7 +93,9 @@ def _comparison(
     if not labels:
         stated_levels = [f"{axis}={value_text(level)}" for axis, level in base.items()]
         raise ConfigError(f"--base must be levels of one variant, but none has {choices(stated_levels)}")
-    return [Differences(metric=score, base=labels[0])]
+    block_levels = {canonical([variant.levels[axis] for axis in blocks]) for variant in variants}
+    ranks = [Ranks(metric=score)] * (len(block_levels) >= MIN_RANKED_BLOCKS)
+    return [Differences(metric=score, base=labels[0]), *ranks]
 
 
 def base_levels(levels: Levels, stated_levels: Sequence[str]) -> dict[str, Any]:

@@ -356,15 +356,29 @@ def test_data_sets_are_blocks(judge_multi, capsys):
     assert judge_multi(blocks="method").blocks == ("method",)
 
 
-@pytest.mark.parametrize(("count", "ranks"), [(4, []), (5, [1.0, 2.0])])
-def test_methods_are_ranked_over_five_data_sets(judge_multi, count, ranks):
+@pytest.mark.parametrize("count", [4, 5])
+def test_methods_are_ranked_over_five_data_sets(judge_multi, count):
     rows = [row.replace("MNIST", f"D{number}") for number in range(count) for row in MULTI if "MNIST" in row]
-    judge_multi(rows)
-    loaded = recstudy.load("results/studies/multi/imported")
+
+    assert ("ranks" in [part["kind"] for part in judge_multi(rows).report]) is (count == 5)
+
+
+def test_a_setting_that_follows_from_a_method_is_no_other_factor(judge_table):
+    rows = [
+        f"{name},{params},{data},{seed},{80 + seed}"
+        for name, params in (("a", 7), ("b", 11))
+        for data in "XY"
+        for seed in range(3)
+    ]
+    loaded = judge_table(["method,parameters,dataset,seed,accuracy", *rows])
     data = loaded.parts["by_factor"].data(loaded.records)
 
-    assert data["mean_rank"].dropna().tolist() == ranks
-    assert data["block"].nunique() == (1 if ranks else count)
+    assert sorted(zip(data["block"], data["level"], strict=True)) == [
+        ("X", "a"),
+        ("X", "b"),
+        ("Y", "a"),
+        ("Y", "b"),
+    ]
 
 
 def test_data_sets_alone_are_not_compared_unless_that_is_stated(judge_multi, capsys):

@@ -8,7 +8,7 @@ from scipy.stats import f_oneway, ttest_1samp
 from recstudy import Claim, Interaction, RunContext, grid
 from recstudy.base.errors import ConfigError
 from recstudy.evidence import Estimate, Fit, Verdict, contrast, interaction_p
-from recstudy.report import Differences, Effects
+from recstudy.report import Differences, Effects, Ranks
 from recstudy.report.family import family
 from recstudy.report.findings import findings
 from recstudy.report.fits import fits_of
@@ -154,3 +154,28 @@ def test_variances_are_shared_within_blocks_only(tmp_path):
     records = read(tmp_path / "r", EQUAL, claims=[CLAIM])
     fits = fits_of(records, "accuracy")
     assert len({id(fit) for fit, _ in fits.values()}) == len(LEVELS)
+
+
+def test_ranks_over_five_blocks_name_the_methods_that_tie(tmp_path):
+    """Two methods over six data sets, of which one is better in each: the least p of Wilcoxon's test is 1/32."""
+    levels = {f"D{number}": 60.0 + number for number in range(6)}
+    part = Ranks(metric="accuracy")
+
+    def train(run: RunContext) -> dict[str, float]:
+        level = levels[run.settings["dataset"]]
+        better = {"CNN": 0.0, "ours": 2.0 + level / 100}[run.settings["method"]]
+        return {"accuracy": level + better + NOISE[run.seed], "latency": 1.0}
+
+    variants = grid({"dataset": list(levels), "method": ["CNN", "ours"]})
+    settings = {"dataset": "D0", "method": "CNN"}
+    results = run_study(
+        tmp_path, "ranks", train, settings=settings, variants=variants, blocks=["dataset"], report=[part]
+    )
+    records = load_study(results, "ranks", "default")
+    data = parts_of(records)[0].data(records)
+
+    assert list(data["method"]) == ["method ours", "method CNN"]
+    assert list(data["mean_rank"]) == [1.0, 2.0]
+    assert list(data["ties"]) == ["", ""]
+    with pytest.raises(ConfigError, match="need two methods in at least 5 blocks"):
+        read(tmp_path / "few", EQUAL, report=[part])

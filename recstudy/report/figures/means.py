@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from math import isnan, nan, prod
+from math import nan, prod
 from typing import Any, NamedTuple
 
 from recstudy.base.lazy import go, pd
@@ -41,12 +41,11 @@ from recstudy.report.study_records import StudyRecords
 
 MAX_ROWS = 30  # variants of a ranked plot
 FEW_BLOCKS = 4  # data sets with a panel of their own; over more, a factor's means are averages
-RANKED_SETTINGS = 5  # data sets from which a level has a mean rank
 Levels = Mapping[str, Any]  # axis -> level
 MAX_POINTS = 1000  # levels along a curve
 LARGE = 6  # levels of two factors from which a heat map shows more than curves
 COLUMNS = ["factor", "level", "settings", "value", "low", "high", "n", "expected", "synthetic", "run_ids"]
-COLUMNS += ["seeds", "block", "mean_rank", "_text"]
+COLUMNS += ["seeds", "block", "_text"]
 
 
 @PARTS.add("means")
@@ -121,7 +120,7 @@ class Means(FigurePart, OfMetric, OfVariants):
             for axis in self.axes:
                 rows += self._levels(records, variants, axis)
         data = pd.DataFrame(rows, columns=COLUMNS)
-        data = data.astype(dict.fromkeys(("value", "low", "high", "mean_rank"), float))
+        data = data.astype(dict.fromkeys(("value", "low", "high"), float))
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if unfinished_rows := data["value"].isna().sum():
             notes.append(f"{unfinished_rows} of {plural(len(data), 'row')} have no finished run")
@@ -134,7 +133,6 @@ class Means(FigurePart, OfMetric, OfVariants):
         if settings:
             counts = " or ".join(map(str, settings))
             words += f". A mean is over {counts} settings of the other factors"
-        words += ", as is a rank" * bool(data["mean_rank"].notna().any())
         return words
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -165,7 +163,7 @@ class Means(FigurePart, OfMetric, OfVariants):
             region_high=nan,
             _size=texts[0],
             _interval=(texts[1] + texts[2]).str.strip(),
-            _outcome=["" if isnan(rank) else f"rank {rank:.2f}" for rank in rows["mean_rank"]],
+            _outcome="",
         )
         if rows["factor"].nunique() > 1:
             heads = rows.drop_duplicates("factor").assign(
@@ -180,11 +178,17 @@ class Means(FigurePart, OfMetric, OfVariants):
         self, records: StudyRecords, variants: Sequence[int], axis: str, block: str = ""
     ) -> list[list[Any]]:
         """Return a row per level of a factor: numbers in their order, other levels from the best down."""
-        axes = dict.fromkeys([*records.plan.axes, axis])
-        block_levels = {index: dict(records.blocks[index]) for index in variants}
         levels = {
-            index: {name: records.level(index, name) for name in axes} | block_levels[index]
+            index: {name: records.level(index, name) for name in dict.fromkeys([*records.plan.axes, axis])}
+            | dict(records.blocks[index])
             for index in variants
+        }
+        # settings that follow from a level, such as the parameters of a method, are no other factors
+        pairs = {name: {(of[axis], of[name]) for of in levels.values()} for name in levels[variants[0]]}
+        followers = {name for name, of in pairs.items() if len(of) == len(pairs[axis])} - {axis}
+        levels = {
+            index: {name: level for name, level in of.items() if name not in followers}
+            for index, of in levels.items()
         }
         places, settings = find_margins(levels, axis)
         cells = {}
@@ -193,24 +197,12 @@ class Means(FigurePart, OfMetric, OfVariants):
             cells[level] = weighted_cell(records, weights, self.metric)
         order = ordered(cells)
         order = order if all(map(is_number, order)) else best_first(cells)
-        scores = {
-            level: [cell(records, [indices[setting]], self.metric).score for setting in settings]
-            for level, indices in places.items()
-        }
-        is_ranked = any(records.blocks) and not block and len(settings) >= RANKED_SETTINGS
-        ranks: dict[Any, float] = {}
-        if is_ranked:
-            ranks = pd.DataFrame(scores).rank(axis=1, ascending=False).mean().to_dict()
-        return [
-            self._row(axis, level, len(settings), cells[level], block, ranks.get(level)) for level in order
-        ]
+        return [self._row(axis, level, len(settings), cells[level], block) for level in order]
 
-    def _row(
-        self, factor: str, level: Any, settings: int, point: Cell, block: str = "", rank: float | None = None
-    ) -> list[Any]:
+    def _row(self, factor: str, level: Any, settings: int, point: Cell, block: str = "") -> list[Any]:
         row = point_row(point)
         text = "".join(map(str, number_content(point)))
-        return [factor, level, settings, *(row[name] for name in COLUMNS[3:-3]), block, rank, text]
+        return [factor, level, settings, *(row[name] for name in COLUMNS[3:-2]), block, text]
 
 
 def best_first(cells: Mapping[Any, Cell]) -> list[Any]:

@@ -1,0 +1,86 @@
+"""The report part `Ranks`: mean ranks of methods over data sets, as a critical-difference figure.
+
+Friedman's test asks whether the methods differ at all over blocks of this kind. Wilcoxon's signed-rank tests
+with Holm's correction compare each pair (Demsar 2006; Benavoli, Corani and Mangili 2016).
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from recstudy.base.errors import ConfigError
+from recstudy.base.lazy import go, np, pd, px
+from recstudy.evidence import holm
+from recstudy.report.cells import cell
+from recstudy.report.look import SCREEN
+from recstudy.report.names import metric, plural
+from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants
+from recstudy.report.study_records import StudyRecords
+
+MIN_RANKED_BLOCKS = 5  # with fewer, no pair can differ significantly by ranks
+
+
+@PARTS.add("ranks")
+class Ranks(FigurePart, OfMetric, OfVariants):
+    """Mean ranks of methods over at least five blocks, such as data sets. Bars join methods that tie.
+
+    Raises:
+        ConfigError: There are fewer than two methods or five blocks.
+    """
+
+    name: str = "ranks"
+    subject = "mean ranks over data sets"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per method: its mean rank, and the methods from which it does not differ."""
+        means: dict[str, dict[object, float | None]] = {}
+        for index in records.chosen(self.where):
+            value = cell(records, [index], self.metric).value
+            means.setdefault(records.methods[index], {})[records.blocks[index]] = value
+        blocks = list(dict.fromkeys(block for of_method in means.values() for block in of_method))
+        if len(blocks) < MIN_RANKED_BLOCKS or len(means) < 2:
+            raise ConfigError(
+                f"ranks {self.name!r} need two methods in at least {MIN_RANKED_BLOCKS} blocks, but there are"
+                f" {plural(len(means), 'method')} and {plural(len(blocks), 'block')}"
+            )
+        columns = [[of_method.get(block) for block in blocks] for of_method in means.values()]
+        scores = pd.DataFrame(dict(zip(means, columns, strict=True)), dtype=float).dropna(axis=1)
+        if scores.shape[1] < 2:  # a method without a value in each block has no rank
+            return pd.DataFrame(columns=["method", "mean_rank", "blocks", "p_friedman", "ties"])
+        from scipy.stats import friedmanchisquare, wilcoxon  # slow to import
+
+        methods, values = [*map(str, scores)], scores.to_numpy()
+        ranks = scores.rank(axis=1, ascending=metric(self.metric).better == "lower").mean()
+        pairs = list(combinations(range(len(methods)), 2))
+        differences = [values[:, first] - values[:, second] for first, second in pairs]
+        p_values = holm([float(wilcoxon(row).pvalue) if row.any() else 1.0 for row in differences])
+        tied: dict[str, list[str]] = {method: [] for method in methods}
+        for (first, second), p in zip(pairs, p_values, strict=True):
+            if p >= records.plan.alpha:
+                tied[methods[first]].append(methods[second])
+                tied[methods[second]].append(methods[first])
+        data = pd.DataFrame({"method": methods, "mean_rank": ranks.to_numpy(), "blocks": len(blocks)})
+        # Friedman's test needs three methods. For two, Wilcoxon's test is the whole answer.
+        data["p_friedman"] = friedmanchisquare(*values.T).pvalue if len(methods) > 2 else np.nan
+        data["ties"] = ["; ".join(tied[method]) for method in methods]
+        return data.sort_values("mean_rank", ignore_index=True)
+
+    def caption(self, data: pd.DataFrame) -> str:
+        p = data["p_friedman"].min()
+        test = "" if np.isnan(p) else f"Friedman's test over {data['blocks'].iloc[0]} blocks: p {p:.3g}. "
+        return f"{test}A bar joins methods that do not differ significantly (Wilcoxon, Holm)"
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        figure = px.scatter(data, x="mean_rank", y="method", template=SCREEN)
+        rank = data.set_index("method")["mean_rank"]
+        for method, ties in zip(data["method"], data["ties"], strict=True):
+            worst = max([rank[method], *(rank[name] for name in ties.split("; ") if name)])
+            if worst > rank[method]:
+                figure.add_scatter(x=[rank[method], worst], y=[method] * 2, mode="lines", line_width=4)
+        figure.update_layout(showlegend=False, xaxis_title="mean rank (1 is the best)", yaxis_title="")
+        return figure.update_yaxes(autorange="reversed")
+
+    def finding(self, data: pd.DataFrame) -> str:
+        if data.empty:
+            return ""
+        return f"{data['method'].iloc[0]} has the best mean rank, {data['mean_rank'].iloc[0]:.2f}"
