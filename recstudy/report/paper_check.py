@@ -175,9 +175,9 @@ class PaperCheck:
             self.labels |= {item.labels[0]: {item.labels[0]} for item in items}
             self.labels |= {variant.label: {*variant.label.split(", ")} for variant in records.variants}
         self.find_metrics = _finder(titles)
-        self.find_subjects = _finder(
-            {part: part for parts in self.labels.values() for part in parts if part[1:]}
-        )
+        # a label of one letter would be found in formulas and as an article
+        parts = {part for label_parts in self.labels.values() for part in label_parts if part[1:]}
+        self.find_subjects = _finder({part: part for part in parts})
         # tables and figures as recstudy writes them are not checked again
         own_texts = {file.read_text(encoding="utf-8") for file in files}
         lines = list(_read_lines(main, main.parent, own_texts))
