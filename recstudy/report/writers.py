@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import ceil, isfinite
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -188,18 +189,15 @@ def _fitted(table: TableData, room: int) -> tuple[TableData, int]:
 
     Published values move below ours, then expendable columns are left out. Words get shorter lines first.
     """
-    candidates = [table]
-    if _width(table) > room:
-        candidates.append(replace(table, beneath=True))
+    candidates = [table, replace(table, beneath=True)]
     for title in table.expendable:
         kept = [index for index, column in enumerate(candidates[-1].columns) if column != title]
         if len(kept) > 1:
             candidates.append(candidates[-1].select(kept))
-    for candidate in candidates:
-        for limit in PROSE_WIDTHS:
-            if _width(candidate, limit) <= room:
-                return candidate, limit
-    return candidates[-1], PROSE_WIDTHS[-1]
+    for candidate, limit in product(candidates, PROSE_WIDTHS):
+        if _width(candidate, limit) <= room:
+            break
+    return candidate, limit
 
 
 def _pages(table: TableData, limit: int, lines: int) -> list[TableData]:
@@ -322,7 +320,9 @@ def _head(head: str, width: int) -> str:
 def _origins(table: TableData) -> list[str]:
     """Return a LaTeX comment for each line of the table, with its runs."""
     comments: dict[tuple[str, str], list[str]] = {}
-    settings = [column for column, head in enumerate(table.heads) if table.kinds.get(head) == "setting"]
+    settings = [
+        column for column, head in enumerate(table.heads) if table.kinds.get(head, "prose") != "prose"
+    ]
     for line in table.lines:
         row = ", ".join(line[column].text for column in dict.fromkeys((0, *settings)) if column < len(line))
         for head, entry in zip(table.heads, line, strict=False):

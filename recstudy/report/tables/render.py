@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import chain, groupby
 from typing import Any
 
 from recstudy.base.lazy import pd
@@ -46,6 +47,7 @@ from recstudy.report.targets import MatchedTarget, deviation_text
 LEADERS = 2  # variants that a heading names; it counts the others
 WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?")  # at the start of a published value such as `3.6 M`
+NUMERIC = re.compile(r"-?[\d,.]+(e-?\d+)?")  # a setting that is a number
 COUNT = re.compile(r"[1-9]\d{4,}")
 LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
 
@@ -75,13 +77,7 @@ def lay_out(table: TableData) -> TableData:
         words = [f"{int(word):,}" if COUNT.fullmatch(word) else word for word in words]
         entries = list(map(TableEntry, words))
         for cell, factor in zip(row.cells, factors, strict=bool(row.cells)):
-            entry = cell_entry(cell, content)
-            if factor != 1:
-                pieces = (
-                    replace(piece, value=piece.value * factor) if isinstance(piece, Number) else piece
-                    for piece in entry.pieces
-                )
-                entry = replace(entry, content=tuple(pieces))
+            entry = cell_entry(cell, content if factor == 1 else partial(number_content, factor=factor))
             entries.append(replace(entry, published=_published_entry(cell, reasons)))
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
@@ -89,13 +85,17 @@ def lay_out(table: TableData) -> TableData:
         rows.append(TableRow(label, tuple(entries)))
     corner, *settings = [*[table.corner] * table.has_labels, *map(settings_title, table.settings)]
     notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
+    kinds = {}
+    for position, title in enumerate(settings):
+        texts = {row.cells[position].text for row in rows if row.cells} - {DASH}
+        kinds[title] = "number" if all(map(NUMERIC.fullmatch, texts)) else "setting"
     page = replace(
         table,
         corner=corner,
         columns=(*settings, *columns, *["n"] * by_row),
         rows=tuple(rows),
         notes=(*table.notes, *margin_notes(table.cells), *notes),
-        kinds=dict.fromkeys(settings, "setting"),
+        kinds=kinds,
         expendable=expendable,
     )
     is_wide = 1 + len(page.columns) + sum(page.are_published) > WIDEST
@@ -106,18 +106,12 @@ def lay_out(table: TableData) -> TableData:
 
 def by_score(table: TableData) -> TableData:
     """Return the table with the best rows of each group first, unless its rows have an order."""
-    groups: list[list[TableRow]] = [[]]
-    for row in table.rows:
-        if row.cells:
-            groups[-1].append(row)
-        else:
-            groups += [[row], []]
-    if table.has_order or not table.columns:
+    if table.has_order:
         return table
-    for group in groups:
-        if all(row.cells for row in group):
-            group.sort(key=lambda row: (row.cells[0].value is None, -row.cells[0].score))
-    return replace(table, rows=tuple(chain(*groups)))
+    rows = list[TableRow]()
+    for _, group in groupby(table.rows, key=lambda row: bool(row.cells)):
+        rows += sorted(group, key=lambda row: row.cells and (row.cells[0].value is None, -row.cells[0].score))
+    return replace(table, rows=tuple(rows))
 
 
 def split_labels(table: TableData) -> TableData:
