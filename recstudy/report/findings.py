@@ -28,6 +28,7 @@ from recstudy.report.names import (
     formatted,
     inline,
     join_labels,
+    join_texts,
     metric,
     number,
     plural,
@@ -168,7 +169,7 @@ def _closest_claim(rows: Sequence[QuestionRow]) -> list[Sentence]:
     remedy = verdict_words(replace(row, marks=())).removeprefix("undecided: ")
     if seeds and not row.lost_runs:
         remedy = f"seeds needed: {seeds}"
-    text = "; ".join(filter(None, [claim_text(row), remedy]))
+    text = join_texts(claim_text(row), remedy)
     count *= len(open_rows) > 1
     return [Sentence("Undecided", count + text, count + _claim_line(row))]
 
@@ -183,8 +184,8 @@ def claim_text(row: QuestionRow) -> str:
     if row.estimate.value is None:
         return row.label
     size, interval = _size(row)
-    interval = "; ".join(filter(None, [interval, adjusted_words(row)]))
-    size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
+    interval = join_texts(interval, adjusted_words(row))
+    size = join_texts(size, interval, row.estimate.sample, separator=", ")
     result = f"{inline(row.metric)} {size}" if row.is_mean else f"difference {size}"
     if row.sides:
         result = f"{' against '.join(_side_values(row))} ({result})"
@@ -196,7 +197,7 @@ def _claim_line(row: QuestionRow) -> str:
     """Return `One step is not enough: 14.91 points, 95 % CI 11.60 to 18.30`."""
     if row.estimate.value is None:
         return row.label
-    return f"{row.label}: {', '.join(filter(None, _size(row)))}"
+    return f"{row.label}: {join_texts(*_size(row), separator=', ')}"
 
 
 def _side_values(row: QuestionRow) -> list[str]:
@@ -261,9 +262,9 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
         size, interval = _size(row)
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
         details = [row.estimate.sample * is_difference, *varied]
-        whole_interval = "; ".join(filter(None, [interval, adjusted_words(row)]))
+        whole_interval = join_texts(interval, adjusted_words(row))
         for texts, words in ((sizes, whole_interval), (short_sizes, interval)):
-            texts.append(f"{row.label} {size} ({', '.join(filter(None, [words, *details]))})")
+            texts.append(f"{row.label} {size} ({join_texts(words, *details, separator=', ')})")
     return {
         "base": rows[0].group,
         "metric": inline(rows[0].metric),
@@ -381,7 +382,7 @@ def _published(records: StudyRecords) -> list[Sentence]:
         _count_words(counts[is_computed], PUBLISHED, "value", words)
         for is_computed, words in ((False, details), (False, {}), (True, {}))
     )
-    text = "; ".join(filter(None, [whole, computed and f"of parameters and FLOPs, {computed}"]))
+    text = join_texts(whole, computed and f"of parameters and FLOPs, {computed}")
     return [Sentence("Published", text, short)] if text else []
 
 

@@ -206,6 +206,11 @@ def join_labels(labels: Sequence[str], separator: str = " / ", limit: int = 3) -
     return separator.join([*labels[:limit], *rest])
 
 
+def join_texts(*texts: str, separator: str = "; ") -> str:
+    """Join the texts that are not empty."""
+    return separator.join(filter(None, texts))
+
+
 def study_title(name: str) -> str:
     """Return the name of a study as words.
 

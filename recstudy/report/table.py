@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-from recstudy.report.names import DASH, formatted
+from recstudy.report.names import DASH, formatted, join_texts
 
 NUMBERS = 24  # characters of a number with its interval
 PUBLISHED = "published"  # the head of a column of published values, or the label of a line of them
@@ -147,7 +147,7 @@ class TableData:
     @property
     def whole_caption(self) -> str:
         """The caption outside of the page, with the facts of the study."""
-        return "; ".join(filter(None, [*self.study_notes, self.caption]))
+        return join_texts(*self.study_notes, self.caption)
 
     @property
     def small_print(self) -> list[str]:

@@ -28,6 +28,7 @@ from recstudy.report.names import (
     difference_form,
     formatted,
     join_labels,
+    join_texts,
     metric,
     plural,
     value_text,
@@ -100,7 +101,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
         (score, *COLUMNS[1:3], size, *COLUMNS[4:]),
         tuple(table_rows),
         corner="effect" if is_factorial else LABELS[type(part)],
-        caption="; ".join(filter(None, caption)),
+        caption=join_texts(*caption),
         study_notes=(*facts["study_notes"], *([tests] if has_tests else [])),
         warnings=warnings(records),
         notes=(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any
 
 from recstudy.base.lazy import pd
@@ -24,7 +24,7 @@ from recstudy.report.cell_text import (
     number_content,
     seeds_counted,
 )
-from recstudy.report.cells import Cell, commit_words
+from recstudy.report.cells import Cell, commit_words, rank_rows
 from recstudy.report.family import published_answers
 from recstudy.report.names import (
     DASH,
@@ -33,6 +33,7 @@ from recstudy.report.names import (
     formatted,
     inline,
     join_labels,
+    join_texts,
     level_words,
     metric,
     number,
@@ -100,18 +101,8 @@ def lay_out(table: TableData) -> TableData:
     )
     is_wide = 1 + len(page.columns) + sum(page.are_published) > WIDEST
     count = f"n={all_counts[0]}" if len(all_counts) == 1 else ""
-    caption = "; ".join(filter(None, [table.caption, count]))
+    caption = join_texts(table.caption, count)
     return replace(page, beneath=table.beneath or is_wide, caption=caption).state_constants()
-
-
-def by_score(table: TableData) -> TableData:
-    """Return the table with the best rows of each group first, unless its rows have an order."""
-    if table.has_order:
-        return table
-    rows = list[TableRow]()
-    for _, group in groupby(table.rows, key=lambda row: bool(row.cells)):
-        rows += sorted(group, key=lambda row: row.cells and (row.cells[0].value is None, -row.cells[0].score))
-    return replace(table, rows=tuple(rows))
 
 
 def split_labels(table: TableData) -> TableData:
@@ -126,7 +117,7 @@ def split_labels(table: TableData) -> TableData:
     variants = [records.variants[position] for position in positions]
     varied = varied_axes(variants)
     common = [level_words(axis, level) for axis, level in variants[0].levels.items() if axis not in varied]
-    table = replace(table, caption="; ".join(filter(None, [table.caption, ", ".join(common)])))
+    table = replace(table, caption=join_texts(table.caption, ", ".join(common)))
     axes = [axis for axis in varied if level_words(axis, variants[0].levels.get(axis)) in rows[0].label]
     words = [[level_words(axis, variant.levels.get(axis)) for axis in axes] for variant in variants]
     if (
@@ -217,7 +208,7 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
     outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
     passages = dict.fromkeys(passage(match.target) for match in cell.matches)
     hints = [_sources(cell), *passages, *(cell.reasons or outcomes), _deviations(cell)]
-    return TableEntry((*pieces, verdict), hint="; ".join(filter(None, hints)))
+    return TableEntry((*pieces, verdict), hint=join_texts(*hints))
 
 
 def outcome_words(match: MatchedTarget, answer: Answer) -> str:
@@ -275,9 +266,8 @@ def _deviations(cell: Cell) -> str:
 
 def table_shown(table: TableData) -> RenderedPart:
     """Return the rendered part: the table, its finding and its CSV."""
-    return RenderedPart(
-        table.name, finding(table), table=lay_out(split_labels(by_score(table))), csv=csv_text(table)
-    )
+    page = table if table.has_order else replace(table, rows=tuple(rank_rows(table.rows)))
+    return RenderedPart(table.name, finding(table), table=lay_out(split_labels(page)), csv=csv_text(table))
 
 
 def csv_text(table: TableData) -> str:
@@ -316,7 +306,7 @@ def _fields(cell: Cell) -> dict[str, Any]:
         "synthetic": cell.synthetic,
         "unavailable": "; ".join(cell.unavailable),
         "deviations": _deviations(cell),
-        "assumed": "; ".join(filter(None, assumed)),
+        "assumed": join_texts(*assumed),
         "low_items": items.low if items else None,
         "high_items": items.high if items else None,
     }
