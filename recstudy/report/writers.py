@@ -149,16 +149,18 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
     whole = table.drop_columns(paper.hidden_columns)
     letters = paper.letters - 1
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
-    rooms = [int(SHRINKAGE * inches * POINTS_PER_INCH / (LETTER * letters)) for _, inches in places]
-    place = next((index for index, room in enumerate(rooms) if _width(whole) <= room), len(rooms) - 1)
-    table, limit = _fitted(whole, rooms[place])
+    for kind, inches in places:  # noqa: B007  # the last one or the first that is wide enough is used below
+        room = int(SHRINKAGE * inches * POINTS_PER_INCH / (LETTER * letters))
+        if _width(whole) <= room:
+            break
+    table, limit = _fitted(whole, room)
     left_out = tuple(title for title in whole.columns if title not in table.columns)
     blocks = [table]
     if "verdict" not in table.columns:  # a verdict stays beside its difference
-        blocks = table.blocks(limit, BETWEEN_COLUMNS, rooms[place])
+        blocks = table.blocks(limit, BETWEEN_COLUMNS, room)
     notes = [table.whole_caption, *(note for note in table.notes if not note.startswith(left_out))]
     height = paper.height * POINTS_PER_INCH / (1.2 * letters)
-    note_count = sum(ceil(len(note) / rooms[place]) for note in (*table.warnings, *notes))
+    note_count = sum(ceil(len(note) / room) for note in (*table.warnings, *notes))
     lines = int(min(PAGE_SHARE * height, max(FEWEST_LINES, FILLED * height - note_count)))
     parts = [part for block in blocks for part in _pages(block, limit, lines)]
     floats = []
@@ -172,7 +174,7 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
     return render(
         "table.tex.jinja",
         packages=PACKAGES,
-        kind=places[place][0],
+        kind=kind,
         parts=floats,
         notes=note_lines(notes, table.warnings),
         left_out=", ".join(left_out),

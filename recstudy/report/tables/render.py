@@ -141,15 +141,15 @@ def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str
     for position, head in enumerate(table.columns):
         cells: list[Cell] = [row.cells[position] for row in table.rows if row.cells]
         definition, factor = metric(cells[0].metric if cells else ""), 1.0
-        values = [abs(cell.value or 0.0) for cell in cells]
-        if definition.computed and head == definition.heading and not any(cell.matches for cell in cells):
-            factor, unit = scaled_unit(definition.unit, max(values))
-            head = head.replace(definition.unit, unit) if definition.unit else head
+        has_published = any(cell.matches for cell in cells)
+        if definition.computed and head == definition.heading and not has_published:
+            factor, unit = scaled_unit(definition.unit, max(abs(cell.value or 0.0) for cell in cells))
+            head = head.replace(definition.unit, unit)
         factors.append(factor)
         heads.append(head)
         # costs without published values are left out first, the last one before the others
         if definition.computed or definition.timed:
-            costs.insert(len(costs) * any(cell.matches for cell in cells), head)
+            costs.insert(len(costs) * has_published, head)
     return factors, heads, tuple(costs)
 
 
