@@ -8,7 +8,7 @@ from collections import Counter
 
 from recstudy.evidence import Why
 from recstudy.report.cells import Cell
-from recstudy.report.names import DASH, metric, number, plural, resolving_form
+from recstudy.report.names import DASH, metric, plural, resolving_form
 from recstudy.report.reasons import IMPORTED, IMPORTED_RESULTS
 from recstudy.report.table import Interval, Number, Piece
 
@@ -26,11 +26,15 @@ def cell_content(cell: Cell) -> Content:
     return (*number_content(cell), *seeds)
 
 
-def number_content(cell: Cell) -> Content:
+def number_content(cell: Cell, factor: float = 1.0) -> Content:
     """Return the number of a cell with its interval, or the reason why there is none.
 
     Examples are `94.2 [93.4, 95.0]`, and `2 of 3 learned (9 to 99 %): 93.5` with the mean of the runs that
     learned and the interval of their share.
+
+    Args:
+        cell: The cell.
+        factor: What a value that follows from the config is multiplied with, for another unit.
     """
     form = metric(cell.metric).form
     why = "; ".join([*cell.unavailable, *_lost_runs(cell)])
@@ -42,10 +46,8 @@ def number_content(cell: Cell) -> Content:
         return (f"{DASH} {why}".strip(),)
     # a count that follows from the config needs no interval; over several configs, its range
     if metric(cell.metric).computed:
-        extremes = {
-            number(cell.metric, value): Number(value, form) for value in (min(cell.values), max(cell.values))
-        }
-        minimum, *maximum = extremes.values()
+        numbers = [Number(value * factor, form) for value in (min(cell.values), max(cell.values))]
+        minimum, *maximum = {str(number): number for number in numbers}.values()
         return (minimum, DASH, *maximum) if maximum else (minimum,)
     mark = [" (imported)"] if imported_mark(cell) == IMPORTED else []
     return (*_measured_content(cell, cell.value, form), *mark)

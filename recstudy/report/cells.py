@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 
 from recstudy.evidence import LINEAR, Estimate, contrast, over_items
 from recstudy.programs.metric import METRICS
@@ -208,6 +209,16 @@ def missing_reason(run: Row | None, name: str) -> str:
     if not run.done:
         return f"failed: {run.error_class}" if run.failed else run.status
     return "" if run.value(name) is not None else f"without {metric(name).title}"
+
+
+def rank_rows(rows: Sequence[TableRow]) -> list[TableRow]:
+    """Return the rows by the score of their first cells, the best first, below each heading."""
+    ranked_rows: list[TableRow] = []
+    for _, group in groupby(rows, key=lambda row: bool(row.cells)):
+        ranked_rows += sorted(
+            group, key=lambda row: row.cells and (row.cells[0].value is None, -row.cells[0].score)
+        )
+    return ranked_rows
 
 
 # --- over seeds and test items

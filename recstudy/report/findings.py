@@ -25,10 +25,10 @@ from recstudy.report.margins import DIFFERS
 from recstudy.report.names import (
     DASH,
     at_alpha,
-    difference_form,
     formatted,
     inline,
     join_labels,
+    join_texts,
     metric,
     number,
     plural,
@@ -169,7 +169,7 @@ def _closest_claim(rows: Sequence[QuestionRow]) -> list[Sentence]:
     remedy = verdict_words(replace(row, marks=())).removeprefix("undecided: ")
     if seeds and not row.lost_runs:
         remedy = f"seeds needed: {seeds}"
-    text = "; ".join(filter(None, [claim_text(row), remedy]))
+    text = join_texts(claim_text(row), remedy)
     count *= len(open_rows) > 1
     return [Sentence("Undecided", count + text, count + _claim_line(row))]
 
@@ -184,7 +184,8 @@ def claim_text(row: QuestionRow) -> str:
     if row.estimate.value is None:
         return row.label
     size, interval = _size(row)
-    size = ", ".join(filter(None, [size, interval, row.estimate.sample]))
+    interval = join_texts(interval, adjusted_words(row))
+    size = join_texts(size, interval, row.estimate.sample, separator=", ")
     result = f"{inline(row.metric)} {size}" if row.is_mean else f"difference {size}"
     if row.sides:
         result = f"{' against '.join(_side_values(row))} ({result})"
@@ -196,8 +197,7 @@ def _claim_line(row: QuestionRow) -> str:
     """Return `One step is not enough: 14.91 points, 95 % CI 11.60 to 18.30`."""
     if row.estimate.value is None:
         return row.label
-    size, interval = _size(row)
-    return f"{row.label}: {', '.join(filter(None, [size, interval.partition(';')[0]]))}"
+    return f"{row.label}: {join_texts(*_size(row), separator=', ')}"
 
 
 def _side_values(row: QuestionRow) -> list[str]:
@@ -215,14 +215,11 @@ def _side_values(row: QuestionRow) -> list[str]:
 
 def _size(row: QuestionRow) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`; a claim's difference has no sign."""
-    form = difference_form(row.metric, row.interval).removeprefix("+" if row.kind is Kind.CLAIM else "")
-    unit = metric(row.metric).unit if row.is_mean else points(row.metric, "").strip()
+    form = row.form.removeprefix("+" * (row.kind is Kind.CLAIM))
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
-    interval = ""
-    if row.interval:
-        interval = f"95 % CI {' to '.join(formatted(end, form) for end in row.interval)}"
-        interval = "; ".join(filter(None, [interval, adjusted_words(row)]))
-    return f"{value} {unit}".strip(), interval
+    size = f"{value} {metric(row.metric).unit}".strip() if row.is_mean else points(row.metric, value)
+    interval = " to ".join(formatted(end, form) for end in row.interval or ())
+    return size, interval and f"95 % CI {interval}"
 
 
 def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
@@ -256,16 +253,18 @@ def _outcome(row: QuestionRow) -> str:
 
 def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
     """Return the words on questions with the same base and outcome that templates use."""
-    is_difference, sizes, short_sizes = rows[0].kind is Kind.DIFFERENCE, [], []
+    is_difference = rows[0].kind is Kind.DIFFERENCE
+    sizes: list[str] = []
+    short_sizes: list[str] = []
     if is_difference and not is_tied:
         rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
     for row in rows:
         size, interval = _size(row)
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]
-        details = [interval, row.estimate.sample * is_difference, *varied]
-        sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
-        details[0] = interval.partition(";")[0]
-        short_sizes.append(f"{row.label} {size} ({', '.join(filter(None, details))})")
+        details = [row.estimate.sample * is_difference, *varied]
+        whole_interval = join_texts(interval, adjusted_words(row))
+        for texts, words in ((sizes, whole_interval), (short_sizes, interval)):
+            texts.append(f"{row.label} {size} ({join_texts(words, *details, separator=', ')})")
     return {
         "base": rows[0].group,
         "metric": inline(rows[0].metric),
@@ -379,11 +378,12 @@ def _published(records: StudyRecords) -> list[Sentence]:
     counts = {False: Counter[str](), True: Counter[str]()}  # by whether the number needs no training
     for value in values:
         counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
-    texts = [_count_words(counts[False], PUBLISHED, "value", details)] if counts[False] else []
-    short = [_count_words(counts[False], PUBLISHED, "value", {})] if counts[False] else []
-    if counts[True]:
-        texts.append(f"of parameters and FLOPs, {_count_words(counts[True], PUBLISHED, 'value', {})}")
-    return [Sentence("Published", "; ".join(texts), *short)] if texts else []
+    whole, short, computed = (
+        _count_words(counts[is_computed], PUBLISHED, "value", words)
+        for is_computed, words in ((False, details), (False, {}), (True, {}))
+    )
+    text = join_texts(whole, computed and f"of parameters and FLOPs, {computed}")
+    return [Sentence("Published", text, short)] if text else []
 
 
 def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:

@@ -16,7 +16,7 @@ from recstudy.base.errors import ConfigError, choices
 from recstudy.report.blocks import Block, block_words, differ
 from recstudy.report.claims import Effects, Weights, average
 from recstudy.report.fits import weighted_mean
-from recstudy.report.names import axis_title, difference_form, level_words, metric, resolving_form, value_text
+from recstudy.report.names import axis_title, difference_form, level_words, metric, value_text
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.study_records import StudyRecords
 
@@ -118,7 +118,7 @@ def _ask_axis(
         estimates = [ask(weights).estimate for weights in contrasts]
         if differ(estimates):
             values = [estimate.value or 0.0 for estimate in estimates]
-            form = resolving_form(difference_form(name), row.interval)
+            form = difference_form(name, row.interval)
             mark = f"{DIFFERS}: {min(values):{form}} to {max(values):{form}}"
             row = replace(row, marks=(*row.marks, mark))
         label = level_words(axis, level)

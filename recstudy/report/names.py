@@ -7,6 +7,7 @@ selector names.
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from math import floor, log10
 from typing import Any
 
@@ -116,11 +117,19 @@ def formatted(value: float, form: str) -> str:
         >>> formatted(2135.4, ".1f"), formatted(20_971.4, ".4g"), formatted(2.4e200, ".1f")
         ('2,135.4', '20,971', '2.4e200')
     """
-    sign, is_general = "+" * form.startswith("+"), form.endswith("g")
-    text = format(value, DIGITS_FORM.sub(rf"{sign},.\2\3", form) if abs(value) < LONGEST else f"{sign}.4g")
-    if is_general and "e" in text and 1 <= abs(value) < LONGEST:
-        text = format(value, f"{sign},.0f")
+    sign, is_long = "+" * form.startswith("+"), not abs(value) < LONGEST
+    text = format(value, f"{sign}.4g" if is_long else grouped_form(form))
+    if "e" not in text:
+        return text
+    if form.endswith("g") and abs(value) >= 1 and not is_long:
+        return format(value, f"{sign},.0f")
     return re.sub(r"e\+?(-?)0*", r"e\1", text)
+
+
+@cache
+def grouped_form(form: str) -> str:
+    """Return a format with grouped thousands."""
+    return DIGITS_FORM.sub(r"\1,.\2\3", form.replace(",", ""))
 
 
 def resolving_form(form: str, interval: Bounds) -> str:
@@ -195,6 +204,11 @@ def join_labels(labels: Sequence[str], separator: str = " / ", limit: int = 3) -
     """Join at most `limit` labels, and state how many more there are."""
     rest = [f"{len(labels) - limit} more"] * (len(labels) > limit)
     return separator.join([*labels[:limit], *rest])
+
+
+def join_texts(*texts: str, separator: str = "; ") -> str:
+    """Join the texts that are not empty."""
+    return separator.join(filter(None, texts))
 
 
 def study_title(name: str) -> str:

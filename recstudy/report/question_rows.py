@@ -12,7 +12,7 @@ from recstudy.evidence import Answer, Estimate, Fit, Kind, Verdict, detectable
 from recstudy.evidence.fits import Weighted
 from recstudy.records.runs import Row
 from recstudy.report.cells import missing_reason
-from recstudy.report.names import metric
+from recstudy.report.names import difference_form, metric
 from recstudy.report.targets import MatchedTarget
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first weight is 1
@@ -153,6 +153,11 @@ class QuestionRow:
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the contrast."""
         return self.estimate.interval
+
+    @property
+    def form(self) -> str:
+        """The number format of the contrast and its interval. A mean has no sign."""
+        return difference_form(self.metric, self.interval).removeprefix("+" * self.is_mean)
 
     @property
     def loss_reasons(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-from recstudy.report.names import DASH, formatted
+from recstudy.report.names import DASH, formatted, join_texts
 
 NUMBERS = 24  # characters of a number with its interval
 PUBLISHED = "published"  # the head of a column of published values, or the label of a line of them
@@ -117,7 +117,8 @@ class TableData:
         warnings: What a reader must know before the numbers.
         notes: Notes below the table.
         settings: For each settings column, the config fields that it shows.
-        kinds: Title of a column of words -> its kind: `setting`, or `prose` for sentences.
+        kinds: Title of a column of words -> its kind: `setting`, `number` for a setting that is a number, or
+            `prose` for sentences.
         has_labels: Whether the labels are shown. Otherwise the first column of settings takes their place.
         has_order: Whether the order of the rows means something. Otherwise the best rows are shown first.
         expendable: Titles of columns that LaTeX leaves out of a table that is too wide, the first one first.
@@ -146,7 +147,7 @@ class TableData:
     @property
     def whole_caption(self) -> str:
         """The caption outside of the page, with the facts of the study."""
-        return "; ".join(filter(None, [*self.study_notes, self.caption]))
+        return join_texts(*self.study_notes, self.caption)
 
     @property
     def small_print(self) -> list[str]:
@@ -196,7 +197,7 @@ class TableData:
 
     def is_text(self, column: int) -> bool:
         """Return whether a column has words and is aligned on the left."""
-        return column == 0 or self.heads[column] in self.kinds
+        return column == 0 or self.kinds.get(self.heads[column], "number") != "number"
 
     def widths(self, limit: int) -> list[int]:
         """Return the width of each column in characters, at most `limit`, but at least 24 for numbers.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import ceil, isfinite
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -148,16 +149,18 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
     whole = table.drop_columns(paper.hidden_columns)
     letters = paper.letters - 1
     places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
-    rooms = [int(SHRINKAGE * inches * POINTS_PER_INCH / (LETTER * letters)) for _, inches in places]
-    place = next((index for index, room in enumerate(rooms) if _width(whole) <= room), len(rooms) - 1)
-    table, limit = _fitted(whole, rooms[place])
+    for kind, inches in places:  # noqa: B007  # the last one or the first that is wide enough is used below
+        room = int(SHRINKAGE * inches * POINTS_PER_INCH / (LETTER * letters))
+        if _width(whole) <= room:
+            break
+    table, limit = _fitted(whole, room)
     left_out = tuple(title for title in whole.columns if title not in table.columns)
     blocks = [table]
     if "verdict" not in table.columns:  # a verdict stays beside its difference
-        blocks = table.blocks(limit, BETWEEN_COLUMNS, rooms[place])
+        blocks = table.blocks(limit, BETWEEN_COLUMNS, room)
     notes = [table.whole_caption, *(note for note in table.notes if not note.startswith(left_out))]
     height = paper.height * POINTS_PER_INCH / (1.2 * letters)
-    note_count = sum(ceil(len(note) / rooms[place]) for note in (*table.warnings, *notes))
+    note_count = sum(ceil(len(note) / room) for note in (*table.warnings, *notes))
     lines = int(min(PAGE_SHARE * height, max(FEWEST_LINES, FILLED * height - note_count)))
     parts = [part for block in blocks for part in _pages(block, limit, lines)]
     floats = []
@@ -171,7 +174,7 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
     return render(
         "table.tex.jinja",
         packages=PACKAGES,
-        kind=places[place][0],
+        kind=kind,
         parts=floats,
         notes=note_lines(notes, table.warnings),
         left_out=", ".join(left_out),
@@ -188,18 +191,15 @@ def _fitted(table: TableData, room: int) -> tuple[TableData, int]:
 
     Published values move below ours, then expendable columns are left out. Words get shorter lines first.
     """
-    candidates = [table]
-    if _width(table) > room:
-        candidates.append(replace(table, beneath=True))
+    candidates = [table, replace(table, beneath=True)]
     for title in table.expendable:
         kept = [index for index, column in enumerate(candidates[-1].columns) if column != title]
         if len(kept) > 1:
             candidates.append(candidates[-1].select(kept))
-    for candidate in candidates:
-        for limit in PROSE_WIDTHS:
-            if _width(candidate, limit) <= room:
-                return candidate, limit
-    return candidates[-1], PROSE_WIDTHS[-1]
+    for candidate, limit in product(candidates, PROSE_WIDTHS):
+        if _width(candidate, limit) <= room:
+            break
+    return candidate, limit
 
 
 def _pages(table: TableData, limit: int, lines: int) -> list[TableData]:
@@ -322,7 +322,9 @@ def _head(head: str, width: int) -> str:
 def _origins(table: TableData) -> list[str]:
     """Return a LaTeX comment for each line of the table, with its runs."""
     comments: dict[tuple[str, str], list[str]] = {}
-    settings = [column for column, head in enumerate(table.heads) if table.kinds.get(head) == "setting"]
+    settings = [
+        column for column, head in enumerate(table.heads) if table.kinds.get(head, "prose") != "prose"
+    ]
     for line in table.lines:
         row = ", ".join(line[column].text for column in dict.fromkeys((0, *settings)) if column < len(line))
         for head, entry in zip(table.heads, line, strict=False):

@@ -160,7 +160,7 @@ def test_published_values_align_with_their_digits(records):
     text = table(records, "top1_accuracy", "params", targets=TABLE1).latex_for(Paper(9, 9))
 
     assert r"ViTRM & 64 & 93.1 & {[}92.8, 93.4] & 92.6 & undecided & 3624971 &  & 3.6 & M, agrees" in text
-    assert "llS[table-format=2.1]@{~}lS[table-format=2.1]@{~}lS[table-format=8.0]" in text
+    assert "lrS[table-format=2.1]@{~}lS[table-format=2.1]@{~}lS[table-format=8.0]" in text
 
 
 def test_captions_keep_names_and_signs_of_mathematics():

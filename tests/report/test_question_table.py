@@ -106,3 +106,16 @@ def test_a_decided_verdict_has_no_adjusted_interval(tmp_path):
     records = read(study(tmp_path / "r", [CLOSE], {1: 93.0, 2: 92.6}))
 
     assert "adjusted" not in str(findings(records)[0])
+
+
+def test_a_caption_leaves_out_the_number_of_seeds_that_the_cells_state(tmp_path):
+    """Cells of levels have more runs than each of the differences, whose n would contradict them."""
+    tables = []
+    for records in (read(components(tmp_path)), read(study(tmp_path / "claims", [CLOSE]))):
+        part = parts_of(records)[0]
+        tables.append(table_of(records, part, family(records, part)))
+    differences, claims = tables
+
+    assert "n=" not in differences.caption
+    assert any("(n=" in entry.text for entry in differences.entries(0))
+    assert claims.caption.endswith("; n=3")

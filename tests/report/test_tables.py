@@ -217,9 +217,11 @@ def test_a_table_has_a_column_for_each_factor_and_the_common_ones_in_its_caption
         for depth in (1, 10_000)
     ]
     results = write_study(tmp_path / "r", variants=of_levels(*levels), report=dump_report([Table("t")]))
-    table = table_shown(Table("t").cells(read(results))).table
+    shown = table_shown(Table("t").cells(read(results)))
+    table = shown.table
 
     assert table.heads[:3] == ["rate", "depth", "Top-1 accuracy (%)"]
+    assert "\n| --- | ---: | ---: |" in shown.markdown
     # the best first
     assert [[entry.text for entry in line[:2]] for line in table.lines] == [
         ["0.2", "1"],
@@ -252,6 +254,26 @@ def test_rows_are_ranked_unless_questions_order_them(tmp_path, part, report, ord
     table = table_shown(part.cells(read(results))).table
 
     assert [row.label.removeprefix("kind ") for row in table.rows] == list(order)
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind"),
+    [
+        ((1, 32_000), "number"),
+        ((1e-5, 0.5), "number"),
+        (("adam", "sgd"), "setting"),
+        ((1, "auto"), "setting"),
+    ],
+)
+def test_settings_that_are_numbers_are_aligned_on_the_right(tmp_path, levels, kind):
+    results = write_plan(tmp_path / "r", plan(variants=of_levels(*({"x": level} for level in levels))))
+    for index in range(2):
+        finish(results, index, 0, result(90.0 + index))
+
+    shown = table_shown(Table("t", settings=("x",)).cells(read(results)))
+
+    assert f'<td class="{kind}">{shown.table.rows[0].cells[0].text}</td>' in str(shown.html)
+    assert shown.table.is_text(1) == (kind == "setting")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import pd
 from recstudy.evidence import Verdict
 from recstudy.papers import Target, by_name, published
-from recstudy.report.names import in_own_unit, metric
+from recstudy.report.names import in_own_unit, join_texts, metric
 from recstudy.report.parts import PARTS, BesidePublished
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
@@ -145,7 +145,7 @@ class CountedClaim:
     def note(self) -> str:
         """The target's note, after its kind if the paper does not print the number, and what bars it."""
         kind = "" if self.target.kind == "reported" else self.target.kind
-        return by_name("; ".join(filter(None, [kind, *self.target.against, self.target.note])))
+        return by_name(join_texts(kind, *self.target.against, self.target.note))
 
     @property
     def fields(self) -> dict[str, Any]:

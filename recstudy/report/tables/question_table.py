@@ -28,6 +28,7 @@ from recstudy.report.names import (
     difference_form,
     formatted,
     join_labels,
+    join_texts,
     metric,
     plural,
     value_text,
@@ -83,7 +84,8 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
     size, score = "size" if is_factorial else "difference", next(iter(metrics.values()), "")
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(records.indices)
-    counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
+    # below a base, the cells of the scores state their n
+    counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n and not row.group})
     sample = f"n={' or '.join(map(str, counts))}" * bool(counts)
     if over_items := {row.estimate.sample for row in questions.rows if row.estimate.is_over_items}:
         sample = f"single runs, {' and '.join(sorted(over_items))}; other seeds may differ by more"
@@ -99,7 +101,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
         (score, *COLUMNS[1:3], size, *COLUMNS[4:]),
         tuple(table_rows),
         corner="effect" if is_factorial else LABELS[type(part)],
-        caption="; ".join(filter(None, caption)),
+        caption=join_texts(*caption),
         study_notes=(*facts["study_notes"], *([tests] if has_tests else [])),
         warnings=warnings(records),
         notes=(
@@ -115,8 +117,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
 
 def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRow:
     """Return the row of a question, with an entry for each of `COLUMNS`."""
-    answer, value, form = row.answer, row.estimate.value, difference_form(row.metric, row.interval)
-    form = form.removeprefix("+") if row.is_mean else form
+    answer, value, form = row.answer, row.estimate.value, row.form
     terms = [term for term in row.terms if term.runs]
     sources = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in terms]
     sources += [seeds_text([run for term in terms for run in term.runs])] if terms else []
@@ -375,8 +376,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
-        form = difference_form(row.metric, row.interval)
-        interval = str(Interval(*row.interval, form)) if row.interval else ""
+        interval = str(Interval(*row.interval, row.form)) if row.interval else ""
         about = f"{row.words or row.contrast or row.label}; {f'95 % CI {interval}' * bool(interval)}"
         for theirs in row.published:
             margin = max(theirs.ours.margin, theirs.theirs.margin)
@@ -386,7 +386,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER):
             mark = "no"
         bounds = (*(row.interval or (None, None)), *(region or (None, None)))
-        size = formatted(row.estimate.value or 0.0, form.removeprefix("+" * row.is_mean))
+        size = formatted(row.estimate.value or 0.0, row.form)
         words = (verdict_words(row), row.estimate.n, about, mark, size, interval, _outcome(row))
         rows.append((row.label, group, row.estimate.value, *bounds, *words))
     return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})

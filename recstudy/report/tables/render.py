@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -23,7 +24,7 @@ from recstudy.report.cell_text import (
     number_content,
     seeds_counted,
 )
-from recstudy.report.cells import Cell, commit_words
+from recstudy.report.cells import Cell, commit_words, rank_rows
 from recstudy.report.family import published_answers
 from recstudy.report.names import (
     DASH,
@@ -32,6 +33,7 @@ from recstudy.report.names import (
     formatted,
     inline,
     join_labels,
+    join_texts,
     level_words,
     metric,
     number,
@@ -46,6 +48,7 @@ from recstudy.report.targets import MatchedTarget, deviation_text
 LEADERS = 2  # variants that a heading names; it counts the others
 WIDEST = 9  # columns that fit a page; in a wider table, published values become lines below ours
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?")  # at the start of a published value such as `3.6 M`
+NUMERIC = re.compile(r"-?[\d,.]+(e-?\d+)?")  # a setting that is a number
 COUNT = re.compile(r"[1-9]\d{4,}")
 LISTED_SEEDS = 5  # a tooltip lists the values of at most so many seeds
 
@@ -75,13 +78,7 @@ def lay_out(table: TableData) -> TableData:
         words = [f"{int(word):,}" if COUNT.fullmatch(word) else word for word in words]
         entries = list(map(TableEntry, words))
         for cell, factor in zip(row.cells, factors, strict=bool(row.cells)):
-            entry = cell_entry(cell, content)
-            if factor != 1:
-                pieces = (
-                    replace(piece, value=piece.value * factor) if isinstance(piece, Number) else piece
-                    for piece in entry.pieces
-                )
-                entry = replace(entry, content=tuple(pieces))
+            entry = cell_entry(cell, content if factor == 1 else partial(number_content, factor=factor))
             entries.append(replace(entry, published=_published_entry(cell, reasons)))
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
@@ -89,35 +86,23 @@ def lay_out(table: TableData) -> TableData:
         rows.append(TableRow(label, tuple(entries)))
     corner, *settings = [*[table.corner] * table.has_labels, *map(settings_title, table.settings)]
     notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
+    kinds = {}
+    for position, title in enumerate(settings):
+        texts = {row.cells[position].text for row in rows if row.cells} - {DASH}
+        kinds[title] = "number" if all(map(NUMERIC.fullmatch, texts)) else "setting"
     page = replace(
         table,
         corner=corner,
         columns=(*settings, *columns, *["n"] * by_row),
         rows=tuple(rows),
         notes=(*table.notes, *margin_notes(table.cells), *notes),
-        kinds=dict.fromkeys(settings, "setting"),
+        kinds=kinds,
         expendable=expendable,
     )
     is_wide = 1 + len(page.columns) + sum(page.are_published) > WIDEST
     count = f"n={all_counts[0]}" if len(all_counts) == 1 else ""
-    caption = "; ".join(filter(None, [table.caption, count]))
+    caption = join_texts(table.caption, count)
     return replace(page, beneath=table.beneath or is_wide, caption=caption).state_constants()
-
-
-def by_score(table: TableData) -> TableData:
-    """Return the table with the best rows of each group first, unless its rows have an order."""
-    groups: list[list[TableRow]] = [[]]
-    for row in table.rows:
-        if row.cells:
-            groups[-1].append(row)
-        else:
-            groups += [[row], []]
-    if table.has_order or not table.columns:
-        return table
-    for group in groups:
-        if all(row.cells for row in group):
-            group.sort(key=lambda row: (row.cells[0].value is None, -row.cells[0].score))
-    return replace(table, rows=tuple(chain(*groups)))
 
 
 def split_labels(table: TableData) -> TableData:
@@ -132,7 +117,7 @@ def split_labels(table: TableData) -> TableData:
     variants = [records.variants[position] for position in positions]
     varied = varied_axes(variants)
     common = [level_words(axis, level) for axis, level in variants[0].levels.items() if axis not in varied]
-    table = replace(table, caption="; ".join(filter(None, [table.caption, ", ".join(common)])))
+    table = replace(table, caption=join_texts(table.caption, ", ".join(common)))
     axes = [axis for axis in varied if level_words(axis, variants[0].levels.get(axis)) in rows[0].label]
     words = [[level_words(axis, variant.levels.get(axis)) for axis in axes] for variant in variants]
     if (
@@ -156,15 +141,15 @@ def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str
     for position, head in enumerate(table.columns):
         cells: list[Cell] = [row.cells[position] for row in table.rows if row.cells]
         definition, factor = metric(cells[0].metric if cells else ""), 1.0
-        values = [abs(cell.value or 0.0) for cell in cells]
-        if definition.computed and head == definition.heading and not any(cell.matches for cell in cells):
-            factor, unit = scaled_unit(definition.unit, max(values))
-            head = head.replace(definition.unit, unit) if definition.unit else head
+        has_published = any(cell.matches for cell in cells)
+        if definition.computed and head == definition.heading and not has_published:
+            factor, unit = scaled_unit(definition.unit, max(abs(cell.value or 0.0) for cell in cells))
+            head = head.replace(definition.unit, unit)
         factors.append(factor)
         heads.append(head)
         # costs without published values are left out first, the last one before the others
         if definition.computed or definition.timed:
-            costs.insert(len(costs) * any(cell.matches for cell in cells), head)
+            costs.insert(len(costs) * has_published, head)
     return factors, heads, tuple(costs)
 
 
@@ -223,7 +208,7 @@ def _published_entry(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEnt
     outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
     passages = dict.fromkeys(passage(match.target) for match in cell.matches)
     hints = [_sources(cell), *passages, *(cell.reasons or outcomes), _deviations(cell)]
-    return TableEntry((*pieces, verdict), hint="; ".join(filter(None, hints)))
+    return TableEntry((*pieces, verdict), hint=join_texts(*hints))
 
 
 def outcome_words(match: MatchedTarget, answer: Answer) -> str:
@@ -281,9 +266,8 @@ def _deviations(cell: Cell) -> str:
 
 def table_shown(table: TableData) -> RenderedPart:
     """Return the rendered part: the table, its finding and its CSV."""
-    return RenderedPart(
-        table.name, finding(table), table=lay_out(split_labels(by_score(table))), csv=csv_text(table)
-    )
+    page = table if table.has_order else replace(table, rows=tuple(rank_rows(table.rows)))
+    return RenderedPart(table.name, finding(table), table=lay_out(split_labels(page)), csv=csv_text(table))
 
 
 def csv_text(table: TableData) -> str:
@@ -322,7 +306,7 @@ def _fields(cell: Cell) -> dict[str, Any]:
         "synthetic": cell.synthetic,
         "unavailable": "; ".join(cell.unavailable),
         "deviations": _deviations(cell),
-        "assumed": "; ".join(filter(None, assumed)),
+        "assumed": join_texts(*assumed),
         "low_items": items.low if items else None,
         "high_items": items.high if items else None,
     }

@@ -15,7 +15,7 @@ from pydantic import Field
 from recstudy.base.errors import ConfigError, NotYetError
 from recstudy.evidence import mean_of
 from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes
-from recstudy.report.cells import cell, damage_notes, with_items
+from recstudy.report.cells import cell, damage_notes, rank_rows, with_items
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import spread_notes
 from recstudy.report.look import is_number
@@ -27,6 +27,7 @@ from recstudy.report.names import (
     find_metric,
     improved_metric,
     inline,
+    join_texts,
     level_words,
     metric,
     number,
@@ -95,7 +96,7 @@ class Table(TablePart, OfVariants, BesidePublished):
         measured = [name for name in results if name not in splits] or results or names
         titles = [metric(measured[0]).title, *map(inline, measured[1:])] if measured else [self.name]
         several = [*titles[:2], "other metrics"] if len(titles) > 3 else titles
-        words = " and ".join(filter(None, (", ".join(several[:-1]), several[-1])))
+        words = join_texts(", ".join(several[:-1]), several[-1], separator=" and ")
         axes = " and ".join(axis_title(axis) for axis in (self.rows, self.columns) if axis)
         layout = f"by {axes}" if axes else "of each variant"
         return self.title or f"{words} {layout}"
@@ -160,7 +161,7 @@ class Table(TablePart, OfVariants, BesidePublished):
         facts = caption_facts(records, variants)
         if crossed:
             title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
-            facts["caption"] = "; ".join(filter(None, [title, facts["caption"]]))
+            facts["caption"] = join_texts(title, facts["caption"])
         cells = [cell for row in rows_with_items for cell in row.cells]
         matches = [match for cell in cells for match in cell.matches]
         spread_texts = [match.target.note for match in matches if match.target.std is not None]
@@ -247,9 +248,6 @@ def _list_rows(
 ) -> list[TableRow]:
     """Return one row per variant with a cell per metric."""
     rows = []
-    if spec.ranked:
-        scores = {index: cell(records, [index], spec.metrics[0]) for index in variants}
-        variants = sorted(scores, key=lambda index: (scores[index].value is None, -scores[index].score))
     for index in variants:
         cells = [
             (
@@ -265,7 +263,7 @@ def _list_rows(
         ]
         label = label_in_group(records, index, spec.group or "")
         rows.append(TableRow(label, tuple(cells), tuple(settings)))
-    return rows
+    return rank_rows(rows) if spec.ranked else rows
 
 
 def has_order(records: StudyRecords, spec: Table, variants: Sequence[int]) -> bool:
