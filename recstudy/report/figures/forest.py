@@ -25,9 +25,12 @@ from recstudy.report.targets import match_targets
 INTERVAL, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
 COLUMNS = ["label", "group", "estimate", *INTERVAL, *REGION, "verdict", "n", "about", "mark"]
 COLUMNS += ["_size", "_interval", "_outcome"]
+TEXTS = ["verdict", "about", "_size", "_interval", "_outcome"]
 SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
 SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
+# columns of a part's own data -> columns of a forest
+FOREST_NAMES = {"value": "estimate", "low": "low_95", "high": "high_95"}
 HEADING = "heading"  # the mark of a row that has a label alone
 MARKS = {"yes": "Filled circles", "no": "Crosses", "open": "Hollow circles"}
 SHADE = "Shading: values that support the claim, or values within the margin of the published difference"
@@ -78,10 +81,13 @@ def draw_rows(data: pd.DataFrame, origin: float = nan) -> go.Figure:
     width of the figure, and so does its height: `look.formed` chooses one of the layouts in `meta`.
 
     Args:
-        data: A row per estimate. A row with the mark `HEADING` has a label alone.
+        data: A row per estimate, with the columns of a `Forest` or with `FOREST_NAMES`. Missing columns are
+            empty. A row with the mark `HEADING` has a label alone.
         origin: A value that each x-axis includes.
     """
-    groups = [rows for _, rows in data.groupby("group", sort=False)]
+    rows = data.rename(columns=FOREST_NAMES).reindex(columns=COLUMNS)
+    rows[TEXTS] = rows[TEXTS].astype(object).fillna("")
+    groups = [rows for _, rows in rows.groupby("group", sort=False)]
     figure = go.Figure()
     for number, rows in enumerate(groups):
         _draw_group(figure, rows, number, origin)
@@ -177,9 +183,6 @@ RETRAINED_CAPTION = (
     " 95 % interval, and the range where one more retraining would fall"
 )
 Z = 1.96  # half-width of a normal 95 % interval in standard errors
-# column of the replications -> column of a forest
-FOREST_NAMES = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}
-FOREST_NAMES |= {"low": "low_95", "high": "high_95"}
 
 
 @PARTS.add("replications")
@@ -227,20 +230,17 @@ class Replications(Forest):
         return f"{self.finding(data)}. {RETRAINED_CAPTION}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        rows = data.dropna(subset="value").rename(columns=FOREST_NAMES)
-        names = rows["who"].where(rows["who"] != "", rows["mark"])
-        details = rows["apart"].where(rows["apart"] != "", rows["verdict"])
-        labels = (names + ": " + details).str.removesuffix(": ")
-        sizes = rows["estimate"].map("{:.1f}".format)
+        rows = data.dropna(subset="value")
+        names = rows["who"].where(rows["who"] != "", rows["kind"])
+        details = rows["apart"].where(rows["apart"] != "", rows["setting"])
         return draw_rows(
             rows.assign(
-                label=labels,
+                label=(names + ": " + details).str.removesuffix(": "),
                 group="%",
-                region_low=nan,
-                region_high=nan,
-                _size=sizes,
-                _interval="",
-                _outcome="",
+                mark=rows["kind"],
+                verdict=rows["setting"],
+                about=rows["source"],
+                _size=rows["value"].map("{:.1f}".format),
             )
         )
 
