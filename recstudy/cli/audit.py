@@ -8,7 +8,7 @@ from recstudy.cli.places import studies_of
 
 
 @dataclass(frozen=True)
-class Audit:
+class AuditCommand:
     """List what a reviewer would ask about studies, and known contradictions in their papers."""
 
     path: ResultsArgument = "results"

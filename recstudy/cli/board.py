@@ -14,7 +14,7 @@ from recstudy.cli.options import (
 
 
 @dataclass(frozen=True)
-class Board:
+class BoardCommand:
     """Show studies and runs in a browser while they run.
 
     The board changes no run. Showing verdicts adds a look to studies/looks.jsonl.

@@ -12,7 +12,7 @@ from recstudy.programs.base import load_program
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckCommand:
     """Check the parts that your file registers.
 
     Tasks: losses and saved answers. Model families: shapes, gradients, independence of images, parameter

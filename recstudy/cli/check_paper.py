@@ -10,7 +10,7 @@ from recstudy.cli.places import studies_of
 
 
 @dataclass(frozen=True)
-class CheckPaper:
+class CheckPaperCommand:
     """Compare the numbers and verdicts in the text and tables of a LaTeX paper with the records.
 
     Example: recstudy check-paper main.tex results/studies/my_study/paper

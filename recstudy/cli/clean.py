@@ -8,7 +8,7 @@ from tyro.conf import Positional, arg
 
 
 @dataclass(frozen=True)
-class Clean:
+class CleanCommand:
     """List or remove old checkpoints and leftovers of killed processes."""
 
     path: Positional[Annotated[Path, arg(metavar="DIR")]] = Path("results")

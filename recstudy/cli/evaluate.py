@@ -9,7 +9,7 @@ from recstudy.programs.base import load_program
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class EvaluateCommand:
     """Compute metrics of finished runs without training.
 
     They are computed from the saved answers. If these do not suffice, they are computed from the weights,

@@ -11,7 +11,7 @@ from recstudy.cli.places import studies_of
 
 
 @dataclass(frozen=True)
-class Explain:
+class ExplainCommand:
     """Show the runs, the estimate and the verdict behind a number of a table.
 
     Example: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper
@@ -30,8 +30,9 @@ class Explain:
     def run(self) -> int:
         from recstudy.report.explain import explain_cell, show_cell
 
+        number = explain_cell(studies_of(self.path), self.cell, self.trust)
         if self.json:
-            explain_cell(studies_of(self.path), self.cell, self.trust).show()
+            number.show()
         else:
-            show_cell(studies_of(self.path), self.cell, console(), self.trust)
+            show_cell(number, console())
         return 0

@@ -14,7 +14,7 @@ from recstudy.report.documents import FieldEntry, FieldsDocument
 
 
 @dataclass(frozen=True)
-class Fields:
+class FieldsCommand:
     """List the settings of runs with types, defaults, allowed values, search ranges and meanings."""
 
     part: Positional[Annotated[str, arg(metavar="PART")]] = ""
@@ -33,15 +33,13 @@ class Fields:
                 raise ConfigError(
                     f"no part {self.part!r}: there are {choices(kinds, limit)}.{nearest(self.part, kinds)}"
                 )
-            columns = ("field", "type", "default", "search range", "meaning")
             rows = describe(*kinds[self.part]) if self.part else []
             if self.json:
-                names = [column.replace(" ", "_") for column in columns]
-                entries = [FieldEntry(**dict(zip(names, row, strict=True))) for row in rows]
+                entries = [FieldEntry(**dict(zip(FieldEntry.model_fields, row, strict=True))) for row in rows]
                 parts = {title: sorted(names) for title, names in groups.items()}
                 FieldsDocument(parts=parts, fields=entries).show()
             elif rows:
-                say_table(columns, rows)
+                say_table([name.replace("_", " ") for name in FieldEntry.model_fields], rows)
             else:
                 for title, names in groups.items():
                     say(f"{title}: {choices(sorted(names), limit)}")

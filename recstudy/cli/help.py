@@ -8,11 +8,11 @@ import ast
 import inspect
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import is_dataclass
 from itertools import pairwise
 from textwrap import wrap
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, get_type_hints
 
 from tyro.conf import DisallowNone, FlagCreatePairsOff, Positional
 
@@ -23,13 +23,6 @@ TYRO = (DisallowNone, FlagCreatePairsOff)  # how tyro reads words: no None, no -
 WIDTH = 100  # of the text, at most
 COLUMN = 29  # where the texts of options start
 SENTENCE_END = re.compile(r"\.(?:\s+(?=[A-Z`-])|$)")
-
-
-class Option(NamedTuple):
-    """An option, an argument, a command or an example, as it is typed, with its text."""
-
-    typed: str
-    text: str
 
 
 def print_help(
@@ -51,51 +44,45 @@ def print_help(
         left_out: Fields that have no effect here.
     """
     options = {name: option for name, option in options_of(kind).items() if name not in left_out}
-    arguments = [option.typed for option in options.values() if not option.typed.startswith("-")]
-    groups = {} if is_whole else getattr(kind, "groups", {})
-    shown_options = {
-        heading: [options[name] for name in names.split() if name in options]
-        for heading, names in (groups or {"Options": " ".join(options)}).items()
-    }
-    print_groups(" ".join((program, "[OPTIONS]", *arguments)), description, shown_options, examples, is_whole)
+    headings = {} if is_whole else getattr(kind, "groups", {})
+    groups = {}
+    for heading, names in (headings or {"Options": " ".join(options)}).items():
+        groups[heading] = dict(options[name] for name in names.split() if name in options)
+    arguments = [typed for typed, _ in options.values() if not typed.startswith("-")]
+    usage = " ".join((program, "[OPTIONS]", *arguments))
+    print_groups(usage, description, {**groups, "Examples": examples}, is_whole)
 
 
 def print_groups(
-    usage: str,
-    description: str,
-    groups: Mapping[str, Sequence[Option]],
-    examples: Mapping[str, str],
-    is_whole: bool = False,
+    usage: str, description: str, groups: Mapping[str, Mapping[str, str]], is_whole: bool = False
 ) -> None:
-    """Print a usage, a description, groups of options or commands, and examples."""
+    """Print a usage, a description, and groups of options, commands or examples (as typed -> its text)."""
     width = min(shutil.get_terminal_size().columns, WIDTH)
     say(f"Usage: {usage}")
     for paragraph in re.split(r"\n\s*\n", description.strip("\n")):
         say("", paragraph if paragraph.startswith(" ") else "\n".join(wrap(paragraph, width)))
-    for heading, options in {**groups, "Examples": [*map(Option._make, examples.items())]}.items():
-        column = max([COLUMN, *(len(option.typed) + 4 for option in options)])
-        say(*["", f"{heading}:"] * bool(options))
-        for typed, text in options:
+    for heading, texts in groups.items():
+        column = max([COLUMN, *(len(typed) + 4 for typed in texts)])
+        say(*["", f"{heading}:"] * bool(texts))
+        for typed, text in texts.items():
             row = f"  {typed:{column - 2}}{text if is_whole else SENTENCE_END.split(text)[0]}"
             say(*wrap(row, width, subsequent_indent=" " * column, break_on_hyphens=False))
     say("", "--help shows this text, --help-all every option with details.")
 
 
-def options_of(kind: type) -> dict[str, Option]:
-    """Return the options of a dataclass by the names of their fields, with those of nested dataclasses."""
-    options, texts = dict[str, Option](), field_texts(kind)
-    types, hints = get_type_hints(kind), get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        if is_dataclass(types[field.name]):
-            options |= options_of(types[field.name])
-            continue
-        marks = getattr(hints[field.name], "__metadata__", ())
+def options_of(kind: type) -> dict[str, tuple[str, str]]:
+    """Return the options of a dataclass and of nested ones: field -> the option as typed, and its text."""
+    options, texts = dict[str, tuple[str, str]](), field_texts(kind)
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if is_dataclass(getattr(hint, "__origin__", None)):
+            options |= options_of(hint.__origin__)
+        marks = getattr(hint, "__metadata__", ())
         words: dict[str, Any] = {}
         for mark in marks:  # tyro's, such as of arg(metavar="N")
-            words |= {name: word for name, word in getattr(mark, "__dict__", {}).items() if word}
-        flag = "" if Positional in marks else "--" + words.get("name", field.name.replace("_", "-"))
-        typed = f"{flag} {words.get('metavar', '')}".strip()
-        options[field.name] = Option(typed, texts.get(field.name) or words["help"])
+            words |= {word: value for word, value in getattr(mark, "__dict__", {}).items() if value}
+        flag = "" if Positional in marks else "--" + words.get("name", name.replace("_", "-"))
+        if text := words.get("help") or texts.get(name):  # a class variable has none
+            options[name] = f"{flag} {words.get('metavar', '')}".strip(), text
     return options
 
 

@@ -1,7 +1,7 @@
 """`recstudy judge runs.csv`: make a study with page, tables and verdicts from a table of finished runs."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -26,7 +26,7 @@ Listed = Annotated[str, arg(metavar="A,B")]
 
 
 @dataclass(frozen=True)
-class Judge:
+class JudgeCommand:
     """Write the page, tables and verdicts of finished runs in a table.
 
     Exports of W&B, MLflow, Optuna, Ray and pandas are read unchanged. The first line of output says which
@@ -107,21 +107,9 @@ class Judge:
         claims = read_claims(self.claims, map(name_of, texts)) if self.claims else ClaimsFile()
         if self.exit_by_verdict:
             require_claims(bool(claims.claims))
-        options = TableOptions(
-            settings=listed(self.settings),
-            metrics=described_metrics(self.metrics),
-            seed=self.seed,
-            items=self.items,
-            blocks=listed(self.blocks),
-            base=listed(self.base),
-            texts=texts,
-            last=self.last,
-            best=self.best,
-            lines_are_runs=self.lines_are_runs,
-            paired=self.paired,
-            test_share=self.test_share,
-            replace=self.replace,
-        )
+        values = {option.name: getattr(self, option.name) for option in fields(TableOptions)}
+        values |= {name: listed(values[name]) for name in ("settings", "blocks", "base", "texts")}
+        options = TableOptions(**values | {"metrics": described_metrics(self.metrics)})
         results = Results(self.results).pull()
         table = read_table(self.file)
         with document_output(self.json) as stdout, output():

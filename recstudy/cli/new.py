@@ -30,7 +30,7 @@ OUTPUT = re.compile(
 
 
 @dataclass(frozen=True)
-class New:
+class NewCommand:
     """Write a starter study that runs in under a minute.
 
     --function (default): a training function, in any framework. --command "python train.py --lr 0.1": an

@@ -168,6 +168,7 @@ class CommonOptions:
 class StudyOptions(CommonOptions):
     """Options of a study."""
 
+    of_plan: ClassVar = ("max_seeds",)
     seeds: Count = None
     """Seeds of every variant; a larger number later adds seeds."""
     max_seeds: Count = None
@@ -193,16 +194,12 @@ class StudyOptions(CommonOptions):
         if self.until and self.only:
             raise ConfigError("--until decided chooses the variants with open questions. Remove --only.")
 
-    @property
-    def of_plan(self) -> dict[str, Any]:
-        """Return the options of the plan that only studies have."""
-        return {"max_seeds": self.max_seeds}
-
 
 @dataclass(frozen=True)
 class SearchOptions(CommonOptions):
     """Options of a search."""
 
+    of_plan: ClassVar = ("budget", "sampler", "stopping")
     family: Names = ()
     """The model family to search; may be repeated. Default: the preset's first."""
     budget: Amount = ""
@@ -218,16 +215,6 @@ class SearchOptions(CommonOptions):
     """Write every trial to a journal file or a database URL, for optuna-dashboard."""
     vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
     """Search a setting over these values instead of its range. The option may be repeated."""
-
-    @property
-    def of_plan(self) -> dict[str, Any]:
-        """Return the options of the plan that only searches have."""
-        return {
-            "families": self.family,
-            "budget": self.budget,
-            "sampler": self.sampler,
-            "stopping": self.stopping,
-        }
 
 
 # Options without effect on a program of the user's own.

@@ -13,7 +13,7 @@ from recstudy.cli.places import studies_of
 
 
 @dataclass(frozen=True)
-class Publish:
+class PublishCommand:
     """Write a study as a folder and a zip with report, records, code and checksums.
 
     Example: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle

@@ -13,7 +13,7 @@ from recstudy.records.plans import record_look
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportCommand:
     """Write the page, tables and figures of studies again, from their records."""
 
     path: ResultsArgument

@@ -35,7 +35,7 @@ from recstudy.study.study import Study
 
 
 @dataclass(frozen=True)
-class Reproduce:
+class ReproduceCommand:
     """Run a published study again, and compare the numbers.
 
     They may be bit-equal, within the spread of runs, or different.

@@ -15,7 +15,7 @@ from recstudy.study.shipped import shipped
 
 
 @dataclass(frozen=True)
-class RunShipped:
+class RunCommand:
     """Run a study that comes with recstudy: as python studies/NAME.py, from any folder."""
 
     name: Positional[Name]

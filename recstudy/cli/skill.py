@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Skill:
+class SkillCommand:
     """Print a SKILL.md, from which a coding agent learns to decide by claims.
 
     Example: recstudy skill > .claude/skills/recstudy/SKILL.md

@@ -8,7 +8,7 @@ from recstudy.cli.places import studies_of
 
 
 @dataclass(frozen=True)
-class Status:
+class StatusCommand:
     """Show the progress of each study of a results folder."""
 
     path: ResultsArgument = "results"

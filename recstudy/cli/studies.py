@@ -7,7 +7,7 @@ from recstudy.study.shipped import question, shipped
 
 
 @dataclass(frozen=True)
-class Studies:
+class StudiesCommand:
     """List the studies that come with recstudy, with their questions."""
 
     def run(self) -> int:

@@ -229,9 +229,9 @@ def carry_out(
     if begin:
         changes["train.init_from"] = begin.digest
     vary = vary or axes(options.vary)
-    plan = make_plan(
-        study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan
-    )
+    plan_options = {name: getattr(options, name) for name in options.of_plan}
+    plan_options["families"] = getattr(options, "family", ())
+    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, vary=vary, **plan_options)
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
         return 0
@@ -243,10 +243,8 @@ def carry_out(
         until = Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus:
-        *_, price = (
-            "",
-            *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results, int(gpus)),
-        )
+        finished = _outdated(plan, runs, results, options).finished
+        *_, price = "", *price_lines(plan, runs, finished, results, int(gpus))
         say(
             f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
             f" {price}"

@@ -10,7 +10,7 @@ from recstudy.records import Results
 from recstudy.records.runs import FINAL_STATUSES, distinct
 from recstudy.report.caveats import warnings
 from recstudy.report.claims import Claims, QuestionPart
-from recstudy.report.documents import EstimateEntry, QuestionEntry, SideEntry, StudiesDocument, StudyEntry
+from recstudy.report.documents import QuestionEntry, SideEntry, StudiesDocument, StudyEntry
 from recstudy.report.family import PublishedValue, family, published_values
 from recstudy.report.findings import AGAINST, findings, open_question
 from recstudy.report.loaded import Loaded
@@ -63,26 +63,26 @@ def study_entry(results: Results, name: str, preset: str, trust: bool = False) -
         StorageError: A record is damaged.
     """
     records = load_study(results, name, preset, trust)
+    plan, questions, problems, verdicts = records.plan, list[QuestionEntry](), list[str](), list[str]()
     with records.study_modules():
-        questions, problems, verdicts, plan = [], [], list[str](), records.plan
         for part in parts_of(records):
-            is_claims = isinstance(part, Claims)
-            try:
-                rows = family(records, part).rows if isinstance(part, QuestionPart) else ()
-            except ConfigError as error:
-                problems.append(f"{part.name}: {error}")
-                verdicts += ["undecided"] * is_claims
-                continue
-            problems += [f"{part.name}: {part.reason}"] if isinstance(part, Undrawable) else []
-            questions += [_question_entry(records, part.name, row) for row in rows]
-            for row in rows if is_claims else ():
-                word = "contradicted" if row.verdict in AGAINST else "undecided"
-                verdicts.append(row.verdict if row.verdict in CODES else word)
+            if isinstance(part, Undrawable):
+                problems.append(f"{part.name}: {part.reason}")
+            if isinstance(part, QuestionPart):
+                try:
+                    rows = family(records, part).rows
+                    questions += [_question_entry(records, part.name, row) for row in rows]
+                except ConfigError as error:
+                    problems.append(f"{part.name}: {error}")
+                    verdicts += ["undecided"] * isinstance(part, Claims)
         questions += [_question_entry(records, "", value) for value in published_values(records)]
+        for claim in questions:
+            if claim.kind == "claim":
+                word = "contradicted" if claim.verdict in AGAINST else "undecided"
+                verdicts.append(claim.verdict if claim.verdict in CODES else word)
         shown_metrics = {name for part in parts_of(records) for name in part.shown_metrics}
         estimates = Loaded(records).estimates
         rows_shown: Any = estimates[estimates["metric"].isin(shown_metrics)].to_dict("records")
-        runs = distinct(records.rows)
         verdict: Any = worst(verdicts)
         command, step = _next_step(records, questions, verdict)
         return StudyEntry(
@@ -90,14 +90,14 @@ def study_entry(results: Results, name: str, preset: str, trust: bool = False) -
             preset=plan.folder,
             question=plan.question,
             folder=shortest(results.study(name, preset)),
-            runs=Counter(run.status for run in runs),
+            runs=Counter(run.status for run in distinct(records.rows)),
             alpha=plan.alpha,
             max_seeds=plan.max_seeds or None,
             verdict=verdict,
             findings=[str(finding) for finding in findings(records)],
             warnings=[*warnings(records)],
             questions=questions,
-            estimates=[EstimateEntry(**row) for row in rows_shown],
+            estimates=rows_shown,
             problems=problems,
             next_command=command,
             next_step=step,
@@ -106,19 +106,21 @@ def study_entry(results: Results, name: str, preset: str, trust: bool = False) -
 
 def _question_entry(records: StudyRecords, part: str, row: QuestionRow | PublishedValue) -> QuestionEntry:
     answer, plan, question = row.answer, records.plan, open_question(row)
-    fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
-    fields: dict[str, Any] = {"question": question.text}
+    fields = answer_fields(answer)
     if isinstance(row, PublishedValue):
         values = {run.seed: run.number(row.cell.source) for run in row.cell.counted}
-        fields |= {"metric": row.cell.metric, "published": row.match.value, "reasons": answer.reasons}
-        fields["sides"] = [SideEntry(label=row.label, weight=1.0, values=values)]
+        sides = [(row.label, 1.0, values)]
+        fields |= {"metric": row.cell.metric, "published": row.match.value}
     else:
-        fields |= {"base": row.group, "contrast": row.contrast, "metric": row.metric}
-        fields |= {"lost": row.loss_reasons, "reasons": question_reasons(row)}
-        fields |= {"seeds_needed_words": needed_words(row)}
-        fields["sides"] = [
-            SideEntry(label=term.label, weight=term.weight, values=term.by_seed) for term in row.terms
-        ]
+        sides = [(term.label, term.weight, term.by_seed) for term in row.terms]
+        fields |= {
+            "metric": row.metric,
+            "base": row.group,
+            "contrast": row.contrast,
+            "lost": row.loss_reasons,
+            "reasons": question_reasons(row),
+            "seeds_needed_words": needed_words(row),
+        }
     state, command = "", ""
     if question.is_decided or answer.question.kind in ("claim", "published value"):
         seeds = [len(rows) for rows in records.by_variant]
@@ -134,15 +136,13 @@ def _question_entry(records: StudyRecords, part: str, row: QuestionRow | Publish
     definition = metric(fields["metric"])
     return QuestionEntry(
         part=part,
+        question=question.text,
         kind=answer.question.kind,
         unit=definition.unit,
         better=definition.better,
-        verdict=answer.verdict,
         verdict_words=question.verdict,
         is_decided=question.is_decided,
-        **answer_fields(answer),
-        seeds_needed=most_seeds,
-        seeds_needed_for_the_estimate=fewest_seeds,
+        sides=[SideEntry(label=label, weight=weight, values=values) for label, weight, values in sides],
         runs_left=row.left,
         run_ids=answer.runs,
         ending=state,
@@ -159,14 +159,12 @@ def _next_step(records: StudyRecords, questions: Sequence[QuestionEntry], verdic
         return plan.command, f"{plural(runs_left, 'run')} are left. The same command resumes them."
     if not claims:
         return "", "No claim is judged. State one with the smallest difference that matters."
-    open_claims = [claim for claim in claims if claim.ending == "open"]
-    if open_claims and plan.imported:
-        return "", "Add runs with further seeds of both sides to the table, and judge it again."
-    if open_claims:
-        return open_claims[0].next_command, "Add seeds until the claims are decided."
+    for claim in claims:
+        if claim.ending == "open" and plan.imported:
+            return "", "Add runs with further seeds of both sides to the table, and judge it again."
+        if claim.ending == "open":
+            return claim.next_command, "Add seeds until the claims are decided."
     if verdict == "undecided":
-        return (
-            "",
-            "Undecided claims are out of reach of the maximum number of seeds: treat them as not shown.",
-        )
+        advice = "Undecided claims are out of reach of the maximum number of seeds: treat them as not shown."
+        return "", advice
     return "", "Every claim is decided."

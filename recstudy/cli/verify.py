@@ -11,7 +11,7 @@ from recstudy.cli.options import JsonFlag
 
 
 @dataclass(frozen=True)
-class Verify:
+class VerifyCommand:
     """Check a published study against its records.
 
     No network is needed, nothing is trained, and no code of the bundle is run. The last line is the SHA-256

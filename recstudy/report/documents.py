@@ -17,6 +17,8 @@ from recstudy.papers import by_name
 from recstudy.records.files import Json
 from recstudy.report.names import join_labels
 
+StudyVerdict = Literal["supported", "undecided", "contradicted", "no claim"]
+
 
 class JsonPart(BaseModel):
     """A part of a document."""
@@ -142,7 +144,7 @@ class StudyEntry(JsonPart):
     alpha: float
     max_seeds: int | None
     """The stated maximum number of seeds; null if none is stated."""
-    verdict: Literal["supported", "undecided", "contradicted", "no claim"]
+    verdict: StudyVerdict
     """All claims are supported, or some are undecided, or some are contradicted or smaller than claimed."""
     findings: list[str]
     """The first sentences of the page."""
@@ -162,7 +164,7 @@ class StudiesDocument(Document):
     """The document of `recstudy judge`, `recstudy report` and the run of a study."""
 
     command: Literal["judge", "report", "run"]
-    verdict: Literal["supported", "undecided", "contradicted", "no claim"]
+    verdict: StudyVerdict
     """The verdict of all claims, to which the exit code of `--exit-by-verdict` belongs."""
     studies: list[StudyEntry]
 

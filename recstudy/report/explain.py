@@ -116,11 +116,8 @@ def explain_cell(
         )
 
 
-def show_cell(
-    studies: Sequence[tuple[Results, str, str]], name: str, console: Console, trust: bool = False
-) -> None:
-    """Print the origin of a number, as `explain_cell` returns it."""
-    number = explain_cell(studies, name, trust)
+def show_cell(number: ExplainDocument, console: Console) -> None:
+    """Print the origin of a number."""
     column = f", column {number.column!r}" if number.column else ""
     console.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)
     for field, value in number.fields.items():

@@ -39,13 +39,11 @@ KINDS = {  # kind of a number, the end of its macro -> its meaning
     "Verdict": "verdict",
     "Published": "published value",
 }
-DIGITS = ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"]
 SPELLED = (  # signs of a label that tell it from others -> their words in a macro
     (r"(?<=\d)\.(?=\d)", "Point"),
     (r"(?:(?<=\de)|(?<![\w)]))[-\N{MINUS SIGN}](?=\.?\d)", "Minus"),
     (r"\+(?=\S)", "Plus"),
     ("%", "Percent"),
-    *((str(digit), word) for digit, word in enumerate(DIGITS)),
 )
 MAX_WORDS = 12  # of a label in a macro; a longer one ends with letters of its digest
 LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -72,6 +70,10 @@ class PageNumber:
     value: float | None = None
     variants: tuple[str, ...] = ()
     part: str = ""
+
+    def of(self, kind: str, text: str, value: float | None = None) -> "PageNumber":
+        """Return another number of the same subject."""
+        return replace(self, kind=kind, text=text, value=value)
 
     @property
     def meaning(self) -> str:
@@ -120,14 +122,16 @@ def _numbers_of_cell(cell: Cell, labels: tuple[str, ...], part: str) -> Iterator
     words = "".join(str(piece) for piece in content if not isinstance(piece, Interval)).strip()
     is_bare = cell.value is not None and words == "".join(map(str, shown))
     base = PageNumber(labels, "", words, cell.metric, part=part)
-    yield replace(base, value=shown[0].value) if is_bare else base
-    yield from _interval(base, next((piece for piece in content if isinstance(piece, Interval)), None))
+    yield base.of("", words, shown[0].value if is_bare else None)
+    for piece in content:
+        if isinstance(piece, Interval):
+            yield from _interval(base, piece)
     if is_measured(cell):
-        yield replace(base, kind="N", text=f"{cell.n:,}", value=cell.n)
+        yield base.of("N", f"{cell.n:,}", cell.n)
     for match, answer in published_answers(cell):
         published = replace(base, labels=(*labels, match.target.cited.partition(" (")[0]))
-        yield replace(published, kind="Published", text=match.text, value=match.value)
-        yield replace(published, kind="Verdict", text=str(answer.verdict))
+        yield published.of("Published", match.text, match.value)
+        yield published.of("Verdict", str(answer.verdict))
 
 
 def _numbers_of_question(row: QuestionRow, part: str) -> Iterator[PageNumber]:
@@ -138,22 +142,22 @@ def _numbers_of_question(row: QuestionRow, part: str) -> Iterator[PageNumber]:
     value, form = row.estimate.value, difference_form(row.metric, row.interval).removeprefix("+")
     if value is None:
         return
-    kind = "" if row.is_mean else "Difference"
-    yield replace(base, kind=kind, text=formatted(value, form), value=value)
-    yield from _interval(base, Interval(*row.interval, form) if row.interval else None)
-    yield replace(base, kind="N", text=f"{row.estimate.n:,}", value=row.estimate.n)
+    yield base.of("" if row.is_mean else "Difference", formatted(value, form), value)
+    if row.interval:
+        yield from _interval(base, Interval(*row.interval, form))
+    yield base.of("N", f"{row.estimate.n:,}", row.estimate.n)
     if row.answer.adjusted is not None:
-        yield replace(base, kind="P", text=p_words(row.answer.adjusted), value=row.answer.adjusted)
+        yield base.of("P", p_words(row.answer.adjusted), row.answer.adjusted)
     for kind, side in zip(("Higher", "Lower"), row.sides, strict=False):
         text = number(side.metric, side.value, row.interval)
-        yield replace(base, kind=kind, text=text, metric=side.metric, value=side.value)
+        yield replace(base.of(kind, text, side.value), metric=side.metric)
 
 
-def _interval(base: PageNumber, interval: Interval | None) -> Iterator[PageNumber]:
-    if interval:
-        for kind, end in (("Low", interval.low), ("High", interval.high)):
-            yield replace(base, kind=kind, text=formatted(end, interval.form.removeprefix("+")), value=end)
-        yield replace(base, kind="CI", text=str(interval).replace("+", ""))
+def _interval(base: PageNumber, interval: Interval) -> Iterator[PageNumber]:
+    form = interval.form.removeprefix("+")
+    yield base.of("Low", formatted(interval.low, form), interval.low)
+    yield base.of("High", formatted(interval.high, form), interval.high)
+    yield base.of("CI", str(interval).replace("+", ""))
 
 
 # --- macros
@@ -194,9 +198,9 @@ def _camel_case(label: str) -> str:
     text = re.sub(r"[\u0300-\u036f]", "", normalize("NFKD", label))  # letters without their accents
     for pattern, word in SPELLED:
         text = re.sub(pattern, f" {word} ", text)
-    # a letter of another alphabet has the last word of its name, such as ALPHA
+    # a digit, or a letter of another alphabet, has the last word of its name, such as ALPHA
     text = re.sub(
-        r"[^\W\d_a-zA-Z]", lambda match: f" {character_name(match[0], '').split(' ')[-1].title()} ", text
+        r"[^\W_a-zA-Z]", lambda match: f" {character_name(match[0], '').split(' ')[-1].title()} ", text
     )
     words = re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", text)
     more = _letters(label) if len(words) > MAX_WORDS or not words else ""

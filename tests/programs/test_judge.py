@@ -15,15 +15,15 @@ from rich.console import Console
 import recstudy
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.board.folder import ResultsFolder
-from recstudy.cli.judge import Judge
-from recstudy.cli.reproduce import Reproduce
+from recstudy.cli.judge import JudgeCommand
+from recstudy.cli.reproduce import ReproduceCommand
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
 from recstudy.records import Results
 from recstudy.recursive.reevaluate import evaluate
 from recstudy.report.audit import audit, show_audits
-from recstudy.report.explain import show_cell
+from recstudy.report.explain import explain_cell, show_cell
 from recstudy.report.status import status, studies_at
 from recstudy.report.summary import origins
 from recstudy.report.writing import show_report
@@ -59,7 +59,7 @@ def judge(tmp_path, monkeypatch):
     def run(rows: list[str], **options) -> Path:
         Path("runs.csv").write_text(HEAD + "".join(f"{row}\n" for row in rows))
         claims = Path("claims.yaml") if Path("claims.yaml").exists() else None
-        assert Judge(Path("runs.csv"), claims=claims, **options).run() == 0
+        assert JudgeCommand(Path("runs.csv"), claims=claims, **options).run() == 0
         return tmp_path / "results/studies/runs/imported"
 
     return run
@@ -163,7 +163,7 @@ def test_claims_of_a_commit_before_the_runs_are_not_post_hoc(judge, monkeypatch,
     if is_changed:
         Path("claims.yaml").write_text(CLAIMS + "\n")
     Path("runs.csv").write_text(f"{HEAD.strip()},start_time\n" + "".join(f"{row},{start}\n" for row in ROWS))
-    Judge(Path("runs.csv"), claims=Path("claims.yaml")).run()
+    JudgeCommand(Path("runs.csv"), claims=Path("claims.yaml")).run()
 
     verdicts = claim_verdicts(Path("results/studies/runs/imported"))
     assert ["post hoc" in verdict for verdict in verdicts] == [is_changed or not is_early] * 2
@@ -177,7 +177,9 @@ def test_looks_belong_to_the_imported_runs_whatever_the_name_and_the_metrics(jud
     judge(ROWS, name="other")
     more = [f"{row},{position}" for position, row in enumerate(ROWS)]
     Path("more.csv").write_text(f"{HEAD.strip()},f1\n" + "".join(f"{row}\n" for row in more))
-    Judge(Path("more.csv"), claims=Path("claims.yaml"), name="third", metrics="f1,accuracy,val/loss").run()
+    JudgeCommand(
+        Path("more.csv"), claims=Path("claims.yaml"), name="third", metrics="f1,accuracy,val/loss"
+    ).run()
     for name in ("other", "third"):
         records = recstudy.load(Path(f"results/studies/{name}/imported")).records
         assert records.looks_at([0, 1]).seed_counts == first.looks_at([0, 1]).seed_counts == (2, 3)
@@ -248,7 +250,7 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     folder = judge([*ROWS, "0.01,4,3,,,killed"])
     terminal = Console(record=True, width=200)
     show_report(*studies_at(folder)[0], (), terminal)
-    show_cell(studies_at(folder), "results:1:1", terminal)
+    show_cell(explain_cell(studies_at(folder), "results:1:1"), terminal)
     show_audits(studies_at(folder), False, terminal)
     output = terminal.export_text()
     assert "Imported from runs.csv (sha256 " in output
@@ -269,7 +271,7 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     with pytest.raises(ConfigError, match="the runs of runs were imported"):
         evaluate(*studies_at(folder)[0], (), tmp_path)
     with pytest.raises(ConfigError, match="finished elsewhere and imported: recstudy cannot run them"):
-        Reproduce(bundle, "results:1:1").run()
+        ReproduceCommand(bundle, "results:1:1").run()
 
 
 @pytest.mark.parametrize(
@@ -341,7 +343,7 @@ def judge_multi(tmp_path, monkeypatch):
         Path("multi.csv").write_text(
             "dataset,classes,method,seed,acc\n" + "".join(f"{row}\n" for row in rows)
         )
-        assert Judge(Path("multi.csv"), **options).run() == 0
+        assert JudgeCommand(Path("multi.csv"), **options).run() == 0
         return recstudy.load(tmp_path / "results/studies/multi/imported").records.plan
 
     return run
@@ -456,7 +458,7 @@ def judge_table(tmp_path, monkeypatch):
 
     def run(lines: list[str], **options):
         Path("t.csv").write_text("\n".join(lines) + "\n")
-        assert Judge(Path("t.csv"), **options).run() == 0
+        assert JudgeCommand(Path("t.csv"), **options).run() == 0
         return recstudy.load(tmp_path / "results/studies/t/imported")
 
     return run

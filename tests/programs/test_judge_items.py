@@ -13,7 +13,7 @@ from scipy.stats import norm, t, ttest_ind, ttest_rel
 import recstudy
 from recstudy import Claim, Metric
 from recstudy.base.errors import ConfigError
-from recstudy.cli.judge import Judge
+from recstudy.cli.judge import JudgeCommand
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
@@ -45,7 +45,7 @@ def test_single_runs_are_compared_on_the_same_items_and_the_sentence_says_so(tmp
     frame = item_results()
     frame.to_csv("items.csv", index=False)
     Path("claims.yaml").write_text("- {text: B is better, higher: {method: B}, lower: {method: A}}\n")
-    assert Judge(Path("items.csv"), claims=Path("claims.yaml")).run() == 0
+    assert JudgeCommand(Path("items.csv"), claims=Path("claims.yaml")).run() == 0
     output = capsys.readouterr().out
     assert "test items: item_id; metrics: correct (higher is better, 300 test items)" in output
     assert "over 300 test items" in output.splitlines()[1]
@@ -84,7 +84,7 @@ def test_runs_with_equal_answers_are_compared_by_their_own_errors():
 
 def test_items_that_some_runs_lack_are_named(capsys):
     item_results(items=40).iloc[:-1].to_csv("items.csv", index=False)
-    Judge(Path("items.csv")).run()
+    JudgeCommand(Path("items.csv")).run()
     assert "test items that some runs lack: q39\n" in capsys.readouterr().out
 
 
@@ -120,7 +120,7 @@ def test_a_notebook_gives_the_answers_of_the_command():
     )  # fmt: skip
     frame.to_csv("runs.csv", index=False)
     Path("claims.yaml").write_text("- {text: B is better, higher: {method: B}, lower: {method: A}}\n")
-    Judge(Path("runs.csv"), claims=Path("claims.yaml"), metrics="val_acc:%:1000", last="epoch").run()
+    JudgeCommand(Path("runs.csv"), claims=Path("claims.yaml"), metrics="val_acc:%:1000", last="epoch").run()
     by_command = recstudy.load("results/studies/runs/imported").answers
     metrics = {"val_acc": Metric("%", items=1000)}
     by_frame = recstudy.judge(
@@ -193,12 +193,12 @@ def test_folds_can_be_seeds_with_overlapping_training_data(capsys):
     ]
     frame = pd.DataFrame(rows, columns=["dataset", "method", "fold", "score"])
     frame.to_csv("folds.csv", index=False)
-    Judge(Path("folds.csv")).run()
+    JudgeCommand(Path("folds.csv")).run()
     assert (
         "to judge over the folds of a cross-validation: --seed fold --test-share 0.2;"
         in capsys.readouterr().out
     )
-    Judge(Path("folds.csv"), seed="fold", test_share=0.2, name="cv", base="method=base").run()
+    JudgeCommand(Path("folds.csv"), seed="fold", test_share=0.2, name="cv", base="method=base").run()
     answers = recstudy.load("results/studies/cv/imported").answers.set_index("label")
     scores = frame[frame.dataset == "P"].pivot(index="fold", columns="method", values="score")
     differences = scores.ours - scores.base
@@ -276,7 +276,7 @@ def test_different_values_of_equal_seeds_are_not_called_equal(capsys):
         {"precision": ["fp16", "int8"] * 3, "seed": [0, 0, 1, 1, 2, 2], "memory_gb": [14.2, 7.8] * 3}
     )
     frame.to_csv("memory.csv", index=False)
-    Judge(Path("memory.csv")).run()
+    JudgeCommand(Path("memory.csv")).run()
     output = capsys.readouterr().out
     assert "all seeds gave the same number: does the program use its seed?\n" in output
     assert "no significant difference" not in output

@@ -12,7 +12,7 @@ from bundles import changed, edited, sealed
 from own_study import run_study
 
 from recstudy import Claim, Function, Metric, Range, RunContext, Search, main
-from recstudy.cli.judge import Judge
+from recstudy.cli.judge import JudgeCommand
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
@@ -110,7 +110,7 @@ def test_imported_runs_have_the_settings_and_seeds_of_their_file(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     rows = [f"{rate},{seed},{80 + rate + seed / 10}\n" for rate in (0.1, 0.2) for seed in (3, 7, 42)]
     Path("runs.csv").write_text("".join(["lr,seed,accuracy\n", *rows]))
-    Judge(Path("runs.csv")).run()
+    JudgeCommand(Path("runs.csv")).run()
     publish(Results(Path("results")), "runs", "imported", tmp_path / "bundle")
     assert "recstudy reproduce" not in (tmp_path / "bundle/README.md").read_text()  # it refuses them
     assert verify(Bundle(tmp_path / "bundle")).differences == []

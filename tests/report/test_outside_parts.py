@@ -19,7 +19,7 @@ import recstudy
 from recstudy.base.errors import ConfigError, PartError
 from recstudy.plugins import user_files_of
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
-from recstudy.report.explain import find_number, show_cell
+from recstudy.report.explain import explain_cell, find_number, show_cell
 from recstudy.report.parts import Undrawable
 from recstudy.report.writing import show_report
 
@@ -83,7 +83,8 @@ def test_a_user_s_table_is_in_the_terminal_the_notebook_and_explained(tmp_path):
     )
     assert loaded["confidence"].frame["mean"].iloc[0] == pytest.approx(62.5, abs=0.02)
     assert len(loaded["reliability"].data) == 1
-    output = printed(partial(show_cell, trust=True), [(results, "made_up", "paper")], "confidence:1:1")
+    number = explain_cell([(results, "made_up", "paper")], "confidence:1:1", trust=True)
+    output = printed(show_cell, number)
     assert all(words in output for words in (run_id(0, 0), run_id(0, 1), "n: 2"))
 
 

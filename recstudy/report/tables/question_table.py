@@ -200,6 +200,7 @@ def answer_fields(answer: Answer) -> dict[str, Any]:
     estimate = answer.estimate
     low_adjusted, high_adjusted = answer.adjusted_interval or (None, None)
     region_low, region_high = answer.question.region
+    fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
     return {
         "region_low": region_low,
         "region_high": region_high,
@@ -213,6 +214,10 @@ def answer_fields(answer: Answer) -> dict[str, Any]:
         "df": estimate.df,
         "p": answer.p,
         "p_holm": answer.adjusted,
+        "verdict": answer.verdict,
+        "reasons": answer.reasons,
+        "seeds_needed": most_seeds,
+        "seeds_needed_for_the_estimate": fewest_seeds,
     }
 
 
@@ -227,7 +232,6 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         f"{difference.ours.target.cited} minus {difference.theirs.target.cited}"
         for difference in row.published
     )
-    fewest_seeds, most_seeds = answer.seeds_needed or (None, None)
     return {
         "question": row.label,
         "kind": answer.question.kind,
@@ -238,8 +242,6 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         **answer_fields(answer),
         "verdict": verdict_words(row),
         "reasons": "; ".join(question_reasons(row)),
-        "seeds_needed": most_seeds,
-        "seeds_needed_for_the_estimate": fewest_seeds,
         "detectable": row.detectable,
         "low_items": row.items.low if row.items else None,
         "high_items": row.items.high if row.items else None,
