@@ -46,9 +46,11 @@ def with_lead(parts: list[Part], records: StudyRecords) -> list[Part]:
         return parts
     blocks = {name for block in records.blocks for name, _ in block}
     where = {name: level for name, level in effect.where.items() if name not in blocks} if effect else {}
+    chosen = records.chosen(where)
+    if len(chosen) == len(records.variants):
+        where = {}
     variants = [
-        {axis: records.level(index, axis) for axis in records.variants[index].levels}
-        for index in records.chosen(where)
+        {axis: records.level(index, axis) for axis in records.variants[index].levels} for index in chosen
     ]
     if effect is None:
         return [*parts, figure_by("means", scores[0], variants, blocks=blocks)]
