@@ -17,7 +17,8 @@ HEAD = """\
 > {description}.
 
 A study is one Python file with variants, seeds, claims and a report. `recstudy skill` prints a SKILL.md for
-coding agents, and every command that reads results has `--json`.
+coding agents. `judge`, `report`, `explain`, `audit`, `status`, `verify`, `reproduce`, `fields` and studies
+have `--json`.
 """
 
 

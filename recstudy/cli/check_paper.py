@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from recstudy.cli.options import Imports, ResultsArgument
 from recstudy.cli.places import studies_of
@@ -13,10 +14,13 @@ from recstudy.cli.places import studies_of
 class CheckPaperCommand:
     """Compare the numbers and verdicts in the text and tables of a LaTeX paper with the records.
 
+    The exit code is 1 if one differs, or if none is recognized. A number is recognized beside the names of
+    its variant and metric, such as "optimizer sgd, lr 0.001" and "accuracy".
+
     Example: recstudy check-paper main.tex results/studies/my_study/paper
     """
 
-    paper: Positional[Path]
+    paper: Positional[Annotated[Path, arg(metavar="FILE")]]
     """The main file of the paper. Its inputs are read too."""
     path: ResultsArgument = "results"
     """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI."""

@@ -30,6 +30,7 @@ def contradictions() -> list[Contradiction]:
 def audit(records: StudyRecords) -> AuditEntry:
     """Look for every reason that raises a question of this study, and for contradictions of its papers."""
     reasons = [reason for reason in REASONS if reason.question and (reason.is_general or not records.is_own)]
+    reasons = [reason for reason in reasons if reason.is_of_imported or not records.plan.imported]
     findings = []
     for reason in reasons:
         for fact, indices in reason.finds(records):

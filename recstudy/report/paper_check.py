@@ -139,6 +139,9 @@ class Printed(NamedTuple):
         return item.value is not None and abs(printed_size - size) <= half_step * (1 + 1e-6)
 
 
+Reading = list[tuple[Printed, list[PageNumber]]]
+
+
 class PaperCheck:
     """The numbers of a paper beside those of studies.
 
@@ -158,14 +161,15 @@ class PaperCheck:
         self.items: list[PageNumber] = []
         self.units: dict[str, str] = {}
         titles: dict[str, str] = {}
-        files: list[Path] = []
+        own_texts: set[str] = set()  # tables as recstudy writes them are not checked again
         # a paper may name the parts of a label apart: HRM on MNIST for `MNIST, HRM`
         self.labels: dict[str, set[str]] = {}
         for records in studies:
             for rows in (records.rows, records.finished_runs, *records.by_variant):
                 count = len({row.id for row in rows})
                 self.items.append(PageNumber((ALL_RUNS,), "N", str(count), value=count))
-            files += records.results.study(records.plan.study, records.plan.folder).glob("report/*/*.tex")
+            folder = records.results.study(records.plan.study, records.plan.folder)
+            own_texts |= {file.read_text(encoding="utf-8") for file in folder.glob("report/*/*.tex")}
             with records.study_modules():
                 items = numbers_of(records)
                 for name in {item.metric for item in items}:
@@ -178,8 +182,6 @@ class PaperCheck:
         # a label of one letter would be found in formulas and as an article
         parts = {part for label_parts in self.labels.values() for part in label_parts if part[1:]}
         self.find_subjects = _finder({part: part for part in parts})
-        # tables and figures as recstudy writes them are not checked again
-        own_texts = {file.read_text(encoding="utf-8") for file in files}
         lines = list(_read_lines(main, main.parent, own_texts))
         self.lines = list(dropwhile(lambda line: BODY not in line[2], lines)) or lines
         self.text = "\n".join(text for *_, text in self.lines)
@@ -210,21 +212,20 @@ class PaperCheck:
             if number.kind in ("", "interval") or is_count:
                 results.append(number)
                 continue
-            items = []
             if number.kind in ("Difference", "ratio"):
                 items = self._differences(number, names, metric_names)
             elif number.kind == "N":
                 items = self._items(("N",), {*(names or self.labels), ALL_RUNS}, (), ())
-            elif number.kind in ("P", "Verdict"):
+            else:
                 items = self._items((number.kind,), names, names, metric_names)
             self._report(passage, number, items, is_vague)
 
-        def agreement(reading: Sequence[tuple[Printed, Sequence[PageNumber]]]) -> int:
+        def agreement(reading: Reading) -> int:
             return sum(any(map(number.fits, items)) for number, items in reading)
 
-        readings: list[list[tuple[Printed, list[PageNumber]]]] = []
+        readings = []
         for style in STYLES:
-            reading = []
+            reading: Reading = []
             for order, number in enumerate(results):
                 place = number.match.start()
                 labels = self._subjects(subjects, place, style, order) or names

@@ -48,6 +48,7 @@ class Caveat:
         question: What a reviewer would conclude or ask; empty for a warning.
         fix: What would settle the question.
         is_general: Whether the reason applies to every program, and not only to the recursive models.
+        is_of_imported: Whether imported runs have the facts.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Caveat:
     question: str = ""
     fix: str = ""
     is_general: bool = True
+    is_of_imported: bool = True
 
 
 # --- warnings
@@ -123,6 +125,15 @@ def find_single_seeds(records: StudyRecords) -> Iterator[Fact]:
     single = {index for index, rows in rows_by_index if len({row.seed for row in rows}) == 1}
     if single and records.plan.search is None:
         yield "One seed only", single
+
+
+def find_equal_seeds(records: StudyRecords) -> Iterator[Fact]:
+    """Find a score that no seed changes, in any variant."""
+    for name in [name for part in parts_of(records) for name in part.shown_metrics][:1]:
+        runs = [[row.value(name) for row in rows if row.done] for rows in records.by_variant]
+        repeats = {index for index, values in enumerate(runs) if len(values) > 1}
+        if repeats and all(len(set(values)) <= 1 for values in runs):
+            yield f"All seeds have the same {inline(name)}", repeats
 
 
 def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
@@ -230,6 +241,12 @@ REASONS = (  # in the order of the page
         "Run three seeds or more: the study's command with --seeds 3, or more lines of a judged table.",
     ),
     Caveat(
+        "seeds that change nothing",
+        find_equal_seeds,
+        "The runs of a variant may be copies of one run, so that n and the intervals mean nothing.",
+        "Pass the seed to the program: {seed} in a command, run.seed in a function.",
+    ),
+    Caveat(
         "missing runs",
         find_missing_runs,
         "The runs that have a result may be the lucky ones, so that means are too good.",
@@ -266,6 +283,7 @@ REASONS = (  # in the order of the page
         " time may come from the machine.",
         "Check that the change does not affect the runs (git diff), or rerun everything in another results"
         " folder (--results).",
+        is_of_imported=False,
     ),
     Caveat(
         "descriptions before the runs",
@@ -273,5 +291,6 @@ REASONS = (  # in the order of the page
         "Was the metric described, and were the seeds chosen, before the runs? A later choice may have been"
         " made for its verdict.",
         "Restore the description or the seeds, or rerun everything in another results folder (--results).",
+        is_of_imported=False,
     ),
 )

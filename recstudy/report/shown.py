@@ -24,6 +24,7 @@ from recstudy.base.lazy import go, pd
 from recstudy.base.opened import ARCHIVE, contents, refuse_link
 from recstudy.records import read_json, write_json, write_whole
 from recstudy.report.look import escape_text, on_paper, on_screen, titled
+from recstudy.report.names import plural
 from recstudy.report.page import LIBRARY, figure_box, markup, render
 from recstudy.report.table import TableData
 from recstudy.report.venues import ARTICLE, Paper
@@ -68,7 +69,12 @@ class ReportFiles:
 
     def finish(self) -> None:
         """Remove outdated files of earlier reports and write the manifest."""
-        for name in self.earlier_checksums.keys() - self.checksums.keys():
+        outdated_names = self.earlier_checksums.keys() - self.checksums.keys()
+        exports = sorted(name for name in outdated_names if name.endswith((".pdf", ".svg", ".png")))
+        if exports:
+            words = "%s of an earlier report will be removed, such as %s. --export writes them again"
+            log.warning(words, plural(len(exports), "exported figure"), exports[0])
+        for name in outdated_names:
             checksum, path = self._checksum(name), self.folder / name
             if checksum == self.earlier_checksums[name]:
                 path.unlink()

@@ -13,6 +13,7 @@ from golden_pages import compare
 from made_up import TABLE1, base, finish, read, result, write_plan, write_search
 from made_up import plan as made_plan
 
+from recstudy import judge
 from recstudy.cli import main
 from recstudy.records import Results
 from recstudy.report import Table, dump_report
@@ -152,6 +153,7 @@ RUNS = {
 AUDITS = {
     "selection on the test set": partial(study, base=base(selection="test")),
     "one seed": partial(study, seeds=[0]),
+    "seeds that change nothing": partial(study, runs=lambda index, seed: result(93.0 + index)),
     **{name: partial(study, runs=runs) for name, runs in RUNS.items()},
     "costs that no table shows": partial(
         study,
@@ -232,3 +234,14 @@ def test_missing_runs_are_asked_about_by_variant_and_state(results):
         " batch size 128: 1 unfinished)"
     )
     assert finding.where == ["ViTRM, batch size 128", "ViT-Small, batch size 64", "ViT-Small, batch size 128"]
+
+
+def test_of_imported_runs_no_commits_and_dates_are_checked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text(
+        "opt,seed,accuracy\n" + "".join(f"{opt},{seed},{80 + seed}\n" for opt in "ab" for seed in range(3))
+    )
+    entry = audit(judge("runs.csv").records)
+
+    assert {"commits, versions and machines", "descriptions before the runs"}.isdisjoint(entry.checked)
+    assert "seeds that change nothing" in entry.checked

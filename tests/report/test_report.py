@@ -1,5 +1,6 @@
 import hashlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -37,6 +38,7 @@ from recstudy.records.locks import locked
 from recstudy.recursive import Alignment, Captions, Mistakes
 from recstudy.report import Arithmetic, Claims, LossTrace, Table, dump_report
 from recstudy.report.page import packed, safe_names
+from recstudy.report.shown import MANIFEST
 from recstudy.report.status import show_status, studies_at
 from recstudy.report.writing import show_report
 
@@ -134,6 +136,21 @@ def test_files_of_an_older_report_are_removed_but_for_those_that_a_user_changed(
     assert sorted(path.name for path in tables.iterdir()) == kept_files
     assert (tmp_path / "outside.md").exists()
     assert "older.md is from an earlier report. It was changed since and is not removed" in caplog.text
+
+
+def test_removed_figures_of_an_export_are_named(tmp_path, caplog):
+    results = write_study(tmp_path / "r", report=dump_report([Table("scores")]))
+    folder = write_report(results, "made_up", "paper").parent
+    (folder / "figures/means.pdf").write_bytes(b"%PDF")
+    checksums = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(
+        json.dumps(checksums | {"figures/means.pdf": hashlib.sha256(b"%PDF").hexdigest()})
+    )
+
+    write_report(results, "made_up", "paper")
+
+    assert not (folder / "figures/means.pdf").exists()
+    assert "1 exported figure of an earlier report will be removed, such as figures/means.pdf" in caplog.text
 
 
 def test_a_manifest_of_somebody_else_removes_nothing_outside_of_the_reports_folders(tmp_path):
