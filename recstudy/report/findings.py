@@ -225,7 +225,7 @@ def _size(row: QuestionRow) -> tuple[str, str]:
 def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
     """Yield a sentence for each base and outcome of differences or effects, and whether it is about a tie.
 
-    Differences with the smallest p come first.
+    The largest differences come first.
     """
     for base in dict.fromkeys(row.group for row in rows):
         for outcome, templates in TEMPLATES[rows[0].kind].items():
@@ -257,7 +257,7 @@ def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
     sizes: list[str] = []
     short_sizes: list[str] = []
     if is_difference and not is_tied:
-        rows = sorted(rows, key=lambda row: row.answer.adjusted or 0.0)
+        rows = sorted(rows, key=lambda row: -abs(row.estimate.value or 0.0))
     for row in rows:
         size, interval = _size(row)
         varied = [mark for mark in row.marks if mark.startswith(DIFFERS)]

@@ -234,7 +234,11 @@ class PaperCheck:
                 place = number.match.start()
                 labels = self._subjects(subjects, place, style, order) or names
                 nearest = [mention.name for mention in metrics if mention.start < place][-1:]
-                chosen = self._metrics_of(number, nearest or metric_names)
+                named_metrics = {*(nearest or metric_names)}
+                unit = UNITS.get(number.unit, number.unit)
+                with_unit = {name for name in self.units if self.units[name] == unit}
+                # the named metrics of the number's unit, else all of that unit
+                chosen = (with_unit & named_metrics or with_unit) if unit else named_metrics
                 if number.kind == "interval":
                     items = self._items(("Low", "High"), labels, names, chosen)
                 else:
@@ -281,12 +285,6 @@ class PaperCheck:
             if item.kind in kinds and (item.labels[0] in labels or is_comparison):
                 items.append(item)
         return [item for item in items if item.metric in metrics] or items
-
-    def _metrics_of(self, number: Printed, names: Collection[str]) -> set[str]:
-        """Return those of the named metrics that have the number's unit, else all that have it."""
-        unit = UNITS.get(number.unit, number.unit)
-        fitting = {name for name in self.units if self.units[name] == unit} if unit else {*names}
-        return fitting & {*names} or fitting
 
     def _differences(
         self, number: Printed, names: Collection[str], metrics: Collection[str]

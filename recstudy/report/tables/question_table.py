@@ -335,7 +335,8 @@ def p_words(p: float | None) -> str:
 def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     """Return the rendered part: the forest plot, the table and the CSV. The finding counts the verdicts."""
     questions = family(records, part)
-    counts = Counter(map(_outcome, questions.rows))
+    late = f" ({Reason.POST_HOC})"
+    counts = Counter(_outcome(row) + late * (Reason.POST_HOC in row.marks) for row in questions.rows)
     counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)  # in this order
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word and count)
     data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
