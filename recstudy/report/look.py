@@ -13,7 +13,8 @@ from math import ceil, log2, log10
 from textwrap import wrap
 from typing import Any
 
-from recstudy.base.lazy import go, pd, px
+from recstudy.base.lazy import go, np, pd, px
+from recstudy.records import Json
 from recstudy.report.names import metric
 
 # Close to Okabe and Ito (2008), with a contrast of at least 3 to white (WCAG 1.4.11; their orange has 2.2).
@@ -204,42 +205,40 @@ def name_ends(
         panel: The panel's number.
         panels: The number of panels, each with one y-axis to the left.
     """
-    left = f"y{panel}" if panel > 1 else "y"
-    right, x_axis = f"y{panels + panel}", left.replace("y", "x")
-    is_log = figure.layout[left.replace("y", "yaxis")].type == "log"
+    left, x_axis = axis_name("y", panel), axis_name("x", panel)
+    right = axis_name("y", panels + panel)
+    is_log = figure.layout[left].type == "log"
     names = [name for name, (value, _) in line_ends.items() if value > 0 or not is_log]
     if not names:
         return
     names.sort(key=lambda name: line_ends[name][0])
-    goals = [log10(line_ends[name][0]) if is_log else line_ends[name][0] for name in names]
-    values = values[values > 0].map(log10) if is_log else values
-    gap = LABEL_GAP * ((values.max() - values.min()) or 1.0)
-    places: list[float] = []
-    for goal in goals:
-        places.append(max([goal, *(place + gap for place in places[-1:])]))
-    shift = (sum(places) - sum(goals)) / len(names)
+    goals = np.array([line_ends[name][0] for name in names], float)
+    if is_log:
+        goals, values = np.log10(goals), values[values > 0].map(log10)
     lowest = values.min()  # names below it may be outside of the panel
-    places = [max(place - shift, lowest + gap * position) for position, place in enumerate(places)]
-    places = [10**place if is_log else place for place in places]
+    steps = LABEL_GAP * ((values.max() - lowest) or 1.0) * np.arange(len(names))
+    places = np.maximum.accumulate(goals - steps) + steps
+    places = np.maximum(places - (places - goals).mean(), lowest + steps)
+    places = (10**places if is_log else places).tolist()
     # Plotly draws an axis only if it has a trace
-    invisible = {"mode": "markers", "marker_opacity": 0, "hoverinfo": "skip", "showlegend": False}
-    figure.add_scatter(x=[x] * len(places), y=places, xaxis=x_axis, yaxis=right, **invisible)
-    axis = right.replace("y", "yaxis")
+    invisible: Json = {"mode": "markers", "marker_opacity": 0, "hoverinfo": "skip", "showlegend": False}
+    ends = {"xaxis": x_axis.replace("axis", ""), "yaxis": right.replace("axis", "")}
+    figure.add_scatter(x=[x] * len(places), y=places, **ends, **invisible)
     meta = dict(figure.layout.meta or {})
     forms = {form["width"]: form for form in meta.get("forms", ())}
     for width, length in END_LABELS.items():
         texts = [f"<span style='color:{line_ends[name][1]}'>{clipped(name, length)}</span>" for name in names]
-        forms[width] = {"width": width, **forms.get(width, {}), axis: {"ticktext": texts}}
-    scale: dict[str, Any] = {
-        "overlaying": left,
-        "side": "right",
-        "matches": left,
-        "anchor": x_axis,
-        "title": None,
-    }
+        forms[width] = {"width": width, **forms.get(width, {}), right: {"ticktext": texts}}
+    main_axis = left.replace("axis", "")
+    scale: Json = {"overlaying": main_axis, "matches": main_axis, "anchor": ends["xaxis"], "side": "right"}
     scale |= {"tickvals": places, "ticks": "", "showgrid": False, "tickfont_size": 12, "ticklabelstandoff": 4}
-    scale |= {"type": "log"} if is_log else {}
-    figure.update_layout({axis: scale, "meta": {**meta, "forms": [*forms.values()]}})
+    scale |= {"title": None, "type": "log" if is_log else None}
+    figure.update_layout({right: scale, "meta": {**meta, "forms": [*forms.values()]}})
+
+
+def axis_name(letter: str, number: int) -> str:
+    """Return the name of an axis in a layout: `xaxis`, then `xaxis2`."""
+    return f"{letter}axis{number}" if number > 1 else f"{letter}axis"
 
 
 def tint(color: str, opacity: float) -> str:

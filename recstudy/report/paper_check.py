@@ -12,7 +12,7 @@ from itertools import dropwhile, permutations
 from pathlib import Path
 from typing import NamedTuple
 
-from recstudy.base.errors import ConfigError
+from recstudy.base.errors import ConfigError, choices
 from recstudy.base.terminal import say
 from recstudy.records import Results
 from recstudy.report.names import metric
@@ -185,8 +185,12 @@ class PaperCheck:
         lines = list(_read_lines(main, main.parent, own_texts))
         self.lines = list(dropwhile(lambda line: BODY not in line[2], lines)) or lines
         self.text = "\n".join(text for *_, text in self.lines)
-        for passage in _passages(self.text):
+        for passage in _passages(self.text, self._is_level):
             self._check(passage)
+
+    def _is_level(self, text: str) -> bool:
+        """Return whether a text is a part of a label, such as the head and a cell of a column of levels."""
+        return any((low, high) == (0, len(text)) for low, high, _ in self.find_subjects(text))
 
     def _check(self, passage: Passage) -> None:
         """Check the numbers and verdicts of a passage.
@@ -334,7 +338,7 @@ def check_paper(main: Path, studies: Sequence[tuple[Results, str, str]], trust: 
         trust: Whether the studies' own modules may be imported.
 
     Returns:
-        1 if there are faults, else 0.
+        1 if there are faults, or if no number is recognized, else 0.
     """
     readable, damages = load_studies(studies, trust)
     if damages:
@@ -349,7 +353,11 @@ def check_paper(main: Path, studies: Sequence[tuple[Results, str, str]], trust: 
         f"{main}: checked {total:,} numbers and verdicts: {count:,} differ from the records,"
         f" {check.agreeing:,} agree, {check.unmatched:,} are not about the records."
     )
-    return int(bool(check.faults))
+    is_unread = not check.faults and not check.agreeing
+    if is_unread:
+        labels = choices(map(repr, check.labels), 3)
+        say(f"No number is recognized. Name metrics and variants as the page does, such as {labels}.")
+    return int(is_unread or bool(check.faults))
 
 
 def _finder(names: Mapping[str, str]) -> Callable[[str], list[Mention]]:
@@ -385,7 +393,7 @@ def _read_lines(file: Path, folder: Path, own_texts: Collection[str]) -> Iterato
                 raise ConfigError(f"{file}, line {number}: {error}") from None
 
 
-def _passages(text: str) -> Iterator[Passage]:
+def _passages(text: str, is_level: Callable[[str], bool]) -> Iterator[Passage]:
     """Yield the sentences of a text, and the cells of its tables with the heads of their row and column."""
     position = 0
     for piece in re.split(rf"({TABLE}[^{TABLE_END}]*)", text):
@@ -397,19 +405,23 @@ def _passages(text: str) -> Iterator[Passage]:
         else:
             before = text[max(0, position - 400) : position].rpartition("\n\n")[2]
             after = text[position + len(piece) :][:400].partition("\n\n")[0]
-            yield from _cells(piece, position, before + after)
+            yield from _cells(piece, position, before + after, is_level)
         position += len(piece)
 
 
-def _cells(table: str, position: int, caption: str) -> Iterator[Passage]:
+def _cells(table: str, position: int, caption: str, is_level: Callable[[str], bool]) -> Iterator[Passage]:
+    """Yield the cells of a table. The name of a row is its first cell, or its cells in columns of levels."""
     heads: list[str] = []
     for row in re.split(f"(?<={ROW_END})", table):
         cells = row.split("&")
         words = [cell.strip(f" \n{TABLE}{ROW_END}") for cell in cells]
         start = position + len(cells[0]) + 1
+        texts = [f"{head} {word}" for head, word in zip(heads, words, strict=False)]
+        levels = [text for text in texts if is_level(text)]
         for index, cell in enumerate(cells[1:] if heads else (), 1):
             head = next((head for head in heads[index:] if head), "")
-            yield Passage(cell, start, f"{words[0]} | {head} = ", caption)
+            if index >= len(texts) or texts[index] not in levels:
+                yield Passage(cell, start, f"{', '.join(levels) or words[0]} | {head} = ", caption)
             start += len(cell) + 1
         heads = heads or (words if len(words) > 1 else [])
         position += len(row)

@@ -39,7 +39,7 @@ classes, `StudyRecords`, `TableData`, `TableRow`, `answers_of` and `cell_of_valu
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -60,6 +60,8 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableData
 
 PARTS: Registry[type[Part]] = Registry("report part")
+# functions that add to a report the parts that it lacks, such as a figure that answers its question
+COMPLETIONS: list[Callable[[list[Part], StudyRecords], list[Part]]] = []
 SAMPLED_RUNS = 50  # started runs that are checked for logs by step
 
 
@@ -125,11 +127,6 @@ class Part(_Declared):
     def of_run(cls, config: Json) -> Self | None:
         """Return the part as the board's page of one run with these settings shows it, or None."""
         return cls()  # type: ignore[call-arg]  # a kind that draws a file of runs has a default name
-
-    @classmethod
-    def complete(cls, parts: list[Part], records: StudyRecords) -> list[Part]:
-        """Return the parts of a report with those of this kind that it lacks; by default none."""
-        return parts
 
     def scored_by(self, score: str) -> Self:
         """Return the part for a search whose families are compared by this metric."""
@@ -294,8 +291,8 @@ def _parts_of(records: StudyRecords) -> list[Part]:
     started_runs = [row for row in records.rows if row.status != "not run"][:SAMPLED_RUNS]
     has_steps = any(is_regular_file(records.results.run(row.id).epochs) for row in started_runs)
     parts = [part for part in parts if has_steps or not started_runs or not part.is_per_step]
-    for kind in PARTS.values():
-        parts = kind.complete(parts, records)
+    for complete in COMPLETIONS:
+        parts = complete(parts, records)
     return parts
 
 

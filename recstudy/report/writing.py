@@ -22,7 +22,7 @@ from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import caption_facts, warnings
-from recstudy.report.figures.means import leading_parts
+from recstudy.report.figures.lead import leading_parts
 from recstudy.report.findings import findings
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import capitalized, page_title

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +14,7 @@ from recstudy.programs.base import RECURSIVE
 from recstudy.programs.facts import RunPrice
 from recstudy.records import Results, Run
 from recstudy.records.reading import dumped
-from recstudy.report.documents import DryRunDocument
+from recstudy.report.documents import DryRunDocument, PlannedEntry
 from recstudy.report.names import plural, setting_name
 from recstudy.study.plan import Plan
 from recstudy.study.record import plan_record, search_record
@@ -52,20 +52,21 @@ def print_plan(
     log = TrialLog(plan, results) if plan.is_search else None
     finished = outdated.finished - outdated.rerun_ids
     listed_runs = [plan.run(0, params) for params in plan.first] if log else runs
-    rows: list[dict[str, Any]] = []
+    rows = list[PlannedEntry]()
     for run in listed_runs:
         cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
-        rows.append(
-            {
-                "label": run.label,
-                "seed": run.seed,
-                "id": run.id,
-                **{name: cost and getattr(cost, name) for name in ("params", "gflops", "train_gflops")},
-                "memory_gb": memory and memory / 1e9,
-                "cached": run.id in finished,
-                "changed": outdated.kinds(run.id),  # since it was finished: code, data
-            }
+        row = PlannedEntry(
+            label=run.label,
+            seed=run.seed,
+            id=run.id,
+            params=cost and cost.params,
+            gflops=cost and cost.gflops,
+            train_gflops=cost and cost.train_gflops,
+            memory_gb=memory and memory / 1e9,
+            cached=run.id in finished,
+            changed=outdated.kinds(run.id),
         )
+        rows.append(row)
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
     notes = (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus))
     if as_json:
@@ -73,23 +74,25 @@ def print_plan(
         if log:
             search = {"definition": plan.definition, "first": plan.first, "tried": len(log.params)}
             search |= {"made": log.run_count, **dumped(search_record(plan))}
-        document = {"study": plan.study.name, "preset": plan.folder, "runs": rows}
-        DryRunDocument(**document, notes=notes, search=search).show(stdout)
+        document = DryRunDocument(
+            study=plan.study.name, preset=plan.folder, runs=rows, notes=[*notes], search=search
+        )
+        document.show(stdout)
         return
     terminal, table = console(), Table(box=None)
     # a user's own program states no parameters and FLOPs
-    is_priced = any(row["params"] is not None for row in rows)
+    is_priced = any(row.params is not None for row in rows)
     names = ("run", "seed") if verbose or log else ("variant", "seeds")
     for name in (*names, *(COSTS if is_priced else ()), "state"):
         table.add_column(name, justify="left" if name in (names[0], "state") else "right", no_wrap=True)
     states = dict[tuple[str, ...], list[str]]()  # by the other cells of a row
     for run, row in zip(listed_runs, rows, strict=True):
         state = "to run again" if run.id in outdated.rerun_ids else "to run"
-        if row["cached"]:
-            state = "finished" + f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-        costs = [_words(row["params"], ","), _count(row["gflops"]), _count(row["train_gflops"])]
+        if row.cached:
+            state = "finished" + f", of other {' and '.join(row.changed)}" * bool(row.changed)
+        costs = [_words(row.params, ","), _count(row.gflops), _count(row.train_gflops)]
         price = plan.base.program.price(run.config)
-        costs += [_words(price and price.pflop, ".3g"), _words(row["memory_gb"], ".2g")]
+        costs += [_words(price and price.pflop, ".3g"), _words(row.memory_gb, ".2g")]
         seed = str(run.seed) if verbose or log else ""
         states.setdefault((run.label, seed, *(costs if is_priced else ())), []).append(state)
     for (label, seed, *costs), row_states in states.items():

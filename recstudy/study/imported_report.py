@@ -11,7 +11,7 @@ from recstudy.papers import Target
 from recstudy.programs.table import TableProgram
 from recstudy.records.study_schema import ImportedRun
 from recstudy.report import Differences, Effects, Part, Ranks, Table
-from recstudy.report.figures.means import figure_by
+from recstudy.report.figures.lead import figure_by
 from recstudy.report.figures.ranks import MIN_RANKED_BLOCKS
 from recstudy.report.margins import find_margins
 from recstudy.report.names import is_selected, value_text

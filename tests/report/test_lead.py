@@ -11,7 +11,7 @@ from recstudy import Claim, Metric, RunContext, grid, load
 from recstudy.report import Claims, Curve, Differences, Effects, LearningCurves, Means, Table
 from recstudy.report.figures.curve import COLUMNS
 from recstudy.report.figures.forest import FORMS, draw_rows
-from recstudy.report.figures.means import claimed_effect, figure_by, is_drawn, leading_parts
+from recstudy.report.figures.lead import claimed_effect, figure_by, is_drawn, leading_parts
 from recstudy.report.kinds import render_part
 from recstudy.report.look import GREY, is_geometric, name_ends, on_paper, on_screen
 from recstudy.report.parts import parts_of

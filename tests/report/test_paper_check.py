@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pytest
 from test_numbers import DIGITS, judged  # noqa: F401
 
+import recstudy
 from recstudy.cli import main
 from recstudy.records import Results
 from recstudy.report.paper_check import PaperCheck
@@ -187,3 +188,48 @@ def test_single_sentences(digits, tmp_path, text, fault):
     faults = PaperCheck(tmp_path / "t.tex", [digits]).faults
 
     assert [found.text for found in faults] == ([fault] if fault else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (
+            r"opt & lr & Accuracy (\%) \\ a & 0.1 & 80.5 \\ b & 0.1 & 81.5 \\",
+            "81.5: the records have 82.5 (opt b, lr 0.1",
+        ),
+        (
+            r"opt & lr & Accuracy (\%) \\ a & 0.1 & 80.5 \\ b & 0.1 & 82.5 \\",
+            "0 differ from the records, 2 agree",
+        ),
+        (
+            r"it & loss \\ yes & 0.77 \\",
+            "No number is recognized. Name metrics and variants as the page does",
+        ),
+    ],
+)
+def test_columns_of_levels_name_a_row_and_a_paper_without_names_is_refused(
+    tmp_path, monkeypatch, capsys, words, output
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"{opt},{lr},{seed},{score + lr * 5 + seed}"
+        for opt, score in (("a", 79), ("b", 81))
+        for lr in (0.1, 0.2)
+        for seed in (0, 1, 2)
+    ]
+    judge("opt,lr,seed,accuracy", *rows)
+    Path("main.tex").write_text(
+        rf"\begin{{document}}\begin{{tabular}}{{lll}} {words} \end{{tabular}}\end{{document}}"
+    )
+
+    with pytest.raises(SystemExit) as ended:
+        main(["check-paper", "main.tex", "results"])
+
+    assert output in capsys.readouterr().out
+    assert ended.value.code == (0 if "2 agree" in output else 1)
+
+
+def judge(*rows: str) -> None:
+    """Judge a table with these rows."""
+    Path("runs.csv").write_text("\n".join(rows) + "\n")
+    recstudy.judge("runs.csv")

@@ -1,15 +1,17 @@
-"""Choose the variants that a figure shows, and name the runs in its data."""
+"""Choose the variants that a figure shows, rank its rows, and name the runs in its data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from recstudy.base.lazy import pd
 from recstudy.evidence import Kind
 from recstudy.programs.metric import METRICS
 from recstudy.records import Json
 from recstudy.records.runs import Row
 from recstudy.report.family import study_family
-from recstudy.report.names import inline
+from recstudy.report.names import inline, metric
 from recstudy.report.study_records import StudyRecords
 
 MAX_LINES = 30  # lines of a figure; all but the first `MAX_CURVES` are grey
@@ -21,6 +23,16 @@ def run_columns(records: StudyRecords, run: Row) -> Json:
     columns = {name: getattr(run, name) for name in ("variant", "label", "seed")}
     data = records.variants[run.variant].data
     return {**columns, "synthetic": run.variant in records.synthetic, "data": data}
+
+
+def comparable(records: StudyRecords, levels: dict[str, Any]) -> list[int]:
+    """Return the variants at these levels, without models that were given the answer."""
+    return [index for index in records.chosen(levels) if not records.leaks(index)]
+
+
+def ranked(data: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the rows that have a value of this metric, from the best down."""
+    return data.dropna(subset="value").sort_values("value", ascending=metric(name).sign < 0, kind="stable")
 
 
 def shown_variants(

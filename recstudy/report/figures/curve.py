@@ -1,7 +1,7 @@
 """The report parts `Curve` and `Residuals`: a metric against a swept setting.
 
 A curve shows lines of means, a dot per seed, interval bands and the published values. `effort.py`,
-`heat_map.py` and `means.py` reuse `comparable` and `point_row`.
+`heat_map.py` and `means.py` reuse `point_row`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
 from recstudy.report.family import published_answers
-from recstudy.report.figures.chosen import MAX_CURVES
+from recstudy.report.figures.chosen import MAX_CURVES, comparable, ranked
 from recstudy.report.fits import weighted_mean
 from recstudy.report.look import (
     GREY,
@@ -177,7 +177,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         ours = _split(data)[0].dropna(subset=["value", "low"])
         if self.drop or metric(self.y).better is None or ours.empty or not ours["x"].map(is_number).all():
             return ""
-        line = ours.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")["line"].iloc[0]
+        line = ranked(ours, self.y)["line"].iloc[0]
         first, last = ours[ours["line"] == line].iloc[[0, -1]].to_dict("records")
         if first["high"] >= last["low"] and last["high"] >= first["low"]:
             return ""
@@ -221,8 +221,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         )
         hollow.for_each_trace(make_hollow)
         # of many lines, only the best have a colour and a name
-        ranked = data.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
-        bright_lines = set(ranked["line"].drop_duplicates()[:MAX_CURVES])
+        bright_lines = set(ranked(data, self.y)["line"].drop_duplicates()[:MAX_CURVES])
         clear = ours[ours["line"].isin(bright_lines)]
         shaded = bands(clear, clear["low"].notna() & (clear["n"] >= BAND_SEEDS), **options)
         traces = sorted([*figure.data, *hollow.data], key=lambda trace: trace.legendgroup in bright_lines)
@@ -281,10 +280,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
         The column `best` has the x of the best point, whose own difference is 0 without an interval.
         """
-        ranked = data.dropna(subset="value").sort_values(
-            "value", ascending=metric(self.y).sign < 0, kind="stable"
-        )
-        leaders = {line: points.iloc[0] for line, points in ranked.groupby(["line", "published"])}
+        lines = ranked(data, self.y).groupby(["line", "published"])
+        leaders = {line: points.iloc[0] for line, points in lines}
         variants = {run.id: run.variant for run in records.rows}
 
         def terms(sign: int, run_ids: str) -> list[tuple[float, Weighted | None]]:
@@ -305,11 +302,6 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             difference = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
             rows.append({**point, **difference, "seeds": "", "best": None if best is None else best["x"]})
         return pd.DataFrame(rows, columns=[*COLUMNS, "best"])
-
-
-def comparable(records: StudyRecords, levels: dict[str, Any]) -> list[int]:
-    """Return the variants at these levels, without models that were given the answer."""
-    return [index for index in records.chosen(levels) if not records.leaks(index)]
 
 
 def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -14,7 +14,8 @@ from recstudy.base.lazy import go, pd
 from recstudy.programs.settings import doubling_counts
 from recstudy.report.caveats import caption_facts, leaky_notes, warnings
 from recstudy.report.cells import cell, cell_of_values
-from recstudy.report.figures.curve import Curve, Points, comparable
+from recstudy.report.figures.chosen import comparable
+from recstudy.report.figures.curve import Curve, Points
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import at_depth, metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart

@@ -17,7 +17,7 @@ from recstudy.base.lazy import go, np, pd
 from recstudy.evidence.replications import Combined, combine
 from recstudy.papers import Target, published
 from recstudy.papers.replications import CELLS, replications
-from recstudy.report.look import PALETTE, clipped, tint
+from recstudy.report.look import PALETTE, axis_name, clipped, tint
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import match_targets
@@ -25,9 +25,12 @@ from recstudy.report.targets import match_targets
 INTERVAL, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
 COLUMNS = ["label", "group", "estimate", *INTERVAL, *REGION, "verdict", "n", "about", "mark"]
 COLUMNS += ["_size", "_interval", "_outcome"]
+TEXTS = ["verdict", "about", "_size", "_interval", "_outcome"]
 SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
 SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
+# columns of a part's own data -> columns of a forest
+FOREST_NAMES = {"value": "estimate", "low": "low_95", "high": "high_95"}
 HEADING = "heading"  # the mark of a row that has a label alone
 MARKS = {"yes": "Filled circles", "no": "Crosses", "open": "Hollow circles"}
 SHADE = "Shading: values that support the claim, or values within the margin of the published difference"
@@ -78,15 +81,22 @@ def draw_rows(data: pd.DataFrame, origin: float = nan) -> go.Figure:
     width of the figure, and so does its height: `look.formed` chooses one of the layouts in `meta`.
 
     Args:
-        data: A row per estimate. A row with the mark `HEADING` has a label alone.
+        data: A row per estimate, with the columns of a `Forest` or with `FOREST_NAMES`. Missing columns are
+            empty. A row with the mark `HEADING` has a label alone.
         origin: A value that each x-axis includes.
     """
-    groups = [rows for _, rows in data.groupby("group", sort=False)]
-    figure = go.Figure()
-    for number, rows in enumerate(groups):
-        _draw_group(figure, rows, number, origin)
+    from plotly.subplots import make_subplots
+
+    rows = data.rename(columns=FOREST_NAMES).reindex(columns=COLUMNS)
+    rows[TEXTS] = rows[TEXTS].astype(object).fillna("")
+    groups = [rows for _, rows in rows.groupby("group", sort=False)]
+    # the second y-axis of a panel has the words to the right
+    figure = make_subplots(len(groups), specs=[[{"secondary_y": True}]] * len(groups))
+    for panel, rows in enumerate(groups, 1):
+        _draw_group(figure, rows, panel, origin)
     forms = [{"width": width, **_form(groups, width)} for width in FORMS]
     margin = {"l": 8, "r": 8, "t": TOP, "b": AXIS}
+    figure.update_xaxes(domain=[0, 1])
     return figure.update_layout(showlegend=False, margin=margin, meta={"rows": True, "forms": forms})
 
 
@@ -95,7 +105,7 @@ def _form(groups: Sequence[pd.DataFrame], width: int) -> dict[str, Any]:
     characters, words, lines = FORMS[width]
     axes: dict[str, Any] = {}
     heights = []
-    for number, rows in enumerate(groups):
+    for panel, rows in enumerate(groups, 1):
         labels = rows["label"].map(lambda text: clipped(text, characters, lines))
         labels = labels.where(rows["mark"] != HEADING, "<b>" + labels + "</b>")
         # a narrow figure has no room for the interval, which is drawn
@@ -104,24 +114,19 @@ def _form(groups: Sequence[pd.DataFrame], width: int) -> dict[str, Any]:
         sizes = sizes.str.strip().str.cat(outcomes, "<br>").str.removesuffix("<br>")
         most_lines = 1 + max(column.str.count("<br>").max() for column in (labels, sizes))
         heights.append(len(rows) * (ROW + LINE * most_lines))
-        axes |= {_axis(number, 0): {"ticktext": [*labels]}, _axis(number, 1): {"ticktext": [*sizes]}}
         title = clipped(rows["group"].iloc[0], characters + words, 2)
-        axes[f"xaxis{number + 1}" if number else "xaxis"] = {"title": {"text": title, **TITLE}}
+        axes[axis_name("x", panel)] = {"title": {"text": title, **TITLE}}
+        axes[axis_name("y", 2 * panel - 1)] = {"ticktext": [*labels]}
+        axes[axis_name("y", 2 * panel)] = {"ticktext": [*sizes]}
     # the distance between two panels is an x-axis with its title
     total, top = sum(heights) + AXIS * (len(groups) - 1), 1.0
-    for number, height in enumerate(heights):
-        axes[_axis(number, 0)]["domain"] = [max(0.0, top - height / total), top]
+    for panel, height in enumerate(heights, 1):
+        axes[axis_name("y", 2 * panel - 1)]["domain"] = [max(0.0, top - height / total), top]
         top -= (height + AXIS) / total
     return {"height": total + AXIS + TOP, **axes}
 
 
-def _axis(group: int, side: int) -> str:
-    """Return the name of a y-axis in the layout: of the labels (side 0), or of the words to the right."""
-    number = 2 * group + side
-    return f"yaxis{number + 1}" if number else "yaxis"
-
-
-def _draw_group(figure: go.Figure, rows: pd.DataFrame, group: int, origin: float) -> None:
+def _draw_group(figure: go.Figure, rows: pd.DataFrame, panel: int, origin: float) -> None:
     """Draw the rows of one unit, with the first row on top."""
     # an infinite end of a region is drawn to the edge of the axis
     numbers = rows[["estimate", *INTERVAL, *REGION]].replace([inf, -inf], nan).to_numpy(float)
@@ -129,8 +134,7 @@ def _draw_group(figure: go.Figure, rows: pd.DataFrame, group: int, origin: float
     margin = 0.08 * (right - left) or 1.0
     left, right = left - margin, right + margin
     region, y, color = rows[REGION].clip(left, right), np.arange(len(rows)), PALETTE[0]
-    x_axis, sides = f"x{group + 1}" if group else "x", [_axis(group, side) for side in (0, 1)]
-    names = [side.replace("axis", "") for side in sides]
+    place = {"row": panel, "col": 1}
     figure.add_bar(
         base=region["region_low"],
         x=region.diff(axis=1)["region_high"],
@@ -139,8 +143,7 @@ def _draw_group(figure: go.Figure, rows: pd.DataFrame, group: int, origin: float
         hoverinfo="skip",
         orientation="h",
         width=0.5,
-        xaxis=x_axis,
-        yaxis=names[0],
+        **place,
     )
     figure.add_scatter(
         x=rows["estimate"],
@@ -153,21 +156,13 @@ def _draw_group(figure: go.Figure, rows: pd.DataFrame, group: int, origin: float
         error_x_arrayminus=rows["estimate"] - rows["low_95"],
         text=rows["label"] + ": " + rows["verdict"] + ". " + rows["about"],
         hovertemplate="%{x:.6g}, %{text}<extra></extra>",
-        xaxis=x_axis,
-        yaxis=names[1],
+        secondary_y=True,
+        **place,
     )
     scale = {"range": [len(y) - 0.4, -0.6], "tickvals": y, "ticks": "", "showgrid": False}
-    scale |= {"tickfont_size": 12, "ticklabelstandoff": 6, "fixedrange": True}
-    overlay = {"overlaying": names[0], "side": "right", "anchor": x_axis}
-    place = {"anchor": names[0], "range": [left, right], "nticks": 5}
-    place |= {"zeroline": origin == 0, "zerolinecolor": "gray"}
-    figure.update_layout(
-        {
-            sides[0]: {**scale, "anchor": x_axis},
-            sides[1]: scale | overlay,
-            x_axis.replace("x", "xaxis"): place,
-        }
-    )
+    figure.update_yaxes(**scale, tickfont_size=12, ticklabelstandoff=6, fixedrange=True, **place)
+    zero = {"zeroline": origin == 0, "zerolinecolor": "gray"}
+    figure.update_xaxes(range=[left, right], nticks=5, **zero, **place)
 
 
 RETRAINED_COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]
@@ -177,9 +172,6 @@ RETRAINED_CAPTION = (
     " 95 % interval, and the range where one more retraining would fall"
 )
 Z = 1.96  # half-width of a normal 95 % interval in standard errors
-# column of the replications -> column of a forest
-FOREST_NAMES = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}
-FOREST_NAMES |= {"low": "low_95", "high": "high_95"}
 
 
 @PARTS.add("replications")
@@ -227,20 +219,17 @@ class Replications(Forest):
         return f"{self.finding(data)}. {RETRAINED_CAPTION}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        rows = data.dropna(subset="value").rename(columns=FOREST_NAMES)
-        names = rows["who"].where(rows["who"] != "", rows["mark"])
-        details = rows["apart"].where(rows["apart"] != "", rows["verdict"])
-        labels = (names + ": " + details).str.removesuffix(": ")
-        sizes = rows["estimate"].map("{:.1f}".format)
+        rows = data.dropna(subset="value")
+        names = rows["who"].where(rows["who"] != "", rows["kind"])
+        details = rows["apart"].where(rows["apart"] != "", rows["setting"])
         return draw_rows(
             rows.assign(
-                label=labels,
+                label=(names + ": " + details).str.removesuffix(": "),
                 group="%",
-                region_low=nan,
-                region_high=nan,
-                _size=sizes,
-                _interval="",
-                _outcome="",
+                mark=rows["kind"],
+                verdict=rows["setting"],
+                about=rows["source"],
+                _size=rows["value"].map("{:.1f}".format),
             )
         )
 

@@ -8,7 +8,8 @@ from recstudy.base.lazy import go, pd
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cell_text import cell_text
 from recstudy.report.cells import cell
-from recstudy.report.figures.curve import comparable, point_row
+from recstudy.report.figures.chosen import comparable, ranked
+from recstudy.report.figures.curve import point_row
 from recstudy.report.look import escape, metric_label, ordered, share_map
 from recstudy.report.names import axis_title, metric, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
@@ -59,12 +60,10 @@ class HeatMap(FigurePart, OfVariants):
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
-        means = data.dropna(subset="value").sort_values(
-            "value", ascending=metric(self.metric).sign > 0, kind="stable"
-        )
-        if means.empty:
+        best = ranked(data, self.metric)[:1]
+        if best.empty:
             return ""
-        value, x, y = means[["value", "x", "y"]].iloc[-1]
+        value, x, y = best[["value", "x", "y"]].iloc[0]
         return (
             f"best mean {quantity(self.metric, value)} at {axis_title(self.x)} {value_text(x)},"
             f" {axis_title(self.y)} {value_text(y)}"

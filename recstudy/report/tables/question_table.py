@@ -20,7 +20,7 @@ from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
-from recstudy.report.figures.means import is_drawn
+from recstudy.report.figures.lead import is_drawn
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
