@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import cycle, pairwise
+from itertools import cycle, pairwise, takewhile
 from math import ceil, log2, log10
 from textwrap import wrap
 from typing import Any
@@ -226,8 +226,16 @@ def name_ends(
     figure.add_scatter(x=[x] * len(places), y=places, **ends, **invisible)
     meta = dict(figure.layout.meta or {})
     forms = {form["width"]: form for form in meta.get("forms", ())}
+    columns = zip(*(name.split(" ") for name in names), strict=False)
+    shared = len([*takewhile(lambda words: len(set(words)) == 1, columns)])  # first words of all names
     for width, length in END_LABELS.items():
-        texts = [f"<span style='color:{line_ends[name][1]}'>{clipped(name, length)}</span>" for name in names]
+        shown_names = [clipped(name, length) for name in names]
+        if len(set(shown_names)) < len(names):
+            shown_names = [clipped(name.split(" ", shared)[-1], length) for name in names]
+        texts = [
+            f"<span style='color:{line_ends[name][1]}'>{text}</span>"
+            for name, text in zip(names, shown_names, strict=True)
+        ]
         forms[width] = {"width": width, **forms.get(width, {}), right: {"ticktext": texts}}
     main_axis = left.replace("axis", "")
     scale: Json = {"overlaying": main_axis, "matches": main_axis, "anchor": ends["xaxis"], "side": "right"}

@@ -291,6 +291,5 @@ REASONS = (  # in the order of the page
         "Was the metric described, and were the seeds chosen, before the runs? A later choice may have been"
         " made for its verdict.",
         "Restore the description or the seeds, or rerun everything in another results folder (--results).",
-        is_of_imported=False,
     ),
 )

@@ -1,5 +1,6 @@
 """The figure that leads a page: the effect of the claims' factor, the claims, or a ranked plot of means."""
 
+import re
 from itertools import pairwise
 
 import pandas as pd
@@ -199,6 +200,23 @@ def test_names_at_the_ends_of_lines_do_not_overlap():
     assert [text[-8:-7] for text in figure.layout.meta["forms"][0]["yaxis2"]["ticktext"]] == list("abcd")
     assert min(high - low for low, high in pairwise(places)) > 5
     assert places[0] >= 0
+
+
+def test_names_that_a_phone_would_cut_alike_lose_their_first_word():
+    figure = Figure().add_scatter(x=[0, 1], y=[0, 100])
+    name_ends(
+        figure,
+        {"optimizer adam": (9.0, "#000000"), "optimizer sgd": (90.0, "#000000")},
+        1,
+        pd.Series([0.0, 100.0]),
+    )
+    phone, desk = (
+        form["yaxis2"]["ticktext"]
+        for form in (figure.layout.meta["forms"][0], figure.layout.meta["forms"][-1])
+    )
+
+    assert [re.sub("<.*?>", "", text) for text in phone] == ["adam", "sgd"]
+    assert [re.sub("<.*?>", "", text) for text in desk] == ["optimizer adam", "optimizer sgd"]
 
 
 def test_an_axis_of_flops_has_si_prefixes():

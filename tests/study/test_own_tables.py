@@ -80,7 +80,7 @@ def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, m
     monkeypatch.chdir("/")
     records = planned(folder, tmp_path / "r")
     (folder / "my_paper.csv").unlink()
-    (part,) = parts_of(records)
+    part = parts_of(records)[0]
     two = part.targets[1]
 
     assert two.cited == "my_paper Table 2 (my_paper#2)"
