@@ -245,3 +245,5 @@ def test_the_factor_of_most_claims_is_the_effect():
     assert claimed_effect([Table("t"), claims]).axis == "depth"
     assert claimed_effect([Claims(claims=(by_width,))])[::2] == ("width", {"depth": 2})
     assert claimed_effect([Table("t")]) is None
+    tuned = Claim("wider", lower={"width": 1, "tuned": "depth"}, higher={"width": 2, "tuned": "depth"})
+    assert claimed_effect([Claims(claims=(tuned,))]) is None

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from recstudy.base.values import canonical
-from recstudy.report.claims import Claims, QuestionPart
+from recstudy.report.claims import DEPTH, METRIC, TUNED, Claims, QuestionPart
 from recstudy.report.figures.chosen import MAX_CURVES
 from recstudy.report.figures.curve import Curve
 from recstudy.report.figures.heat_map import HeatMap
@@ -80,14 +80,18 @@ def leading_parts(parts: Sequence[Part]) -> list[Part]:
 
 
 def claimed_effect(parts: Sequence[Part]) -> Effect | None:
-    """Return the factor that most claims of a report are about, or None."""
+    """Return the factor that most claims of a report are about, or None.
+
+    Claims about other metrics, depths at test, or tuned variants are left out: no figure of means has these.
+    """
     effects = []
     for claim in (claim for part in parts if isinstance(part, Claims) for claim in part.claims):
         sides = [side for side in claim.sides if isinstance(side, dict)]
         names = dict.fromkeys(name for side in sides for name in side)
         shared = {name: sides[0].get(name) for name in names if sides[0].get(name) == sides[-1].get(name)}
         varied = [name for name in names if name not in shared]
-        if len(sides) == 2 and len(varied) == 1 and varied[0] != "variant":
+        has_means = {"variant", DEPTH, METRIC, TUNED}.isdisjoint(names)
+        if len(sides) == 2 and len(varied) == 1 and has_means:
             effects.append(Effect(axis_title(varied[0]), claim.metric, shared))
     counts = Counter(effect.axis for effect in effects)
     return max(effects, key=lambda effect: counts[effect.axis], default=None)
