@@ -67,7 +67,7 @@ class ForPaper:
     without: Annotated[Several, arg(metavar="COLUMN")] = ()
     """Leave out a column of LaTeX tables, by its head or a glob. The option may be repeated."""
     font: Literal["sans", "serif"] = "sans"
-    """The font of exported figures."""
+    """The font of exported figures, sans or serif."""
 
     def __post_init__(self) -> None:
         assert self.paper  # a bad venue or width is refused before any run

@@ -32,7 +32,7 @@ def require_claims(has_claims: bool) -> None:
     if not has_claims:
         raise ConfigError(
             "--exit-by-verdict needs a claim, but none is stated. State one, such as"
-            " Study(claims=[Claim(...)]) or judge --claims FILE. A smoke run has no claims"
+            " Study(claims=[Claim(...)]) or judge --claims FILE"
         )
 
 

@@ -294,7 +294,9 @@ class PaperCheck:
         for ours, theirs in permutations(self._items(MEANS, self.labels, (), metrics), 2):
             pair = {ours.labels[0], theirs.labels[0]}
             is_about = pair <= {*names} if len(names) > 1 else bool(pair & {*names})
-            if not is_about or ours.metric != theirs.metric:
+            # the sides of a claim have its label, and a variant minus a claim means nothing
+            are_alike = bool(ours.variants) == bool(theirs.variants)
+            if not is_about or not are_alike or ours.metric != theirs.metric:
                 continue
             size, base_size = ours.value or 0.0, theirs.value or 0.0
             ratio = size / (base_size or 1)

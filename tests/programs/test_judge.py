@@ -614,3 +614,9 @@ def test_a_random_search_has_a_sorted_table(judge_table):
     study = judge_table(lines)
     assert shown_parts(study) == ["table", "means"]
     assert "one run of each, so the variance is unknown" in str(study.findings[0])
+
+
+def test_single_runs_on_two_data_sets_have_no_p(judge_table, capsys):
+    judge_table(["method,dataset,accuracy", "a,x,0.80", "b,x,0.82", "a,y,0.70", "b,y,0.75"])
+
+    assert "method b: x +0.02; y +0.05\n" in capsys.readouterr().out

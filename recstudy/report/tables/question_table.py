@@ -48,7 +48,7 @@ COLUMNS = [
 EXPENDABLE = ("detectable", "published difference", "seeds needed", "contrast")
 LABELS = {Claims: "claim", Differences: "variant", Effects: "level"}  # head of the label column
 TESTS = (
-    "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 %"
+    "p (Holm): two-sided t test, adjusted for {} of this report; it decides the verdict. The 95 %"
     " interval is for one look"
 )
 SIZE = (
@@ -91,7 +91,8 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
         sample = f"single runs, {' and '.join(sorted(over_items))}; other seeds may differ by more"
     facts = caption_facts(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
-    tests = TESTS.format(plural(questions.adjusted_for, "question"))
+    count = questions.adjusted_for
+    tests = TESTS.format("the one question" if count == 1 else f"all {plural(count, 'question')}")
     # a single metric is named in the caption or in the head of the scores
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
     caption += [facts["caption"], sample]
@@ -157,11 +158,12 @@ def block_notes(row: QuestionRow) -> list[str]:
     if not row.in_blocks:
         return []
     estimates = [answer.estimate for _, answer in row.in_blocks]
-    sizes = [
-        f"{words} {size_words(answer.estimate, row.metric)}, p {p_words(answer.adjusted)}"
-        for words, answer in row.in_blocks
-    ]
-    notes = [f"{row.label}: {'; '.join(sizes)} (p by Holm over these blocks)"]
+    sizes, has_p = [], False
+    for words, answer in row.in_blocks:
+        p = f", p {p_words(answer.adjusted)}" if answer.estimate.interval else ""
+        sizes.append(f"{words} {size_words(answer.estimate, row.metric)}{p}")
+        has_p |= bool(p)
+    notes = [f"{row.label}: {'; '.join(sizes)}" + " (p by Holm over these blocks)" * has_p]
     other = other_blocks(estimates)
     if other.interval:
         text = f"other blocks of this kind (t over {len(sizes)} differences): {size_words(other, row.metric)}"
