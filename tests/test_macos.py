@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from macos import LINUX_ONLY
+from test_wheel import FUNCTION
 
 from recstudy.base.errors import EXIT_CODES
 
@@ -23,16 +24,6 @@ FOLDERS = [
 # each with its own way without: tests below run them
 HANDLED = {"guard.py": {"prctl", "/proc/"}, "trial.py": {"/proc/"}}
 RECSTUDY = ("-c", "from recstudy.cli import main; main()")
-FUNCTION = """
-from recstudy import Metric, Study, grid, main
-
-def train(run):
-    return {"accuracy": 80.0 + 3 * run.settings["depth"] + run.seed}
-
-study = Study("depth", program=train, settings={"depth": 2}, metrics={"accuracy": Metric("%")}, variants=grid({"depth": [1, 2]}))
-if __name__ == "__main__":
-    main(study)
-"""
 COMMAND = """
 from recstudy import Command, JsonFile, Metric, Study, Variant, main
 

@@ -89,10 +89,10 @@ def run_table(study: BoardStudy) -> dict[str, list[Any]]:
         detail=[status_detail(study, by_id[run_id]) for run_id in frame["id"]],
         curve="",
     )
-    shown = [name for part in parts_of(records) for name in part.shown_metrics]
-    logged = (name for values in live.values() for name in values if name in shown)
+    shown_metrics = [name for part in parts_of(records) for name in part.shown_metrics]
+    logged = (name for values in live.values() for name in values if name in shown_metrics)
     metrics = list(dict.fromkeys([*records.measured(records.indices), *logged]))
-    table_metrics = [name for name in shown if name in metrics] or metrics
+    table_metrics = [name for name in shown_metrics if name in metrics] or metrics
     titles = {"id": "run id", "label": "run", "seed": "seed", "status": "status"}
     scores = [(name, metric(name).heading) for name in dict.fromkeys(table_metrics[:METRICS])]
     titles |= {**dict(scores[:1]), "curve": "curve", "seconds": "wall time (s)", **dict(scores[1:])}
@@ -163,10 +163,10 @@ def logged_curves(study: BoardStudy, query: MultiDict[str, str]) -> str:
         with suppress(OSError, StorageError):  # the page of the run reports the damage
             status = file.lstat()
             logs[run_id] = read_curves(file, status.st_size, status.st_mtime_ns)
-    shown = [name for part in parts_of(records) for name in part.shown_metrics]
+    shown_metrics = [name for part in parts_of(records) for name in part.shown_metrics]
     names = sorted(
         {name for log in logs.values() for name in log},
-        key=lambda name: (name.removeprefix(SELECTION) not in shown, SELECTION not in name, name),
+        key=lambda name: (name.removeprefix(SELECTION) not in shown_metrics, SELECTION not in name, name),
     )
     chosen = next((name for name in (query.get("metric"), *names) if name in names), "")
     runs = {

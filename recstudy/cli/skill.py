@@ -8,7 +8,7 @@ from pathlib import Path
 class SkillCommand:
     """Print a SKILL.md, from which a coding agent learns to decide by claims.
 
-    Example: recstudy skill > .claude/skills/recstudy/SKILL.md
+    Example: recstudy skill > SKILL.md
     """
 
     def run(self) -> int:

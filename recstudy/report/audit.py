@@ -36,9 +36,9 @@ def audit(records: StudyRecords) -> AuditEntry:
         for fact, indices in reason.finds(records):
             labels = [variant.label for index, variant in enumerate(records.variants) if index in indices]
             is_everywhere = len(labels) == len(records.variants)
-            where = [] if is_everywhere else labels
+            places = [] if is_everywhere else labels
             finding = {"what": fact, "conclusion": reason.question, "settle": reason.fix}
-            findings.append(Finding(rule=reason.id, where=where, **finding))
+            findings.append(Finding(rule=reason.id, where=places, **finding))
     parts = [part for part in parts_of(records) if isinstance(part, BesidePublished)]
     paper_ids = {target.source.partition(" ")[0] for part in parts for target in part.targets}
     by_title: dict[str, list[Contradiction]] = {}

@@ -203,8 +203,8 @@ def _camel_case(label: str) -> str:
         r"[^\W_a-zA-Z]", lambda match: f" {character_name(match[0], '').split(' ')[-1].title()} ", text
     )
     words = re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", text)
-    more = _letters(label) if len(words) > MAX_WORDS or not words else ""
-    return "".join(word[0].upper() + word[1:] for word in words[:MAX_WORDS]) + more
+    ending = _letters(label) if len(words) > MAX_WORDS or not words else ""
+    return "".join(word[0].upper() + word[1:] for word in words[:MAX_WORDS]) + ending
 
 
 def _letters(*labels: str) -> str:

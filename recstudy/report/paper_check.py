@@ -113,7 +113,7 @@ class Printed(NamedTuple):
     """A number or verdict as a paper prints it, with the words before it, and its kind."""
 
     match: re.Match[str]
-    before: str
+    words_before: str
     kind: str
 
     @property
@@ -129,11 +129,11 @@ class Printed(NamedTuple):
         """Return whether the page has this verdict, or this number at its digits, without its sign."""
         if verdict := self.match["verdict"]:
             if verdict.startswith("significant"):
-                return item.text.startswith(OPEN) == bool(NEGATED.search(self.before))
+                return item.text.startswith(OPEN) == bool(NEGATED.search(self.words_before))
             return item.text.startswith(verdict.strip())
         scale = SCALES.get(self.unit, 1.0)
         size, printed_size = abs(item.value or 0.0), abs(float(self.digits)) * scale
-        if sign := re.search(r"[<>]\s*$", self.before):
+        if sign := re.search(r"[<>]\s*$", self.words_before):
             return size < printed_size if "<" in sign[0] else size > printed_size
         half_step = 0.5 * 10.0 ** -len(self.digits.partition(".")[2]) * scale
         return item.value is not None and abs(printed_size - size) <= half_step * (1 + 1e-6)

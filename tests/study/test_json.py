@@ -69,11 +69,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def typed(folder: Path, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     """Type a command of recstudy in the folder, and return its standard output."""
-    with contextlib.chdir(folder), pytest.raises(SystemExit) as end:
+    with contextlib.chdir(folder), pytest.raises(SystemExit, match=f"^{code}$"):
         cli.main(words)
-    output = capsys.readouterr()
-    assert end.value.code == code, output.err
-    return output.out
+    return capsys.readouterr().out
 
 
 COMMANDS = {
