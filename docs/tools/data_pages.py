@@ -4,12 +4,12 @@ python docs/tools/data_pages.py            rewrite the pages (make readme)
 python docs/tools/data_pages.py --check    only check that they are up to date (make check)
 """
 
-import sys
 from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
 import yaml
+from generated import write_or_check
 from study_pages import load_studies
 
 from recstudy.papers import by_name
@@ -112,18 +112,7 @@ def main() -> int:
         pages[PAGES / f"{name}.md"] = page(name, studies.get(name, []))
         index.append(f"| [{title(name)}]({name}.md) | {facts['images'].strip()} | {facts['size']} |")
     pages[PAGES / "index.md"] = "\n".join(index) + "\n"
-    stale = {
-        path: text
-        for path, text in pages.items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    }
-    if "--check" in sys.argv:
-        for path in stale:
-            print(f"{path.relative_to(ROOT)} is out of date: run `make readme`", file=sys.stderr)
-        return len(stale) > 0
-    for path, text in stale.items():
-        path.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check(pages)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import sys
 from inspect import getdoc
 from pathlib import Path
 
+from generated import write_or_check
+
 from recstudy.report import documents
 
 PAGE = Path(__file__).parents[2] / "docs" / "api" / "json.md"
@@ -89,7 +91,4 @@ def link(match: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        is_current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
-        sys.exit(None if is_current else f"{PAGE} is out of date: run make readme")
-    PAGE.write_text(page(), encoding="utf-8")
+    sys.exit(write_or_check({PAGE: page()}))

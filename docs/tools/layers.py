@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 
 import grimp
+from generated import write_or_check
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "pictures" / "house.svg"
@@ -29,14 +30,7 @@ STYLE = (
 
 
 def main() -> int:
-    svg = picture((platform(), second_half()))
-    if PICTURE.exists() and PICTURE.read_text(encoding="utf-8") == svg:
-        return 0
-    if "--check" in sys.argv[1:]:
-        print(f"{PICTURE.relative_to(ROOT)} is out of date: run `make readme`", file=sys.stderr)
-        return 1
-    PICTURE.write_text(svg, encoding="utf-8")
-    return 0
+    return write_or_check({PICTURE: picture((platform(), second_half()))})
 
 
 def platform() -> list[list[str]]:

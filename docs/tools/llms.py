@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from generated import write_or_check
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docs" / "llms.txt"
@@ -42,7 +43,4 @@ def line(title: str, page: str) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        is_current = FILE.exists() and FILE.read_text(encoding="utf-8") == text()
-        sys.exit(None if is_current else f"{FILE} is out of date: run make readme")
-    FILE.write_text(text(), encoding="utf-8")
+    sys.exit(write_or_check({FILE: text()}))
