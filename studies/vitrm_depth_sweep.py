@@ -219,8 +219,8 @@ study = Study(
             data=Cifar10(),
             model=ViTRM(width=64, heads=4, latent_tokens=8, dropout=0.0),
             train=TrainConfig(
-                epochs=20,
-                batch_size=128,
+                epochs=10,
+                batch_size=64,
                 warmup=0.05,
                 ema_decay=0.99,
                 schedule="update",
