@@ -44,6 +44,7 @@ check: setup
 	$(BIN)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 	$(BIN)/python docs/tools/study_pages.py --check
 	$(BIN)/python docs/tools/data_pages.py --check
+	$(BIN)/python docs/tools/results_table.py --check
 	$(BIN)/python docs/tools/layers.py --check
 	$(BIN)/python docs/tools/json_page.py --check
 	$(BIN)/python docs/tools/llms.py --check
@@ -99,6 +100,7 @@ pictures: setup
 
 readme: setup
 	$(BIN)/python docs/tools/study_pages.py
+	$(BIN)/python docs/tools/results_table.py
 	$(BIN)/python docs/tools/data_pages.py
 	$(BIN)/python docs/tools/layers.py
 	$(BIN)/python docs/tools/json_page.py

@@ -27,7 +27,8 @@ from recstudy.publishing.bundle import open_bundle
 PICTURES = Path(__file__).parents[1] / "pictures"
 RESULTS = Path("results")
 TABLE = Path(__file__).parents[2] / "examples/runs.csv"
-PUBLISHED = Path(__file__).parents[2] / "studies" / "evidence" / "hrm_small_images.zip"
+PUBLISHED = Path(__file__).parents[2] / "studies" / "evidence" / "hrm_small_images.paper.zip"
+PUBLISHED_STUDY = "hrm_small_images"
 CLAIMS = ".figure[aria-label^=Claims]"
 # the first figure that is not the forest plot of the claims
 FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"
@@ -56,7 +57,7 @@ SCREENSHOTS = (
     Picture("my_function", "report.png", "body", corner=(1000, 690), preset="default"),
     Picture("my_function", "board.png", "body", on_board=True, corner=(1000, 940), preset="default"),
     Picture(
-        PUBLISHED.stem,
+        PUBLISHED_STUDY,
         "accuracies.png",
         ".scroll[aria-label*=accuracy] >> nth=0",
         corner=(928, 424),
@@ -132,7 +133,7 @@ def take_picture(page: Page, picture: Picture, folder: Path) -> None:
         return
     with open_bundle(PUBLISHED) as bundle:
         results = RESULTS
-        if picture.study == PUBLISHED.stem:
+        if picture.study == PUBLISHED_STUDY:
             results = bundle.root / "results"
         elif picture.study in (TABLE.stem, "my_function"):
             results = folder / "results"

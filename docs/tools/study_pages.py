@@ -2,10 +2,11 @@
 
     python docs/tools/study_pages.py                        rewrite the generated parts
     python docs/tools/study_pages.py --take STUDY/PRESET    first copy that study's tables from ./results
+    python docs/tools/study_pages.py --take-bundles         first copy the tables of all bundles in ./studies
     python docs/tools/study_pages.py --check                only check that they are up to date (make check)
 
-`--take` copies results into `studies/tables/` with their date and machine, so that a fresh clone shows them
-without running anything.
+Both copy results into `studies/tables/` with their date and machine, so that a fresh clone shows them without
+running anything. If a rule of evidence changes, `--take-bundles` judges the bundles by the new rule.
 """
 
 import importlib.util
@@ -32,26 +33,28 @@ from recstudy.evidence.questions import Verdict
 from recstudy.papers import Target, by_name, cite_item
 from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Resources
+from recstudy.publishing.bundle import open_bundle
 from recstudy.records import Results, write_whole
 from recstudy.recursive import DATASETS, FAMILIES, Alignment, Reader, TrainConfig
 from recstudy.recursive.config.fields import describe_fields
 from recstudy.report import Arithmetic, Best, Claims, FigurePart, Table, writers
 from recstudy.report.family import family, published_answers
 from recstudy.report.figures.forest import clip_percent, combine_cell, replication_rows, summarize
-from recstudy.report.findings import findings
+from recstudy.report.findings import claim_text, findings
 from recstudy.report.kinds import make_table, render_part
 from recstudy.report.names import DASH, study_title
 from recstudy.report.parts import BesidePublished, OfVariants, parts_of
+from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
-from recstudy.report.tables.question_table import verdict_words
+from recstudy.report.tables.question_table import needed_words, verdict_words
 from recstudy.report.targets import match_targets
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies"
-TABLES = STUDIES / "tables"
+TABLES, EVIDENCE = STUDIES / "tables", STUDIES / "evidence"
 BLANK = "not stated"  # a setting that the paper leaves open
 NOT_JUDGED = "not judged"
 LATER_CLAIM = "Not judged: the claim was added, or its margin changed, after these results were recorded."
@@ -110,6 +113,8 @@ class Options:
 
     take: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Copy the results of STUDY/PRESET. May be given more than once."""
+    take_bundles: bool = False
+    """Copy the results of every bundle in studies/evidence."""
     results: Path = Path("results")
     """The results folder to copy from."""
     check: bool = False
@@ -119,6 +124,8 @@ class Options:
 def main(options: Options) -> int:
     for name in options.take:
         take(Results(options.results), *name.split("/", 1))
+    for bundle in sorted(EVIDENCE.glob("*.zip")) if options.take_bundles else ():
+        take_bundle(bundle)
     studies, tables = (
         load_studies(),
         {path.stem: json.loads(path.read_bytes()) for path in sorted(TABLES.glob("*.json"))},
@@ -211,11 +218,28 @@ def take(results: Results, name: str, preset: str) -> None:
         "ids": {} if records.plan.search else ids(done),
         "rules": RULES,
         "verdicts": by_source(comparisons),
-        "claims": {row.label: {"contrast": row.contrast, "verdict": verdict_words(row)} for row in judged},
+        "claims": {row.label: judged_claim(row) for row in judged},
         "findings": list(map(str, findings(records))),
         "tables": texts,
     }
     write_whole(TABLES / f"{name}.{preset}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def take_bundle(file: Path) -> None:
+    """Copy the tables of the bundle STUDY.PRESET.zip."""
+    with open_bundle(file) as bundle:
+        take(Results(bundle.root / "results"), *file.stem.split("."))
+
+
+def judged_claim(row: QuestionRow) -> dict[str, str]:
+    """Return the contrast, verdict and values of a claim, and the seeds that it needs."""
+    has_values = row.estimate.value is not None
+    return {
+        "contrast": row.contrast,
+        "verdict": verdict_words(row),
+        "result": claim_text(row).removeprefix(f"{row.label}: ") if has_values else "",
+        "seeds needed": needed_words(row),
+    }
 
 
 def by_source(judged: list[tuple[Target, str, str]]) -> dict[str, dict[str, int]]:

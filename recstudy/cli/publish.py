@@ -25,6 +25,8 @@ class PublishCommand:
     """The new folder. OUT.zip is written too."""
     with_data: bool = False
     """Include images, captions and puzzles of real data sets. Check their licence first."""
+    without_pages: bool = False
+    """Leave out the HTML pages (3 MB). `recstudy report` writes them again."""
     author: Names = ()
     """An author for CITATION.cff. May be repeated."""
     licence: Annotated[str, arg(metavar="SPDX|URL")] = ""
@@ -46,6 +48,7 @@ class PublishCommand:
             *studies[0],
             self.folder,
             data=self.with_data,
+            pages=not self.without_pages,
             authors=self.author,
             licence=self.licence,
             study=self.study,

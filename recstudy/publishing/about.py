@@ -5,7 +5,7 @@ from pathlib import Path
 
 from recstudy.base.strict_yaml import write_yaml
 from recstudy.papers import by_name
-from recstudy.publishing.bundle import CODE, REPORT
+from recstudy.publishing.bundle import CODE, REPORT, has_no_pages
 from recstudy.records import PlanRecord
 from recstudy.records.runs import Row
 from recstudy.records.study_schema import About
@@ -64,6 +64,7 @@ def readme(records: StudyRecords, about: About, modules: Collection[str]) -> str
         findings=sentences,
         digest=about.records,
         needs_trust=bool(modules),
+        page="report.md" if has_no_pages(about) else "report.html",
         is_imported=bool(records.plan.imported),
         lists={"Data:": checksums.values(), "Code:": code, "Left out:": about.left_out},
     )

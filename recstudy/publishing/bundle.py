@@ -62,6 +62,7 @@ KINDS: dict[str, Any] = {  # beginning of the name of a JSON file -> the class o
 }  # fmt: skip
 # Limits of a bundle, so that a small zip cannot fill the disk.
 MOST_FILES, MOST_BYTES = 200_000, 2 * 10**9
+PAGES = "HTML pages, which `recstudy report` writes again"  # the reason of `publish --without-pages`
 NO_BUNDLE = "is no bundle. Give a folder or a zip from `recstudy publish`."
 
 
@@ -80,6 +81,16 @@ def drawing_code() -> str:
         if file.is_file() and file.suffix != ".pyc":
             total.update(f"{file.relative_to(package).as_posix()}\0".encode() + file.read_bytes())
     return total.hexdigest()[:16]
+
+
+def has_no_pages(about: About) -> bool:
+    """Whether the bundle was published without the HTML pages of its report."""
+    return any(line.startswith(PAGES) for line in about.left_out)
+
+
+def is_page(name: str) -> bool:
+    """Whether a file of a report is an HTML page, or the library of such pages."""
+    return name.endswith((".html", ".js"))
 
 
 def checksum_lines(digests: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from recstudy.publishing.about import readme, write_report
-from recstudy.publishing.bundle import README, REPORT, Bundle, drawing_code
+from recstudy.publishing.bundle import README, REPORT, Bundle, drawing_code, has_no_pages, is_page
 from recstudy.publishing.checks import CLOSE, OWN_CODE, Verified
 from recstudy.records.locks import temporary
 from recstudy.report.names import plural
@@ -43,7 +43,11 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
     counts: Counter[bool] = Counter()  # whether they are tables -> files that were compared
     with temporary() as folder:
         report = write_report(bundle.records, folder)
-        rewritten = {f"{REPORT}/{file.relative_to(report).as_posix()}": file for file in report.rglob("*.*")}
+        rewritten = {
+            f"{REPORT}/{file.relative_to(report).as_posix()}": file
+            for file in report.rglob("*.*")
+            if not (has_no_pages(bundle.about) and is_page(file.name))
+        }
         rewritten[README] = folder / README
         text = readme(bundle.records, bundle.about, bundle.modules)
         rewritten[README].write_text(text, encoding="utf-8")

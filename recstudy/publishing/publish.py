@@ -58,6 +58,7 @@ def publish(
     folder: Path,
     *,
     data: bool = False,
+    pages: bool = True,
     authors: Sequence[str] = (),
     licence: str = "",
     study: Path | None = None,
@@ -72,6 +73,7 @@ def publish(
         preset: The name of the preset's folder.
         folder: The new folder.
         data: Include items of data sets (images, captions, puzzles) that were not generated.
+        pages: Include the HTML pages, which take 3 MB with the Plotly library.
         authors: The names of the authors for CITATION.cff.
         licence: An SPDX name or an address.
         study: The study file, if the study's command does not name it.
@@ -108,6 +110,8 @@ def publish(
         copies = bundle.in_bundle(load_study(Results(root / RESULTS), name, preset, trust))
         copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
         write_report(copies, Path(temporary, "drawn")).rename(root / REPORT)
+        if not pages:
+            left_out[bundle.PAGES] = remove_pages(root / REPORT)
         digests = Bundle(root).digests
         about = About(
             study=plan.study,
@@ -137,6 +141,14 @@ def publish(
         root.with_name(packed.name).replace(packed)
         root.replace(folder)
     return [*about.left_out]
+
+
+def remove_pages(report: Path) -> int:
+    """Remove the HTML pages of a report and their library, and return the number of files."""
+    pages = [file for file in report.rglob("*") if bundle.is_page(file.name)]
+    for page in pages:
+        page.unlink()
+    return len(pages)
 
 
 def find_code(plan: PlanRecord, study: Path | None) -> dict[str, Path]:

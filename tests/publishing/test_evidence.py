@@ -1,4 +1,4 @@
-"""The bundles of runs that took hours, which lie in the repository: each says what its records say."""
+"""The bundles in the repository: each says what its records say."""
 
 import shutil
 from pathlib import Path
@@ -9,18 +9,17 @@ from bundles import changed, sealed
 from recstudy.publishing.bundle import open_bundle
 from recstudy.publishing.verify import verify
 
-BUNDLES = sorted((Path(__file__).parents[2] / "studies/evidence").glob("*.zip"))
+EVIDENCE = Path(__file__).parents[2] / "studies/evidence"
 
 
-@pytest.mark.parametrize("file", BUNDLES, ids=lambda file: file.stem)
-def test_shipped_evidence_verifies_and_a_changed_digit_is_found(file, tmp_path):
+@pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.zip")), ids=lambda file: file.stem)
+def test_shipped_evidence_verifies(file):
     with open_bundle(file) as bundle:
-        verified = verify(bundle)
-        assert verified.differences == []
-        assert any(
-            "of the report" in line or line.startswith("the page, README.md")
-            for line in verified.checked + verified.unchecked
-        )
+        assert verify(bundle).differences == []
+
+
+def test_a_changed_digit_of_shipped_evidence_is_found(tmp_path):
+    with open_bundle(EVIDENCE / "hrm_small_images.paper.zip") as bundle:
         root = Path(shutil.copytree(bundle.root, tmp_path / "changed"))
 
     file = changed(root, "report/tables/accuracies.csv", r",97\.77666", ",97.87666")

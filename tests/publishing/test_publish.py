@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from bundles import sealed
 
 import recstudy
 from recstudy.base.errors import ConfigError
@@ -87,6 +88,20 @@ def test_items_of_real_data_are_in_it_on_request_alone(trained_results, publishe
         "items of data sets (images, captions, puzzles, traces of them): 4 files",
     )
     assert not (tmp_path / "tiny/quick").exists()  # a bundle may be named as its study
+
+
+def test_a_bundle_without_pages_verifies_and_a_removed_table_is_found(trained_results, tmp_path):
+    root = tmp_path / "tiny"
+    publish(trained_results, "tiny", "quick", root, pages=False)
+    names = {name.partition(".")[2] for name in Bundle(root).files if name.startswith("report/")}
+
+    assert names.isdisjoint({"html", "min.js"})
+    assert verify(Bundle(root)).differences == []
+    assert "`report/report.md` has every table." in (root / "README.md").read_text()
+
+    table = next(iter(sorted(root.glob("report/tables/*.csv"))))
+    table.unlink()
+    assert verify(Bundle(sealed(root))).differences == [f"report/tables/{table.name}: is missing"]
 
 
 # -------------------------------------------------------------------------------------------------------

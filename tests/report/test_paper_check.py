@@ -78,7 +78,7 @@ OTHER_STYLE = [
 def bundled(tmp_path_factory):
     """The records of the study HRM small images."""
     root = tmp_path_factory.mktemp("bundle")
-    with ZipFile(Path(__file__).parents[2] / "studies/evidence/hrm_small_images.zip") as bundle:
+    with ZipFile(Path(__file__).parents[2] / "studies/evidence/hrm_small_images.paper.zip") as bundle:
         bundle.extractall(root)
     return load_study(Results(root / "hrm_small_images/results"), "hrm_small_images", "paper")
 

@@ -1,5 +1,6 @@
 """What README.md and docs/studies say about the studies."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ RECORDED = {
 
 
 INDEX, STUDY = module(TOOLS / "study_pages.py"), load("sudoku_depth")
+BUNDLES = sorted(INDEX.EVIDENCE.glob("*.zip"))
 
 
 def judged(claim, verdict, text=""):
@@ -173,3 +175,13 @@ def test_cosines_of_published_pairs_are_drawn_without_a_verdict():
     page = INDEX.coverage([load("fuselip_alignment")], {})
 
     assert "| `000_alignment_cosines` | 4 | 0 | 4: drawn beside ours, without a verdict |" in page
+
+
+@pytest.mark.parametrize("file", BUNDLES, ids=lambda file: file.stem)
+def test_committed_tables_are_those_of_the_bundle(file, tmp_path, monkeypatch):
+    committed = json.loads((INDEX.TABLES / f"{file.stem}.json").read_bytes())
+    monkeypatch.setattr(INDEX, "TABLES", tmp_path)
+
+    INDEX.take_bundle(file)
+
+    assert json.loads((tmp_path / f"{file.stem}.json").read_bytes()) == committed
