@@ -365,7 +365,7 @@ study = Study(
         },
     },
     seeds={"quick": 3, "cpu": 3, "standard": 2, "paper": 3},
-    max_seeds={"quick": 10},
+    max_seeds={"quick": 10, "cpu": 18},
     claims={
         "quick": claims("on synthetic captions")[:2],
         "cpu": claims("on MedPix 2.0")[:1],
