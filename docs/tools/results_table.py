@@ -26,7 +26,7 @@ HEAD = ["| question | answer | records, time |", "| --- | --- | --- |"]
 def table() -> str:
     """Return the table: a row for each entry of results.yaml."""
     rows = yaml.safe_load(ROWS.read_text(encoding="utf-8"))
-    return "".join(f"{line}\n" for line in [*HEAD, *map(line_of, rows)])
+    return "\n".join(["", *HEAD, *map(line_of, rows), "", ""])
 
 
 def line_of(row: dict[str, Any]) -> str:
