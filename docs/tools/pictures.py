@@ -3,8 +3,8 @@
 `make pictures P="board.png judge.png"` takes these two.
 
 A report is written again before its picture is taken, so that it has today's design. The first three pictures
-are of studies that take seconds and run here. Others are of the published bundle and of quick studies in
-`results/`. Animations of a report are copied.
+are of studies that take seconds and run here. The others are of the bundles in `studies/evidence`. Animations
+of a report are copied.
 """
 
 import shutil
@@ -25,10 +25,8 @@ from recstudy.board.server import BoardServer
 from recstudy.publishing.bundle import open_bundle
 
 PICTURES = Path(__file__).parents[1] / "pictures"
-RESULTS = Path("results")
 TABLE = Path(__file__).parents[2] / "examples/runs.csv"
-PUBLISHED = Path(__file__).parents[2] / "studies" / "evidence" / "hrm_small_images.paper.zip"
-PUBLISHED_STUDY = "hrm_small_images"
+EVIDENCE = Path(__file__).parents[2] / "studies" / "evidence"
 CLAIMS = ".figure[aria-label^=Claims]"
 # the first figure that is not the forest plot of the claims
 FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"
@@ -57,7 +55,7 @@ SCREENSHOTS = (
     Picture("my_function", "report.png", "body", corner=(1000, 690), preset="default"),
     Picture("my_function", "board.png", "body", on_board=True, corner=(1000, 940), preset="default"),
     Picture(
-        PUBLISHED_STUDY,
+        "hrm_small_images",
         "accuracies.png",
         ".scroll[aria-label*=accuracy] >> nth=0",
         corner=(928, 424),
@@ -69,6 +67,7 @@ SCREENSHOTS = (
     Picture("field_claims", "claims.png", CLAIMS),
     Picture("trm_recursions", "depth.png", FIRST),
     Picture("vitrm_depth_sweep", "levels.png", FIRST),
+    Picture("vitrm_depth_sweep", "cifar10.png", FIRST, preset="cpu"),
     Picture("imagetrm_backbones", "captions.png", "article.card >> nth=1"),
     Picture("micar_hyperparameters", "curve.png", FIRST),
 )
@@ -119,7 +118,7 @@ def take_picture(page: Page, picture: Picture, folder: Path) -> None:
         folder: A temporary folder for studies that run here.
 
     Raises:
-        FileNotFoundError: The results of the study are missing.
+        FileNotFoundError: The bundle of the study is missing.
     """
     if picture.on_board:
         with watched(folder / "watched", picture.study) as results, board(results) as address:
@@ -131,26 +130,30 @@ def take_picture(page: Page, picture: Picture, folder: Path) -> None:
                 "body:has(#curve-figure .main-svg) #runs tr:nth-child(3) .spark",
             )
         return
-    with open_bundle(PUBLISHED) as bundle:
-        results = RESULTS
-        if picture.study == PUBLISHED_STUDY:
-            results = bundle.root / "results"
-        elif picture.study in (TABLE.stem, "my_function"):
-            results = folder / "results"
-            if picture.study == TABLE.stem:
-                recstudy("judge", TABLE, "--results", results, folder=folder)
-            else:
-                recstudy("new", picture.study, folder=folder)
-                call(f"{picture.study}.py", "--no-ray", folder=folder)
-        study = results / "studies" / picture.study / picture.preset
-        if not study.exists():
-            raise FileNotFoundError(f"no {study}. Run: python studies/{picture.study}.py")
-        if results != folder / "results":
-            recstudy("report", study, folder=Path.cwd())
-        if picture.part.endswith(".gif"):
-            shutil.copy(study / "report" / picture.part, picture.path)
+    if picture.study in (TABLE.stem, "my_function"):
+        results = folder / "results"
+        if picture.study == TABLE.stem:
+            recstudy("judge", TABLE, "--results", results, folder=folder)
         else:
-            take(page, picture, (study / "report/report.html").absolute().as_uri())
+            recstudy("new", picture.study, folder=folder)
+            call(f"{picture.study}.py", "--no-ray", folder=folder)
+        take_from(page, picture, results)
+        return
+    file = EVIDENCE / f"{picture.study}.{picture.preset}.zip"
+    if not file.exists():
+        raise FileNotFoundError(f"no {file.relative_to(EVIDENCE.parents[1])}")
+    with open_bundle(file) as bundle:
+        recstudy("report", bundle.root / "results", folder=Path.cwd())
+        take_from(page, picture, bundle.root / "results")
+
+
+def take_from(page: Page, picture: Picture, results: Path) -> None:
+    """Take a picture from the report of a study, or copy its animation."""
+    report = results / "studies" / picture.study / picture.preset / "report"
+    if picture.part.endswith(".gif"):
+        shutil.copy(report / picture.part, picture.path)
+    else:
+        take(page, picture, (report / "report.html").absolute().as_uri())
 
 
 def call(*words: str | Path, folder: Path) -> None:
