@@ -9,11 +9,11 @@ Caveats: this study has the cosines of the whole test set before and after train
 of the paper's two pairs beside them. A ratio to a negative number near zero has no meaning (contradiction
 000-10). Cosines of all pairs, matched and mismatched, can rise together. The study therefore also tests
 whether matched pairs rise above mismatched ones, for which the paper has no number, and reports Recall@k.
-Half of the preset paper starts from FuseLIP's public weights, which were trained on CC3M, and their TiTok.
-Its claims are about those with masked modelling, as in the paper. All other runs start at random, with an
-image tokenizer that is trained on the same images. Quick uses synthetic captions. The preset cpu has quick's
-network and the reports of MedPix 2.0 at 64 pixels. It shows whether 1,600 pairs bring images and reports
-together, not how far FuseLIP's own weights do.
+Half of the variants of the preset paper start from FuseLIP's public weights, which were trained on CC3M, and
+their TiTok. Its claims are about those with masked modelling, as in the paper. All other runs start at
+random, with an image tokenizer that is trained on the same images. Quick uses synthetic captions. The preset
+cpu has quick's network and the reports of MedPix 2.0 at 64 pixels. It shows whether training on 1,600 pairs
+from scratch aligns them, not what weights of CC3M add.
 
 Cost: quick, 15 minutes in one process (measured); cpu, see --dry-run; standard (MedPix 2.0) and paper
 (ROCOv2, 20 epochs), see --dry-run. The preset paper needs FuseLIP's weights and CLIP's tokenizer in the data
@@ -22,6 +22,7 @@ folder:
     hf download chs20/FuseLIP-S-CC3M-MM --local-dir DIR/FuseLIP-S-CC3M-MM
     hf download openai/clip-vit-base-patch32 vocab.json merges.txt --local-dir DIR/clip
     python studies/fuselip_alignment.py
+    python studies/fuselip_alignment.py --preset cpu --data DIR
     python studies/fuselip_alignment.py --preset standard --data DIR
     python studies/fuselip_alignment.py --preset paper --data DIR
 """

@@ -15,15 +15,16 @@ factor of ten without a verdict, and its table has the seconds measured here. Th
 label smoothing for all data; its notebook has neither for MNIST (004-1), and neither do the rows of MNIST
 here. The schedule counts updates against a length in batches, as the author ran it (004-3). MNIST's HRM
 therefore has a learning rate of 0 from the middle of its second epoch. The presets quick and cpu count both
-in updates. The preset cpu has CIFAR-10, 10 of 25 epochs, and networks with an eighth and a fifteenth of the
-paper's parameters. It shows which of the two is ahead at this size; HRM's overfitting on CIFAR needs the
-larger one.
+in updates. The preset cpu has CIFAR-10, 10 of 25 epochs, an HRM with an eighth and a CNN with a fifteenth of
+the paper's parameters. It shows which of the two is ahead at this size. It cannot show the overfitting of the
+paper's larger HRM.
 
 Cost: quick (digits), 6 minutes on 2 cores for five seeds in one process (measured); standard (MNIST), 2 hours
 on 2 cores; cpu (CIFAR-10, small networks), 2 hours on 2 cores; paper, 17 PFLOP per seed with evaluation:
 minutes of an H200.
 
     python studies/hrm_small_images.py
+    python studies/hrm_small_images.py --preset cpu --data DIR
     python studies/hrm_small_images.py --preset standard --data DIR
     python studies/hrm_small_images.py --preset paper --data DIR --download
 """

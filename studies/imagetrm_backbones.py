@@ -14,18 +14,19 @@ Caveats: one variant of FuseLIP sees the caption, as it was trained (`leaky`, 00
 the leak and is in no comparison. FuseLIP starts from random weights here and is trained on the study's own
 captions; the paper's was trained on CC3M first. The public weights do not fit: they have 180 positions, and
 512 tokens with 128 codes of an image need 640. "~7M" parameters are counted: 7,345,154. The paper calls a
-CIDEr of 0.388 "rivaling" ImageHRM (triple), which has 0.478 on ResNet-18 and 0.438 on FuseLIP. Ours is on
-ResNet-18, and the margin of 0.1 is on a scale that may not be the paper's. Quick uses generated captions, a
-small CNN that is trained with the captioner, and a frozen FuseLIP on a stand-in image tokenizer. Quick
-demonstrates the run and decides no claim: its 95 % intervals are ±0.03 wide, the claims' margin is 0.005. The
-preset cpu has the reports of MedPix 2.0 at 64 pixels and the same CNN. It shows whether a recursive network
-writes better reports than an LSTM with ten times its parameters, and nothing about Swin, FuseLIP or the
+CIDEr of 0.388 "rivaling" ImageHRM (triple), which has 0.478 on ResNet-18 and 0.438 on FuseLIP. Our claim is
+about ResNet-18, and its margin of 0.1 may be on another scale. Quick uses generated captions, a small CNN
+that is trained with the captioner, and a frozen FuseLIP on a stand-in image tokenizer. Quick demonstrates the
+run and decides no claim: its 95 % intervals are ±0.03, the claims' margin is 0.005. The preset cpu has the
+reports of MedPix 2.0 at 64 pixels and the same CNN. It shows whether a recursive network writes better
+reports than an LSTM with ten times its parameters, and nothing about Swin, FuseLIP, T, n, the gradient or the
 paper's scores. The preset standard tests recursion depth, EMA and ImageHRM.
 
 Cost: quick, 16 minutes on 2 cores (measured); cpu (MedPix 2.0, small, 6 runs), 34 minutes in one process
 (measured); standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.
 
     python studies/imagetrm_backbones.py
+    python studies/imagetrm_backbones.py --preset cpu --data DIR
     python studies/imagetrm_backbones.py --preset standard --data DIR
 """
 

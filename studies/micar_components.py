@@ -11,7 +11,7 @@ one row has an expert of twice the width. One row adds the experts without weigh
 does, whose router learns from the balance loss alone (003-1). On MedPix 2.0 and COVCTR, one row has no gate.
 
 Caveats: the paper does not say what replaces the mixture and the MSVE, and its code has neither row. Here a
-gated FFN of 2,048 and the last feature map of ResNet-101 replace them, and each verdict says so. BLEU is of
+gated FFN of 2,048 and the last feature map of ResNet-101 replace them, and each verdict says so. BLEU has
 jury's words, as in the published code, except in the preset quick. Our network follows the published code in
 four settings in which the paper's text differs (003-8): fused projections, attention scores divided by the
 root of a head's width, 24 rotary dimensions of 48, and a normalized input of the fusion. On MedPix 2.0 and
@@ -19,15 +19,16 @@ COVCTR, each of four rows has one of the text's values, and one row has all four
 1,000 words, not 156,793,024. In the preset paper, images are split one by one, as in 003, so images of one
 patient may be in training and in test (003-13). Epochs are selected by captions of the validation split, with
 METEOR 1.5, which needs Java. Quick uses generated captions and a small model, without these six rows. Quick
-demonstrates the run and decides no claim: its 95 % intervals are ±0.2 wide, the claims' margin is 0.005. The
+demonstrates the run and decides no claim: its 95 % intervals are ±0.2, the claims' margin is 0.005. The
 preset cpu asks about the experts and the gate on the reports of MedPix 2.0 at 64 pixels, with a network of
-width 64 from random weights and greedy captions. It shows whether they matter at this size, where a network
-writes few of the findings, and nothing about the paper's scores.
+width 64 from random weights and greedy captions. It shows whether these two and the balance loss matter to a
+small network that misses most findings, not the other parts and not the paper's scores.
 
 Cost: quick, 9 minutes on 2 cores (measured); cpu, see --dry-run; standard (MedPix 2.0), hours of a GPU; paper
 (COVCTR and MMR, 100 epochs), see --dry-run.
 
     python studies/micar_components.py
+    python studies/micar_components.py --preset cpu --data DIR
     python studies/micar_components.py --preset standard --data DIR
 """
 

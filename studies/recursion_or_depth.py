@@ -5,10 +5,10 @@ Its tables cannot separate recursion from depth. Here a ViT of the same width, h
 the same updates, schedule and average. Its training FLOPs equal those of ViTRM at each number of latent steps
 n. On CIFAR-10 these are 9, 22 and 40 untied layers for 4.4, 10.4 and 19.3 GFLOP per image, within 2 %. A
 further ViT has as many parameters as ViTRM: 3.6 million in three layers, which is ViTRM's block used once.
-The preset `cpu` compares networks of width 64 in the same way: ViTs of 4, 11 and 21 layers, within 6 %, after
-10 epochs. It shows what recursion is worth to a small network early in training.
-The preset `puzzles` compares TRM in the same way on 6x6 Sudokus, with a transformer of TRM's layers; TRM's
-paper (arXiv:2510.04871) makes this comparison too.
+The preset `cpu` compares networks of width 64 on CIFAR-10 in the same way: ViTs of 4, 11 and 21 layers,
+within 6 %, after 10 epochs. It shows what recursion is worth to a small network early in training, not to a
+trained one of the paper's size. The preset `puzzles` compares TRM in the same way on 6x6 Sudokus, with a
+transformer of TRM's layers; TRM's paper (arXiv:2510.04871) makes this comparison too.
 
 Published: nothing; the paper calls recursion an alternative to scale. If that is so, ViTRM is better than the
 ViT with its parameters, and not worse than the ViTs with its FLOPs, which have up to 13 times as many
@@ -21,6 +21,7 @@ Cost: quick, 6 minutes on 2 cores (measured); puzzles, 5 minutes; cpu and standa
 float32 as the authors, 9.4 EFLOP: 78 GPU hours at half of an H100's 67 TFLOP/s.
 
     python studies/recursion_or_depth.py
+    python studies/recursion_or_depth.py --preset cpu --data DIR
     python studies/recursion_or_depth.py --preset puzzles
     python studies/recursion_or_depth.py --preset paper --address auto
 """

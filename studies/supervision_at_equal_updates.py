@@ -3,13 +3,13 @@
 In Figure 2 of the ViTRM paper (002, section 4.4.1) each of N_sup supervision steps is a separate optimizer
 step, and all rows have the same epochs. So 16 steps have up to 16 times the updates of one step, and the
 overfitting that the paper names may come from more updates. Here N_sup times the epochs is constant, with and
-without halting. Halting ends a batch early and so removes some updates. The paper's own equal epochs are rows
-too.
+without halting, so more steps have fewer epochs. Halting ends a batch early and so removes some updates. The
+paper's own equal epochs are rows too.
 
 Published: 93.1 % at n=3, N_sup=1, and less with each further step. If updates are the reason, accuracy falls
 at equal epochs, and at equal updates it falls less or not at all.
 
-Caveats: the preset cpu has CIFAR-10 and a ViTRM of width 64 with one latent step, for 4 epochs of one
+Caveats: the preset cpu has CIFAR-10 and a ViTRM of width 64 with one latent step, for 4 epochs with one
 supervision step. So small a network is still improving when it stops, so more updates can only help it. It
 shows what a supervision step is worth beside an update with a new batch, not the overfitting of the paper's
 1,000 epochs.
@@ -19,6 +19,7 @@ float32 as the authors, at most 102 EFLOP with evaluation: 30 GPU days at the 40
 assumes.
 
     python studies/supervision_at_equal_updates.py
+    python studies/supervision_at_equal_updates.py --preset cpu --data DIR
     python studies/supervision_at_equal_updates.py --preset paper --address auto
 """
 

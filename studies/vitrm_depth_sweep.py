@@ -5,14 +5,15 @@ CIFAR-10, batch 128.
 
 Published: 93.1 % at n=3, N_sup=1. More latent steps saturate, more supervision hurts.
 
-Caveats: quick varies latent steps only, on synthetic boards whose images have a known depth. The preset
-standard also varies supervision steps; the study supervision_at_equal_updates varies them on these boards.
-The preset cpu uses natural images: CIFAR-10 with a ViTRM of width 64 and 8 latent tokens, for 10 epochs. That
-is 3 % of the paper's parameters and 1 % of its epochs. It shows whether depth helps a small network early in
-training. Its network is far from the paper's 93 %, so it does not show where the paper's saturates.
+Caveats: quick varies latent steps only, on generated boards, each of which needs a known number of steps. The
+preset standard also varies supervision steps; the study supervision_at_equal_updates varies them on these
+boards. The preset cpu uses natural images: CIFAR-10 with a ViTRM of width 64 and 8 latent tokens, for 10
+epochs. That is 3 % of the paper's parameters and 1 % of its epochs. It shows whether depth helps a small
+network early in training. It is far from the paper's 93 %, so it cannot show where the paper's network
+saturates, and it has one supervision step.
 
 T, the number of cycles at test, is chosen without retraining: a cycle of ViTRM and a supervision step at test
-are the same computation, so each run is also scored after 1 to 4 cycles, in paper after 1 to 16.
+are the same computation, so each run is also scored after 1 to 4 cycles, with the preset paper after 1 to 16.
 
 Cost: quick, 8 minutes on 2 cores (measured); cpu, 50 minutes a seed on 2 cores (measured, a run on each core;
 compiling, bfloat16 or larger batches gain nothing there); standard, 1.5 GPU hours at 250 TFLOP/s; paper, in
@@ -20,6 +21,7 @@ float32 as the authors, at most 195 EFLOP with evaluation: 56 GPU days at the 40
 assumes.
 
     python studies/vitrm_depth_sweep.py
+    python studies/vitrm_depth_sweep.py --preset cpu --data DIR
     python studies/vitrm_depth_sweep.py --address auto                 # with GPUs: the preset standard
     python studies/vitrm_depth_sweep.py --preset paper --address auto
 """
