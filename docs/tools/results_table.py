@@ -54,7 +54,9 @@ def line_of(row: dict[str, Any]) -> str:
 def answer(claims: dict[str, dict[str, str]], start: str, words: str) -> str:
     """Return a claim in short words with its verdict in bold, its values and the seeds that it needs."""
     (claim,) = (claim for text, claim in claims.items() if text.startswith(start))
-    seeds = f"; seeds needed: {claim['seeds needed']}" * bool(claim["seeds needed"])
+    needed = claim["seeds needed"]
+    is_open = claim["verdict"].startswith(("interim", "not run"))
+    seeds = f"; {needed} left" if is_open else f"; seeds needed: {needed}" * bool(needed)
     return f"{words}: **{claim['verdict']}**, {writers.md(claim['result'])}{seeds}"
 
 
