@@ -37,18 +37,19 @@ def line_of(row: dict[str, Any]) -> str:
             short words for each.
 
     Raises:
-        FileNotFoundError: The study has no table.
+        FileNotFoundError: The study has no table or no bundle.
         ValueError: Not exactly one claim has such a beginning.
     """
     study, preset = row["study"], row["preset"]
     content = json.loads((ROOT / "studies" / "tables" / f"{study}.{preset}.json").read_bytes())
     answers = [answer(content["claims"], claim, words) for claim, words in row["claims"].items()]
     bundle = Path("studies", "evidence", f"{study}.{preset}.zip")
-    records = f"[records]({bundle}), " if (ROOT / bundle).exists() else ""
+    if not (ROOT / bundle).exists():
+        raise FileNotFoundError(f"{bundle} is missing: write it with `recstudy publish --without-pages`")
     question = f"[{row['question']}](docs/studies/{study}.md)"
     options = f" --preset {preset} --data DIR" * (preset != "quick")
     command = f"`python studies/{study}.py{options}`"
-    return f"| {question} | {'. '.join(answers)} | {records}{duration(content)}, {command} |"
+    return f"| {question} | {'. '.join(answers)} | [records]({bundle}), {duration(content)}, {command} |"
 
 
 def answer(claims: dict[str, dict[str, str]], start: str, words: str) -> str:
