@@ -93,6 +93,17 @@ def test_ids_of_the_studies_are_those_of_the_code_before():
         assert current_ids[name] == golden_ids, f"{name}: finished runs and trials would not be found again"
 
 
+@pytest.mark.parametrize("preset", ["cpu", "standard"])
+def test_recursion_or_depth_uses_the_runs_of_the_depth_sweep(preset):
+    """Both studies train the same ViTRM on CIFAR-10, so its runs are made once."""
+    runs = {
+        name: set(GOLDEN["studies"][f"{name}/{preset}"].values())
+        for name in ("recursion_or_depth", "vitrm_depth_sweep")
+    }
+
+    assert len(runs["recursion_or_depth"] & runs["vitrm_depth_sweep"]) == 3
+
+
 # What commit 9086471 had otherwise in the `paper` presets of its studies of ViTRM.
 EARLIER_SETTINGS = {"train.precision": "bfloat16", "train.evaluation_depths": 4}
 
