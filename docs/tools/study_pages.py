@@ -67,8 +67,8 @@ COUNTED = """\
 [What a verdict means](../how-to/verdicts.md). *Values* counts the published values of a table or figure.
 The verdicts count only these values, once for each variant that they are compared with."""
 REPLICATIONS = """\
-A published number usually comes from a single run. This page lists what others measured for the same cell,
-as the source prints it (`recstudy/recursive/papers/replications.csv`). The mean covers the independent
+A published number usually comes from a single run. This page lists other measurements of the same quantity,
+as their sources print them (`recstudy/recursive/papers/replications.csv`). The mean covers the independent
 retrainings, one row per run. It leaves out the published run and our own runs. Weights that were re-evaluated
 or fine-tuned are not a new training run, and a row in another paper's table may be a copy. The random-effects
 model is that of Paule and Mandel. *tau* is the variation between retrainings that test items and rounding do

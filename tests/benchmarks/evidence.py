@@ -15,7 +15,7 @@ blocks       methods that are equal on average over many data sets, decided as d
 splits       equal methods whose seeds draw the test set, decided as different
 needed       share of studies that the printed upper number of seeds decides, of those that were undecided at three seeds
 
-python tests/benchmarks/evidence.py            # about 4 minutes on two cores
+python tests/benchmarks/evidence.py            # minutes on two cores; docs/statistics.md has its tables
 python tests/benchmarks/evidence.py --studies 4000
 python tests/benchmarks/evidence.py --only blocks
 """
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--studies", type=int, default=700, help="simulated for each row (default: 700)")
+    parser.add_argument("--studies", type=int, default=500, help="simulated for each row (default: 500)")
     parser.add_argument("--only", default="", help="the first word of one table")
     options = parser.parse_args()
     worlds = [(name, n) for name, (_, _, seeds) in WORLDS.items() for n in seeds]
