@@ -34,12 +34,6 @@ def described_metrics(words: str) -> dict[str, MetricFields]:
     return {head: _words(metric_words) for head, *metric_words in parts}
 
 
-def metric_fields(metric: Metric) -> MetricFields:
-    """Return the stated fields of a metric."""
-    values = {field.name: getattr(metric, field.name) for field in fields(MetricRecord)}
-    return {name: value for name, value in values.items() if name == "better" or value}
-
-
 def _words(words: Sequence[str]) -> dict[str, Any] | None:
     """Return the fields of a metric that the command line states.
 

@@ -19,7 +19,6 @@ from recstudy.records.schema import (
     Measured,
     Result,
     Stopped,
-    score_name,
 )
 from recstudy.records.study_schema import PlanRecord, Run
 
@@ -47,7 +46,6 @@ __all__ = [
     "read_log",
     "read_record",
     "read_runs",
-    "score_name",
     "write_json",
     "write_record",
     "write_whole",
