@@ -8,17 +8,8 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.programs.columns import LOWER, PREFIX, Column, name_of
 from recstudy.programs.metric import Metric
-from recstudy.programs.table_options import MetricFields
+from recstudy.programs.table_options import MetricFields, listed
 from recstudy.records.study_schema import MetricRecord
-
-
-def listed(words: str) -> list[str]:
-    """Return the words between commas.
-
-    >>> listed("lr, depth")
-    ['lr', 'depth']
-    """
-    return [word.strip() for word in words.split(",") if word.strip()]
 
 
 def described_metrics(words: str) -> dict[str, MetricFields]:

@@ -16,7 +16,7 @@ from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SET
 from recstudy.programs.metric import Metric, metric_fields, scale_problem, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
-from recstudy.programs.table_metrics import described_metrics, listed, table_metric
+from recstudy.programs.table_metrics import described_metrics, table_metric
 from recstudy.programs.table_options import MetricFields, TableOptions
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
@@ -143,12 +143,10 @@ def judge(
     """
     from recstudy.report.loaded import load  # pandas and plotly
 
-    known_options = {field.name: field.default for field in fields(TableOptions)}
-    for option, value in options.items():
+    known_options = [field.name for field in fields(TableOptions)]
+    for option in options:
         if option not in known_options:
             raise ConfigError(f"judge has no option {option!r}.{nearest(option, known_options)}")
-        if known_options[option] == () and isinstance(value, str):
-            options[option] = listed(value)
     described: Mapping[str, MetricFields]
     if isinstance(metrics, Mapping):
         described = {head: metric_fields(metric) for head, metric in metrics.items()}
