@@ -173,24 +173,6 @@ class Row:
         return None if value is None else float(value)
 
 
-def read_runs(results: Results, plan: PlanRecord) -> pd.DataFrame:
-    """Return the planned runs of a study, one per row.
-
-    The columns are `variant` (its index), `label`, `seed`, `id`, `status`, `levels.AXIS`, each setting that
-    differs between variants (`model.latent_steps`), every metric and cost by its name, `METRIC@DEPTH`,
-    `selected.epoch` and `selected.METRIC` of the selected epoch, `attempts`, and `provenance.NAME` for
-    machine, versions, data and dates. A failed run has `error_class`, `error` and `traceback`; a run that its
-    search stopped has `stopped_epoch` and `stopped_score`.
-
-    Args:
-        results: The results folder.
-        plan: The plan of the study.
-    """
-    base = flatten(plan.base)
-    configs = [config_of(base, variant.changes) for variant in plan.variants]
-    return runs_frame(read_rows(results, plan, plan.variants), plan.variants, configs)
-
-
 def read_rows(
     results: Results,
     plan: PlanRecord,
@@ -217,7 +199,19 @@ def read_rows(
 def runs_frame(
     rows: Sequence[Row], variants: Sequence[VariantRecord], configs: Sequence[Json]
 ) -> pd.DataFrame:
-    """Return rows as the frame that `read_runs` describes."""
+    """Return the planned runs of a study as a frame, one per row.
+
+    The columns are `variant` (its index), `label`, `seed`, `id`, `status`, `levels.AXIS`, each setting that
+    differs between variants (`model.latent_steps`), every metric and cost by its name, `METRIC@DEPTH`,
+    `selected.epoch` and `selected.METRIC` of the selected epoch, `attempts`, and `provenance.NAME` for
+    machine, versions, data and dates. A failed run has `error_class`, `error` and `traceback`; a run that its
+    search stopped has `stopped_epoch` and `stopped_score`.
+
+    Args:
+        rows: The runs.
+        variants: The variants of the study.
+        configs: The flat settings of each variant.
+    """
     varied = varied_fields(configs)
     shared = [
         {
