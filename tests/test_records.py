@@ -138,7 +138,10 @@ def test_stray_files_are_no_records_and_of_no_other_program(tmp_path):
         (tmp_path / folder / ".DS_Store").touch()
     (tmp_path / "runs/notes.txt").touch()
 
-    assert (results.states(), [run_id for run_id, _ in results.finished()]) == ({"a": "done"}, ["a"])
+    assert (results.states(), [run_id for run_id, _ in results.finished(results.run_ids())]) == (
+        {"a": "done"},
+        ["a"],
+    )
     assert results.run_ids() == ["a"]
 
 

@@ -184,11 +184,6 @@ def test_a_damaged_line_of_a_search_is_named(tmp_path, line, words):
         read_trials(tmp_path / "trials.jsonl")
 
 
-def test_an_epoch_says_its_score():
-    assert EpochLine({"epoch": 2, "selection_loss": 1.0, "selection_auroc": 80.5}).score == 80.5
-    assert EpochLine({"epoch": 2, "train_loss": 1.0}).score is None
-
-
 def test_a_folder_in_a_records_place_is_named(tmp_path):
     RunFolder(tmp_path).failure.mkdir()
 

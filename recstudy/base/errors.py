@@ -91,8 +91,8 @@ def missing_package(error: BaseException | None) -> str:
     """Return how to install a missing package of the extra `train`; empty for any other error."""
     if not isinstance(error, ModuleNotFoundError) or error.name not in TRAIN:
         return ""
-    without = ". Without Ray: --no-ray (in Python: ray=False)" * (error.name == "ray")
-    return f'{error.name} is not installed. In the clone of recstudy: pip install ".[train]"{without}'
+    without_ray = ". Without Ray: --no-ray (in Python: ray=False)" * (error.name == "ray")
+    return f'{error.name} is not installed. In the clone of recstudy: pip install ".[train]"{without_ray}'
 
 
 # Words, with spaces between, by which other libraries and papers call a field. A hint names it without its

@@ -42,6 +42,16 @@ def set_at(values: dict[str, Any], path: str, value: Any) -> None:
     values[last] = value
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value is an int or a float, and no bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_count(value: Any, minimum: int) -> bool:
+    """Return whether a value is an integer of at least `minimum`, and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
 def mean_of_all(values: Sequence[float | None]) -> float | None:
     """Return the mean of values; None if one is missing."""
     known_values = [value for value in values if value is not None]

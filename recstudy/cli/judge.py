@@ -14,7 +14,7 @@ from recstudy.cli.study import draw_report
 from recstudy.cli.study_entries import conclude, require_claims, study_entry
 from recstudy.programs.columns import name_of
 from recstudy.programs.table_files import read_table
-from recstudy.programs.table_metrics import described_metrics, listed
+from recstudy.programs.table_metrics import described_metrics
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Results
 from recstudy.study.claims_file import ClaimsFile, read_claims
@@ -103,13 +103,11 @@ class JudgeCommand:
             raise ConfigError(
                 f"{name!r} cannot be the name of a study: give one, such as --name {example_name}"
             )
-        texts = listed(self.texts)
-        claims = read_claims(self.claims, map(name_of, texts)) if self.claims else ClaimsFile()
+        values = {option.name: getattr(self, option.name) for option in fields(TableOptions)}
+        options = TableOptions(**values | {"metrics": described_metrics(self.metrics)})
+        claims = read_claims(self.claims, map(name_of, options.texts)) if self.claims else ClaimsFile()
         if self.exit_by_verdict:
             require_claims(bool(claims.claims))
-        values = {option.name: getattr(self, option.name) for option in fields(TableOptions)}
-        values |= {name: listed(values[name]) for name in ("settings", "blocks", "base", "texts")}
-        options = TableOptions(**values | {"metrics": described_metrics(self.metrics)})
         results = Results(self.results).pull()
         table = read_table(self.file)
         with document_output(self.json) as stdout, output():

@@ -19,7 +19,6 @@ from recstudy.plugins import import_all, sent_files
 from recstudy.programs.base import RunSettings
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results, Run
 from recstudy.records.locks import LockedError
 from recstudy.study.budget import Meter
@@ -41,7 +40,6 @@ def run_plan(
     view: View,
     runs: Sequence[Run] = (),
     *,
-    work: Work = run_trial,
     rerun_ids: Collection[str] = (),
     until: "Until | None" = None,
     begin: "InitialWeights | None" = None,
@@ -59,7 +57,6 @@ def run_plan(
         view: The display of progress.
         runs: The runs of a study to finish. With `until`, all runs of the plan are finished, followed by
             blocks of additional seeds.
-        work: The function that executes a trial.
         rerun_ids: Ids of finished runs to repeat.
         until: Adds seeds to a study until its questions are decided.
         begin: Initial weights of the runs, which are saved in the results folder.
@@ -99,7 +96,7 @@ def run_plan(
         for step in steps:
             plan = step.plan
             if step.sources and sweep is None:
-                resources = open_runner(plan, configs, results, options, view, work)
+                resources = open_runner(plan, configs, results, options, view)
                 sweep, places = stack.enter_context(resources)
                 if meter := next(iter(step.sources.values())).meter:
                     if meter.budget.unit == "gpuh" and not all(fit.gpus for fit in places.values()):
@@ -172,7 +169,7 @@ def archive(rerun_ids: Collection[str], results: Results) -> None:
 
 @contextmanager
 def open_runner(
-    plan: Plan, configs: Sequence[RunSettings], results: Results, options: RunOptions, view: View, work: Work
+    plan: Plan, configs: Sequence[RunSettings], results: Results, options: RunOptions, view: View
 ) -> Iterator[tuple["Sweep | LocalRunner", dict[Resources, Resources]]]:
     """Yield a runner, on a cluster or in this process, and the resources with their number of GPUs.
 
@@ -188,7 +185,7 @@ def open_runner(
         resolved = {resources: fit_to_process(resources, program) for resources in requests}
         import_all()
         plan.study.activate()  # an imported file may have another study of its program
-        yield LocalRunner(plan.study.name, results, options, view, work), resolved
+        yield LocalRunner(plan.study.name, results, options, view), resolved
         return
     view.begin("starting Ray")
     from recstudy.cluster.connection import cluster, resolve_gpus
@@ -206,4 +203,4 @@ def open_runner(
         }
         from recstudy.cluster.sweep import Sweep  # imported late, because it imports Ray Tune
 
-        yield Sweep(plan.study.name, results, options, view, work, program=program), resolved
+        yield Sweep(plan.study.name, results, options, view, program=program), resolved

@@ -69,8 +69,8 @@ class Proposals(Source):
         # the score of the best trial, higher is better; minus its number; the id of its first run
         self.best = -inf, 1, ""
         tried = log.tried(rerun_ids)
-        for ended in tried:
-            self._keep_best(ended.run_id, ended.values)
+        for ended_trial in tried:
+            self._keep_best(ended_trial.run_id, ended_trial.values)
         self.optimizer = Optimizer(self.plan, tried, storage)
         for trial_id in dict.fromkeys(map(self._trial_id, waiting)):
             trial, _ = self.optimizer.ask(log.params[trial_id])
@@ -122,8 +122,8 @@ class Proposals(Source):
             self.log.add(run, params)
             self.optimizer.start_trial(trial, run.id, run.label)
             unfinished = [run for run in runs if None in self.log.measured([run.id])[1]]
-            for each in runs:
-                self.view.proposed(each, is_finished=each not in unfinished)
+            for proposed_run in runs:
+                self.view.proposed(proposed_run, is_finished=proposed_run not in unfinished)
             if unfinished:
                 self.waiting.extend(unfinished[1:])
                 return unfinished[0]

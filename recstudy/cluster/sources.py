@@ -17,7 +17,6 @@ from recstudy.cluster.view import Listener, Outcome, View
 from recstudy.programs.attempt import CodeVersion, Trial
 from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Work
 from recstudy.records import Results, Run, Stopped, write_record
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan
@@ -65,7 +64,6 @@ class Runner(ABC):
         results: The results folder.
         options: Cluster, data and loggers.
         view: The display of progress.
-        work: The function that executes a trial.
         trackers: Loggers and metrics, which receive the same events as `view`.
 
     Attributes:
@@ -77,7 +75,6 @@ class Runner(ABC):
     results: Results
     options: RunOptions
     view: View
-    work: Work
     trackers: list[Listener] = field(default_factory=list)
     draining: Draining = field(default_factory=Draining)
     errors: dict[int, list[str]] = field(default_factory=dict)

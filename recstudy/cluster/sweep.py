@@ -110,12 +110,12 @@ class Sweep(Runner):
 
     def _trainable(self) -> Any:
         """Return the trainable for Tune. It contains the values that are the same for all trials."""
-        work, messages, pickled = self.work, self.draining.messages, self.pickled_program
+        messages, pickled = self.draining.messages, self.pickled_program
         if self.resources.uses_train:
-            return train_run(self.name, work, messages)
+            return train_run(self.name, messages)
 
         def trainable(settings: dict[str, Trial]) -> None:
-            inline(replace(settings["trial"], program=pickled), work, messages)
+            inline(replace(settings["trial"], program=pickled), messages)
 
         trainable.__name__ = self.name  # shown on the Actors page of the dashboard
         return trainable

@@ -18,7 +18,7 @@ from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.view import Outcome
 from recstudy.programs.base import Program
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import with_warnings
+from recstudy.programs.trial import run_trial, with_warnings
 from recstudy.records import Run
 from recstudy.records.locks import POLL
 
@@ -88,6 +88,6 @@ class LocalRunner(Runner):
         self.start(run)
         with with_warnings(report) as tell:
             try:
-                tell(self.work(self.trial(run), tell, lambda: self.draining.is_requested))
+                tell(run_trial(self.trial(run), tell, lambda: self.draining.is_requested))
             except _Pruned:
                 self.stop(run, last)

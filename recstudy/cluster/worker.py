@@ -28,7 +28,7 @@ from ray.actor import ActorHandle
 from recstudy.cluster.messages import WORKERS_ENDED, Leave
 from recstudy.programs.attempt import Group, Report, Trial
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import Work, with_warnings, worker_group
+from recstudy.programs.trial import run_trial, with_warnings, worker_group
 from recstudy.records import Json
 
 # least time between two reported epochs of a run: the driver handles about a hundred lines per second
@@ -45,14 +45,14 @@ END_S = 10  # time for workers to end
 COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 
-def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
+def inline(trial: Trial, messages: "ActorHandle[Any]") -> None:
     """Execute a run as a Tune trial in Tune's process. The last report contains the outcome."""
     # A stopped run may need time to end. By default, Tune (2.60) would lose the next run after two seconds
     # without a callback.
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "86400"
     leave = Leave(messages)
     if not leave():
-        execute(trial, work, tune.report, leave)
+        execute(trial, tune.report, leave)
     elif leave.node:
         # Tune starts a process for the run on another node once this one, of a drained node, has ended. An
         # exception would not end it, because Tune runs the trial in a thread.
@@ -61,10 +61,10 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
         tune.report({"status": "drained"})  # the run left early and can resume
 
 
-def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
+def execute(trial: Trial, report: Report, leave: Callable[[], bool]) -> None:
     """Execute a run. `report` receives its lines and then its outcome."""
     with with_warnings(report) as tell:
-        tell(work(trial, throttled(tell, worker_group(trial)), leave))
+        tell(run_trial(trial, throttled(tell, worker_group(trial)), leave))
 
 
 def throttled(report: Report, group: Group) -> Report:
@@ -87,11 +87,11 @@ def throttled(report: Report, group: Group) -> Report:
 class TrainRun(tune.Trainable):
     """A Tune trial that executes a run on several workers. Its process is reused for the next run."""
 
-    load: bytes  # pickled work function and Messages actor, the same for each run
+    load: bytes  # pickled Messages actor, the same for each run
 
     def setup(self, config: dict[str, Trial]) -> None:
         self.workers: threading.Thread | None = None
-        self.messages: ActorHandle[Any] = cloudpickle.loads(self.load)[-1]
+        self.messages: ActorHandle[Any] = cloudpickle.loads(self.load)
         self.reset_config(config)
 
     def reset_config(self, config: dict[str, Trial]) -> bool:
@@ -149,9 +149,9 @@ class TrainRun(tune.Trainable):
         return True
 
 
-def train_run(name: str, work: Work, messages: "ActorHandle[Any]") -> type[TrainRun]:
+def train_run(name: str, messages: "ActorHandle[Any]") -> type[TrainRun]:
     """Return the trainable of a sweep. Its name is shown on the Actors page of the dashboard."""
-    return type(name, (TrainRun,), {"load": cloudpickle.dumps((work, messages))})
+    return type(name, (TrainRun,), {"load": cloudpickle.dumps(messages)})
 
 
 class TrialStopped(BaseException):
@@ -161,7 +161,7 @@ class TrialStopped(BaseException):
 def work_in_group(settings: Json) -> None:
     """Execute a run as a worker of its group. The run ends early if the node of any worker is drained."""
     trial = settings["trial"]
-    work, messages = cloudpickle.loads(settings["load"])
+    messages = cloudpickle.loads(settings["load"])
     group, leave = worker_group(trial), Leave(messages)
 
     def report(line: Json) -> None:
@@ -174,4 +174,4 @@ def work_in_group(settings: Json) -> None:
         if group.any_true(leave()):
             report({"status": "drained"})
         else:
-            execute(trial, work, report, leave)
+            execute(trial, report, leave)

@@ -36,7 +36,7 @@ MANY_ITEMS = 30
 ERRORS = re.compile(r"_(stderr|se)(?=_|$)")  # in the name of a metric's standard error over items
 START = re.compile("created(_at)?|start(ed)?(_at)?|start_time|datetime_start")
 FIRST_ZONE = timezone(timedelta(hours=14))
-FURTHER = re.compile(
+FURTHER_SEEDS = re.compile(
     "_.*|.*seed|random_state|rep(eat|etition|licate)?"
 )  # a further seed would make each run a variant
 RUN_IDS = re.compile("((run|trial)_)?(id|uuid|number)|run|_?wandb_id")
@@ -124,7 +124,6 @@ class Column:
         self.kind = str(prefix.lastgroup) if prefix else ""
         self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
         self.notation = read_numbers(self.texts)
-        self.values: dict[str, Any] = {}  # of settings, by cell
         self.is_boolean = bool(self.texts) and all(cell.lower() in BOOLEANS for cell in set(self.texts))
 
     @property
@@ -155,9 +154,7 @@ class Column:
         cell = self.cells[row]
         if self.is_text:
             return cell or "(empty)"
-        if cell not in self.values:
-            self.values[cell] = value_of(cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}")
-        return self.values[cell]
+        return value_of(cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}")
 
     def is_plain(self, cell: str) -> bool:
         """Return whether a cell is a text, or a number as Python writes it."""
@@ -182,7 +179,7 @@ class Column:
             refuse_number: Raises the error about a cell that should be a number.
         """
         is_tracked = not self.kind and TRACKED.match(self.head.lower())
-        patterns = [FURTHER] if self.kind == SETTING else [FURTHER, BOOKKEEPING, RUN_IDS, STEPS]
+        patterns = [FURTHER_SEEDS] if self.kind == SETTING else [FURTHER_SEEDS, BOOKKEEPING, RUN_IDS, STEPS]
         if is_tracked or not any(self.cells) or self.matches(*patterns):
             return NEITHER
         is_metric = self.matches(USUAL_METRIC, USUAL_COST)

@@ -44,7 +44,8 @@ from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Json, Results, read_record, write_json
 
 LOG = "output.log"
-KEPT = "kept.json"  # of an attempt that exited with code 0 and without metrics: where its output starts
+# of an attempt that exited with code 0 and without metrics: where its output starts
+KEPT_ATTEMPT = "kept.json"
 log = logging.getLogger(__name__)
 STEPS = ("epoch", "step")  # groups of a progress pattern that number the steps
 TAIL = 20  # last lines of the output in the record of a failure
@@ -276,10 +277,10 @@ class CommandProgram(TrainingProgram):
                     output.values.update(command.metrics.match(self.metrics, line))
                     if step := read_step(command.progress, line, context.next_step):
                         context.report(**step)
-                    if (now := time.monotonic()) > next_time:
+                    if (look_time := time.monotonic()) > next_time:
                         # the last step may lack a metric yet
                         self._report(context, [*command.metrics.steps(output).items()][:-1], reported_steps)
-                        next_time = now + LOOK_S + 20 * (time.monotonic() - now)
+                        next_time = look_time + LOOK_S + 20 * (time.monotonic() - look_time)
                     limit = limit or self._limit(settings.resources, process)
                     has_left = has_left or context.should_stop()
                     if limit or has_left:
@@ -302,7 +303,7 @@ class CommandProgram(TrainingProgram):
             return self._read_metrics(trial, output, files)
         except ConfigError as error:
             cost = {"seconds": context.seconds, "memory_mb": context.memory_mb}
-            write_json(output.records / KEPT, {"files": files, "start": process.output_start, **cost})
+            write_json(output.records / KEPT_ATTEMPT, {"files": files, "start": process.output_start, **cost})
             raise RunError(
                 f"{self.title} exited with code 0, but its metrics are missing: {error}", "code", tail
             ) from None
@@ -340,17 +341,17 @@ class CommandProgram(TrainingProgram):
         The source of the metrics may be corrected since, which changes no run id. Return None if the command
         must run again, also if its files have changed.
         """
-        kept_file = output.records / KEPT
-        kept = read_record(kept_file, Json) or {}
+        kept_file = output.records / KEPT_ATTEMPT
+        attempt = read_record(kept_file, Json) or {}
         kept_file.unlink(missing_ok=True)
-        if kept.get("files") != files:
+        if attempt.get("files") != files:
             return None
         with open(output.records / LOG, "rb") as lines:
-            for line in kept_lines(lines, kept["start"]):
+            for line in kept_lines(lines, attempt["start"]):
                 output.values.update(self.command.metrics.match(self.metrics, line))
         with suppress(ConfigError):
             metrics = self._read_metrics(trial, output, files)
-            context.earlier_seconds, context.memory_mb = kept["seconds"], kept["memory_mb"]
+            context.earlier_seconds, context.memory_mb = attempt["seconds"], attempt["memory_mb"]
             log.warning("%s did not run again: the output that was kept has its metrics", self.title)
             return metrics
         return None
@@ -388,8 +389,8 @@ def split_words(line: str) -> list[str]:
             f" {variable[2]!r}}}"
         )
     # single quotes protect every sign, double quotes all but $ and `
-    plain = re.sub("'[^']*'", "", line)
-    if sign := SIGN.search(re.sub('"[^"$`]*"', "", plain)):
+    unquoted_line = re.sub("'[^']*'", "", line)
+    if sign := SIGN.search(re.sub('"[^"$`]*"', "", unquoted_line)):
         raise ConfigError(
             f"No shell is used, so {sign[0].strip()!r} would be an argument of {script_of(words)}. Remove it,"
             " quote it, or use: bash -c '...'"

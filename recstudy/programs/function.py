@@ -11,6 +11,7 @@ from inspect import getclosurevars
 from typing import Any
 
 from recstudy.base.errors import ConfigError, raised_at
+from recstudy.base.values import is_count
 from recstudy.plugins import check_call, import_object, study_file
 from recstudy.programs.attempt import Trial
 from recstudy.programs.base import Program
@@ -80,7 +81,7 @@ class RunContext:
         """
         name, records = self._trial.settings.program_name, self._trial.records
         step = python_scalar(step)
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        if not is_count(step, 0):
             raise ConfigError(
                 f"{name}: step of run.report must be an integer of at least 0, but got {step!r}"
             )

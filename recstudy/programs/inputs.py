@@ -19,7 +19,7 @@ from recstudy.records import MARKER
 CODE = (".py", ".sh")
 CONFIGS = (".yaml", ".yml", ".toml")
 PROSE = (".md", ".rst", ".tex", ".bib", ".pdf")
-MOST = 500  # files, and folders, that are read without git
+MAX_FILES = 500  # files, and folders, that are read without git
 PARSED = 200  # Parsing takes 10 ms a file. Of more files, edits of comments count as changes.
 LARGE_BYTES = 2**26  # of a larger file, size and time of change are compared
 
@@ -102,13 +102,13 @@ def _files_below(folder: Path) -> list[Path]:
         new = git(folder, "ls-files", "-z", "--others", "--exclude-standard", *(f"*{end}" for end in CODE))
         return [folder / name for name in f"{tracked}\0{new or ''}".split("\0") if not name.endswith(PROSE)]
     files: list[Path] = []
-    for root, folders, names in islice(os.walk(folder), MOST):
+    for root, folders, names in islice(os.walk(folder), MAX_FILES):
         if {MARKER, "pyvenv.cfg"} & {*names}:  # results, or an environment
             folders.clear()
         else:
             folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
             files += [Path(root, name) for name in names if name.endswith((*CODE, *CONFIGS, ".json"))]
-    return sorted(files[:MOST])
+    return sorted(files[:MAX_FILES])
 
 
 def _digest(file: Path, is_parsed: bool) -> str:

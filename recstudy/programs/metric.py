@@ -5,12 +5,14 @@ models. A user's program declares its metrics, which `using_metrics` adds to the
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf, isfinite
 from typing import Any, Literal
 
 from recstudy.base.errors import ConfigError
+from recstudy.base.values import is_count
 from recstudy.plugins import Registry, import_object
+from recstudy.records.study_schema import MetricRecord
 
 Better = Literal["higher", "lower"]
 PERCENT = (0.0, 100.0)
@@ -82,7 +84,7 @@ class Metric:
         if self.better not in (None, "higher", "lower"):
             raise ConfigError(f"{name}: better must be 'higher', 'lower' or None, but got {self.better!r}")
         if self.items is not None:
-            if not isinstance(self.items, int) or isinstance(self.items, bool) or self.items < 1:
+            if not is_count(self.items, 1):
                 raise ConfigError(
                     f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}"
                 )
@@ -111,6 +113,12 @@ class Metric:
         if self.of is None:
             raise NotAvailable(f"{self.title} cannot be computed from answers")
         return (import_object(self.of) if isinstance(self.of, str) else self.of)(answers)
+
+
+def metric_fields(metric: Metric) -> dict[str, Any]:
+    """Return the stated fields of a metric that records have."""
+    values = {field.name: getattr(metric, field.name) for field in fields(MetricRecord)}
+    return {name: value for name, value in values.items() if name == "better" or value}
 
 
 def scale_problem(name: str, metric: Metric, values: Iterable[float]) -> str:

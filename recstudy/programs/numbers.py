@@ -72,10 +72,10 @@ def read_numbers(cells: Sequence[str], decimal: str = "") -> Numbers:
         decimal: The decimal mark of other columns of the file. It decides between two readings.
     """
     texts = {cell: cell.removesuffix("%").rstrip() for cell in dict.fromkeys(cells)}
-    plain = {cell: number for cell in texts if (number := plain_number(cell)) is not None}
-    has_point = any("." in cell for cell in plain)
-    if len(plain) == len(texts) and not (decimal == "," and has_point):
-        return Numbers(plain, decimal="." * has_point)
+    plain_numbers = {cell: number for cell in texts if (number := plain_number(cell)) is not None}
+    has_point = any("." in cell for cell in plain_numbers)
+    if len(plain_numbers) == len(texts) and not (decimal == "," and has_point):
+        return Numbers(plain_numbers, decimal="." * has_point)
     by_notation = {
         notation: {
             cell: number for cell, text in texts.items() if (number := notation.read(text)) is not None
@@ -83,28 +83,27 @@ def read_numbers(cells: Sequence[str], decimal: str = "") -> Numbers:
         for notation in NOTATIONS
     }
     if not all(any(cell in readings for readings in by_notation.values()) for cell in texts):
-        return Numbers(plain)  # some cells are texts
+        return Numbers(plain_numbers)  # some cells are texts
     signs = {cell.endswith("%"): cell for cell in texts}
     if len(signs) > 1:
         problem = f"{signs[True]!r} has a percent sign and {signs[False]!r} has none"
-        return Numbers(plain, problem=problem, wrong=signs[True])
+        return Numbers(plain_numbers, problem=problem, wrong=signs[True])
     complete = {
         notation: readings for notation, readings in by_notation.items() if len(readings) == len(texts)
     }
-    if len({str(readings) for readings in complete.values()}) > 1 and decimal:
-        complete = {
-            notation: readings for notation, readings in complete.items() if notation.decimal == decimal
-        }
+    complete = {
+        notation: readings for notation, readings in complete.items() if notation.decimal == decimal
+    } or complete
     if not complete:
         readings = max(by_notation.values(), key=len)
         other_cell = next(cell for cell in texts if cell not in readings)
         problem = f"{next(iter(readings))!r} and {other_cell!r} have different notations"
-        return Numbers(plain, problem=problem, wrong=other_cell)
+        return Numbers(plain_numbers, problem=problem, wrong=other_cell)
     (notation, readings), *other_notations = complete.items()
     for cell, number in readings.items():
         for _, other_readings in other_notations:
             if str(number) != str(other_readings[cell]):
                 values = f"{number:.12g} or {other_readings[cell]:.12g}"
-                return Numbers(plain, problem=f"{cell!r} can be {values}", wrong=cell)
+                return Numbers(plain_numbers, problem=f"{cell!r} can be {values}", wrong=cell)
     has_mark = any(notation.decimal in cell for cell in texts)
     return Numbers(readings, "%" if True in signs else "", notation.decimal if has_mark else "")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from recstudy.base.errors import ConfigError, RecstudyError, choices, nearest, raised_at
 from recstudy.base.explained import refusal
-from recstudy.base.values import set_at
+from recstudy.base.values import is_number, set_at
 from recstudy.plugins import study_file
 from recstudy.programs.base import PROGRAMS, Program, RunSettings
 from recstudy.programs.facts import Description
@@ -264,7 +264,7 @@ def read_metrics(name: str, output: Any, metrics: Iterable[str]) -> dict[str, fl
 def number(name: str, metric: str, value: Any) -> float:
     """Convert a number of NumPy, torch or Python to a float (ConfigError if it is not a number)."""
     value = python_scalar(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise ConfigError(f"{name}: {metric} must be a number, but it is {value!r}")
     return float(value)
 

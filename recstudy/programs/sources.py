@@ -219,8 +219,8 @@ class CsvFile(LogSource):
         rows: list[Row] = []
         for file in self.newest_files(output.folder):
             for cells in csv.DictReader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines()):
-                row = numbers({dotted(name): cell for name, cell in cells.items() if name})
-                row = {name: value for name, value in row.items() if isinstance(value, float)}
+                values = numbers({dotted(name): cell for name, cell in cells.items() if name})
+                row = {name: value for name, value in values.items() if isinstance(value, float)}
                 rows.append(row | {"step": int(row.get("step", row.get("epoch", len(rows))))})
         return rows
 
@@ -259,13 +259,13 @@ def dotted(name: str) -> str:
     return name.replace("/", ".")
 
 
-def numbers(values: Any) -> Any:
-    """Return `values` with strings converted to numbers where possible."""
-    values = dict(values) if isinstance(values, Mapping) else values
-    for name, value in values.items() if isinstance(values, dict) else ():
-        if isinstance(value, str):
+def numbers(texts: Mapping[str, Any]) -> Row:
+    """Return these values with texts converted to numbers where possible."""
+    values = dict(texts)
+    for name, text in texts.items():
+        if isinstance(text, str):
             with suppress(ValueError):
-                values[name] = float(value)
+                values[name] = float(text)
     return values
 
 

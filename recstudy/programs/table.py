@@ -87,17 +87,18 @@ class RunTable:
     Args:
         file: Name and digest of the file.
         lines: The line of the file where each row begins.
-        columns: The columns that have a head.
 
     Attributes:
+        columns: The columns that have a head.
         rows: The rows that count as runs.
         failures: The state of each failed run; empty for other rows.
         left_out: Why runs were left out -> their number.
         notes: Lines about repeated runs.
     """
 
-    def __init__(self, file: ImportedFile, lines: Sequence[int], columns: list[Column]) -> None:
-        self.file, self.lines, self.columns = file, lines, columns
+    def __init__(self, file: ImportedFile, lines: Sequence[int]) -> None:
+        self.file, self.lines = file, lines
+        self.columns: list[Column] = []
         self.rows: Sequence[int] = range(len(lines))
         self.failures = [""] * len(lines)
         self.left_out: Counter[str] = Counter()
@@ -145,11 +146,11 @@ class RunTable:
         names = ", ".join(f"{column.head}={column.cells[first]}" for column in keys)
         steps = self.unassigned(STEPS)
         ranked = [*steps, *self.with_role(NEITHER), *self.columns]
-        other = next((column for column in ranked if column.cells[first] != column.cells[second]), None)
-        difference = "all cells are equal"
-        if other:
-            difference = f"{other.head} is {other.cells[first]!r} and {other.cells[second]!r}"
-        step = other.head if other in steps else "STEP"
+        different = (column for column in ranked if column.cells[first] != column.cells[second])
+        difference, step = "all cells are equal", "STEP"
+        if column := next(different, None):
+            difference = f"{column.head} is {column.cells[first]!r} and {column.cells[second]!r}"
+            step = column.head if column in steps else step
         settings = ",".join(column.head for column in self.with_role(SETTING))
         raise ConfigError(
             f"{self.file.name}, lines {self.lines[first]} and {self.lines[second]}: they may be of one run"
@@ -321,14 +322,14 @@ def _merge(table: RunTable, keys: Sequence[Column]) -> None:
         failure = table.failures[row]
         group = groups.setdefault((failure, table.key(row, keys)), {})
         cells = row if failure and not is_run else table.key(row, compared)
-        equal = group.setdefault(cells, row)
-        other = next(iter(group.values())) if equal == row else equal
-        if is_run and equal != row:
-            repeated[equal] = f"{repeated.get(equal, table.lines[equal])}={table.lines[row]}"
-        elif failure or other == row:
+        equal_row = group.setdefault(cells, row)
+        known_row = next(iter(group.values())) if equal_row == row else equal_row
+        if is_run and equal_row != row:
+            repeated[equal_row] = f"{repeated.get(equal_row, table.lines[equal_row])}={table.lines[row]}"
+        elif failure or known_row == row:
             continue
-        elif is_run or other == equal or table.key(other, steps) != table.key(row, steps):
-            table.refuse_lines(other, row, keys)
+        elif is_run or known_row == equal_row or table.key(known_row, steps) != table.key(row, steps):
+            table.refuse_lines(known_row, row, keys)
     table.rows = sorted(row for group in groups.values() for row in group.values())
     if repeated:
         table.notes.append(f"equal lines of one run count once: lines {choices(repeated.values(), 6)}")
@@ -355,7 +356,7 @@ def _leave_out_results(table: RunTable) -> None:
     columns.sort(key=lambda column: len(set(column.cells)), reverse=True)
     for column in columns if table.with_role(ITEM) else ():
         roles = (SETTING, UNCLEAR, SEED, ITEM)
-        other_columns = [other for other in table.columns if other.role in roles and other is not column]
+        other_columns = [key for key in table.columns if key.role in roles and key is not column]
         is_decided = _count(table, other_columns) == _count(table, [*other_columns, column])
         if is_decided and len(set(column.cells)) > 1 and not column.matches(BLOCKS):
             column.role = NEITHER

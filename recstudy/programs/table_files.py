@@ -91,7 +91,7 @@ def _table(
                 f"{name}, line 1, column {head!r}: {count} columns have this name. Rename or remove one"
             )
     file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=current_time())
-    table = RunTable(file, lines, [])
+    table = RunTable(file, lines)
     for head, *cells in zip(heads, *rows, strict=True):
         table.columns += _parts(table, Column(head, cells)) if head else []
     settle(table.columns)
@@ -180,7 +180,7 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
     rows: list[dict[str, Any]] = []
     for row, cell in enumerate(column.cells):
         try:
-            rows.append(flatten(_plain(ast.parse(cell or "{}", mode="eval").body)))
+            rows.append(flatten(_literal(ast.parse(cell or "{}", mode="eval").body)))
         except (AttributeError, SyntaxError, ValueError) as error:  # AttributeError: it is a set
             if column.head not in WANDB_COLUMNS:
                 return [column]
@@ -195,10 +195,10 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
     return columns
 
 
-def _plain(node: Any) -> Any:
+def _literal(node: Any) -> Any:
     """Return the dictionary, the constant or the text of an expression in Python or JSON."""
     if isinstance(node, ast.Dict):
-        return {_plain(key): _plain(value) for key, value in zip(node.keys, node.values, strict=True)}
+        return {_literal(key): _literal(value) for key, value in zip(node.keys, node.values, strict=True)}
     if isinstance(node, ast.Call) and len(node.args) == 1:  # such as np.float64(0.9)
-        return _plain(node.args[0])
+        return _literal(node.args[0])
     return node.value if isinstance(node, ast.Constant) else ast.unparse(node)

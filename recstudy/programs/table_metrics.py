@@ -8,17 +8,8 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.programs.columns import LOWER, PREFIX, Column, name_of
 from recstudy.programs.metric import Metric
-from recstudy.programs.table_options import MetricFields
+from recstudy.programs.table_options import MetricFields, listed
 from recstudy.records.study_schema import MetricRecord
-
-
-def listed(words: str) -> list[str]:
-    """Return the words between commas.
-
-    >>> listed("lr, depth")
-    ['lr', 'depth']
-    """
-    return [word.strip() for word in words.split(",") if word.strip()]
 
 
 def described_metrics(words: str) -> dict[str, MetricFields]:
@@ -32,12 +23,6 @@ def described_metrics(words: str) -> dict[str, MetricFields]:
     """
     parts = [metric.split(":") for metric in listed(words)]
     return {head: _words(metric_words) for head, *metric_words in parts}
-
-
-def metric_fields(metric: Metric) -> MetricFields:
-    """Return the stated fields of a metric."""
-    values = {field.name: getattr(metric, field.name) for field in fields(MetricRecord)}
-    return {name: value for name, value in values.items() if name == "better" or value}
 
 
 def _words(words: Sequence[str]) -> dict[str, Any] | None:

@@ -7,9 +7,18 @@ from typing import Any
 MetricFields = Mapping[str, Any] | None  # the stated fields of a metric
 
 
+def listed(words: str) -> list[str]:
+    """Return the words between commas.
+
+    >>> listed("lr, depth")
+    ['lr', 'depth']
+    """
+    return [word.strip() for word in words.split(",") if word.strip()]
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """The stated roles of columns, and the rules that reduce lines to runs.
+    """The stated roles of columns, and the rules that reduce lines to runs. A list may be a text: `A,B`.
 
     Args:
         settings: The columns that are settings. By default they are detected.
@@ -42,3 +51,8 @@ class TableOptions:
     paired: bool = False
     test_share: float = 0.0
     replace: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("settings", "blocks", "base", "texts"):
+            if isinstance(words := getattr(self, name), str):
+                object.__setattr__(self, name, listed(words))

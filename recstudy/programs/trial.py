@@ -40,10 +40,6 @@ from recstudy.records.schema import current_time
 LOADING = 8
 
 
-# A function that executes a trial, such as `run_trial`.
-Work = Callable[[Trial, Report, Callable[[], bool]], Json]
-
-
 def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never_leave) -> Json:
     """Run a trial on each worker of its group. The first worker writes the records.
 

@@ -8,7 +8,6 @@ from recstudy.records.locks import is_locked, locked
 from recstudy.records.reading import append_record, read_json, read_log, read_record, write_record
 from recstudy.records.results import Results
 from recstudy.records.run_folder import RunFolder
-from recstudy.records.runs import read_runs
 from recstudy.records.schema import (
     FORMAT,
     Attempt,
@@ -19,7 +18,6 @@ from recstudy.records.schema import (
     Measured,
     Result,
     Stopped,
-    score_name,
 )
 from recstudy.records.study_schema import PlanRecord, Run
 
@@ -46,8 +44,6 @@ __all__ = [
     "read_json",
     "read_log",
     "read_record",
-    "read_runs",
-    "score_name",
     "write_json",
     "write_record",
     "write_whole",

@@ -240,8 +240,8 @@ def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRe
         search=replace(
             search,
             trials=tuple(
-                TrialRecord(number=number, params=trials[number].params, variant=positions[trials[number].id])
-                for number in sorted(trials)
+                TrialRecord(number=number, params=trial.params, variant=positions[trial.id])
+                for number, trial in sorted(trials.items())
             ),
             confirmed=fresh_seeds,
             importance=read_record(folder / f"importance-{plan.definition}.json", ImportanceRecord),

@@ -257,15 +257,12 @@ class Results:
     def study(self, name: str, preset: str) -> Path:
         return self.root / "studies" / name / preset
 
-    def finished(self, run_ids: Iterable[str] | None = None) -> Iterator[tuple[str, Result]]:
-        """Yield the id and the result of each finished run.
+    def finished(self, run_ids: Iterable[str]) -> Iterator[tuple[str, Result]]:
+        """Yield the id and the result of each of these runs that is finished.
 
         The results are yielded one at a time, because 10,000 of them take 40 MB.
-
-        Args:
-            run_ids: The runs to read. By default all.
         """
-        for run_id in self.run_ids() if run_ids is None else run_ids:
+        for run_id in run_ids:
             with suppress(StorageError):  # a run with a damaged result will be run again
                 if result := self._read_result(run_id):
                     yield run_id, result

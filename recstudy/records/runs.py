@@ -18,7 +18,17 @@ from recstudy.records.files import Json
 from recstudy.records.plans import read_imported
 from recstudy.records.reading import read_record
 from recstudy.records.results import Results
-from recstudy.records.schema import Failure, Measured, Number, Provenance, Result, Selected, Stopped, Values
+from recstudy.records.schema import (
+    Failure,
+    LateMetric,
+    Measured,
+    Number,
+    Provenance,
+    Result,
+    Selected,
+    Stopped,
+    Values,
+)
 from recstudy.records.study_schema import PlanRecord, VariantRecord
 
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
@@ -150,10 +160,7 @@ class Row:
 
     @property
     def wall_seconds(self) -> float:
-        """Wall time of training and final evaluation in seconds. Older records lack the evaluation."""
-        return float(
-            sum(self.result_or_empty.cost.get(name) or 0.0 for name in ("seconds", "evaluation_seconds"))
-        )
+        return self.result_or_empty.wall_seconds
 
     def objective(self, name: str) -> float | None:
         """Return a metric or a cost, or None if the run has no such value.
@@ -164,24 +171,6 @@ class Row:
         selected = name.removeprefix("selection_")
         value = self.value(name) if selected == name else self.selected.scores.get(selected)
         return None if value is None else float(value)
-
-
-def read_runs(results: Results, plan: PlanRecord) -> pd.DataFrame:
-    """Return the planned runs of a study, one per row.
-
-    The columns are `variant` (its index), `label`, `seed`, `id`, `status`, `levels.AXIS`, each setting that
-    differs between variants (`model.latent_steps`), every metric and cost by its name, `METRIC@DEPTH`,
-    `selected.epoch` and `selected.METRIC` of the selected epoch, `attempts`, and `provenance.NAME` for
-    machine, versions, data and dates. A failed run has `error_class`, `error` and `traceback`; a run that its
-    search stopped has `stopped_epoch` and `stopped_score`.
-
-    Args:
-        results: The results folder.
-        plan: The plan of the study.
-    """
-    base = flatten(plan.base)
-    configs = [config_of(base, variant.changes) for variant in plan.variants]
-    return runs_frame(read_rows(results, plan, plan.variants), plan.variants, configs)
 
 
 def read_rows(
@@ -210,7 +199,19 @@ def read_rows(
 def runs_frame(
     rows: Sequence[Row], variants: Sequence[VariantRecord], configs: Sequence[Json]
 ) -> pd.DataFrame:
-    """Return rows as the frame that `read_runs` describes."""
+    """Return the planned runs of a study as a frame, one per row.
+
+    The columns are `variant` (its index), `label`, `seed`, `id`, `status`, `levels.AXIS`, each setting that
+    differs between variants (`model.latent_steps`), every metric and cost by its name, `METRIC@DEPTH`,
+    `selected.epoch` and `selected.METRIC` of the selected epoch, `attempts`, and `provenance.NAME` for
+    machine, versions, data and dates. A failed run has `error_class`, `error` and `traceback`; a run that its
+    search stopped has `stopped_epoch` and `stopped_score`.
+
+    Args:
+        rows: The runs.
+        variants: The variants of the study.
+        configs: The flat settings of each variant.
+    """
     varied = varied_fields(configs)
     shared = [
         {
@@ -290,7 +291,8 @@ def read_row(results: Results, run_id: str, planned: Mapping[str, Any] = NONE) -
     folder = str(results.run(run_id).path)  # strings are faster than Path objects for 10,000 runs
     try:
         if result := read_record(f"{folder}/result.json", Result):
-            values = _with_later(result, read_record(f"{folder}/measured.json", Measured))
+            measured = read_record(f"{folder}/measured.json", Measured) or Measured()
+            values = _with_later(result, measured.metrics)
         elif stopped := read_record(f"{folder}/stopped.json", Stopped):
             values = {"status": "stopped", "stopped": stopped}
         elif failure := read_record(f"{folder}/failure.json", Failure):
@@ -327,13 +329,9 @@ def imported_rows(study: Path) -> dict[str, Row]:
     return rows
 
 
-def _with_later(result: Result, late_metrics: Measured | None) -> Json:
+def _with_later(result: Result, late_metrics: Mapping[str, LateMetric]) -> Json:
     """Return status and result, completed by later metrics that the result does not have."""
-    new = (
-        {name: value for name, value in late_metrics.metrics.items() if result.metrics.get(name) is None}
-        if late_metrics
-        else {}
-    )
+    new = {name: computed for name, computed in late_metrics.items() if result.metrics.get(name) is None}
     if not new:
         return {"status": result.status, "result": result}
     metrics: Values = {}
@@ -342,13 +340,10 @@ def _with_later(result: Result, late_metrics: Measured | None) -> Json:
             f"{name}.{part}": value for part, value in computed.by_class.items()
         }
         metrics |= {name: value for name, value in values.items() if value is not None}
-    tokenizers = {
-        name: computed.tokenizer for name, computed in new.items() if computed.tokenizer and name in metrics
-    }
     notes = [
-        f"{name}: computed later, {tokenizer}"
-        for name, tokenizer in tokenizers.items()
-        if tokenizer not in result.tokenizer.values()
+        f"{name}: computed later, {computed.tokenizer}"
+        for name, computed in new.items()
+        if name in metrics and computed.tokenizer not in ("", *result.tokenizer.values())
     ]
     undefined = [*result.undefined, *(part for computed in new.values() for part in computed.undefined)]
     unavailable = {name: why for name, why in result.unavailable.items() if name not in metrics}

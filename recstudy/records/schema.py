@@ -5,7 +5,6 @@ ignored, because a newer version may have added them. A new field must have a de
 stay readable. `reading.py` reads and writes records.
 """
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
@@ -231,6 +230,11 @@ class Result:
     attempts: Integer | None = None
     provenance: Provenance = Provenance()
 
+    @property
+    def wall_seconds(self) -> float:
+        """Wall time of training and final evaluation in seconds. Older records lack the evaluation."""
+        return float(sum(self.cost.get(name) or 0.0 for name in ("seconds", "evaluation_seconds")))
+
 
 @record
 class LateMetric:
@@ -317,10 +321,6 @@ class EpochLine:
         """Wrap the values of a line, which has no key `values`."""
         return {"values": values} if isinstance(values, dict) else values
 
-    @model_serializer
-    def _dump_values(self) -> Values:
-        return self.values
-
     def __post_init__(self) -> None:
         if not isinstance(self.values.get("epoch"), int):
             raise ValueError(f"epoch must be a whole number, but it is {self.values.get('epoch')!r}")
@@ -328,16 +328,6 @@ class EpochLine:
     @property
     def epoch(self) -> int:
         return int(self.values["epoch"] or 0)
-
-    @property
-    def score(self) -> Number | None:
-        """The score on the selection split."""
-        return self.values.get(score_name(self.values))
-
-
-def score_name(values: Mapping[str, Any]) -> str:
-    """Return the name of the selection score among an epoch's values, or an empty string."""
-    return next((name for name in values if name.startswith("selection_") and name != "selection_loss"), "")
 
 
 @record

@@ -49,7 +49,7 @@ class Loaded:
 
     @property
     def runs(self) -> pd.DataFrame:
-        """One row per planned run, as `recstudy.records.read_runs` returns it."""
+        """One row per planned run, as `recstudy.records.runs.runs_frame` returns it."""
         return self.records.runs
 
     @cached_property

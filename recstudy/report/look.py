@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import Any
 
 from recstudy.base.lazy import go, np, pd, px
+from recstudy.base.values import is_number
 from recstudy.records import Json
 from recstudy.report.names import metric
 
@@ -327,10 +328,6 @@ def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
 
 
 # --- axes
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def integer_ticks(counts: Iterable[float]) -> dict[str, Any]:

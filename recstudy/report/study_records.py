@@ -130,7 +130,7 @@ class StudyRecords:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row per planned run, as `recstudy.records.read_runs` returns it."""
+        """One row per planned run, as `recstudy.records.runs.runs_frame` returns it."""
         return runs_frame(self.rows, self.variants, self.configs)
 
     @contextmanager

@@ -44,9 +44,9 @@ def has_commits(variants: Any) -> bool:
     lists = variants.values() if isinstance(variants, Mapping) else [variants]
     return any(
         isinstance(value, CommitName)
-        for each in lists
-        if isinstance(each, Sequence)
-        for variant in each
+        for preset_variants in lists
+        if isinstance(preset_variants, Sequence)
+        for variant in preset_variants
         if isinstance(variant, Variant)
         for value in variant.changes.values()
     )

@@ -160,13 +160,9 @@ def price_lines(
         count = int(plan.budget.amount) - len(runs) if plan.budget.unit == "runs" else 0
     if not todo or count <= 0:
         return
-    costs = {
-        run_id: result.cost for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))
-    }
-    took = sum(
-        float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds")
-    )
-    heading, finished_runs = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
+    finished_results = dict(results.finished(dict.fromkeys(run.id for run in runs)))
+    took = sum(result.wall_seconds for result in finished_results.values())
+    heading, finished_runs = f"Price: {plural(count, 'run')}", plural(len(finished_results), "finished run")
     prices = {run.id: program.price(run.config) for run in (*runs, *todo)}
     if not all(prices.values()):
         why = ""
@@ -175,16 +171,18 @@ def price_lines(
                 {run.config.description.data: None for run in (*runs, *todo) if not prices[run.id]}
             )
             why = f" The data config of {names} states no `train_size` (the number of training images)."
-        mean = duration(count * took / len(costs)) if costs else ""
-        time = f", about {mean} one after another, by {finished_runs}. Their FLOPs are unknown."
-        yield heading + (time if costs else ". Their time and FLOPs are unknown: no run has finished.") + why
+        time = ". Their time and FLOPs are unknown: no run has finished."
+        if finished_results:
+            mean = duration(count * took / len(finished_results))
+            time = f", about {mean} one after another, by {finished_runs}. Their FLOPs are unknown."
+        yield heading + time + why
         return
     run_prices = [price for run in todo if (price := prices[run.id])]
     workers = todo[0].config.resources.workers
     core, gpu = _times(run_prices[0], gpus=workers, start=START_S)
     yield f"First result in about {core} on a core, {gpu} on {f'{workers} GPUs' if workers > 1 else 'a GPU'}."
     total = RunPrice(*(count / len(todo) * sum(part) for part in zip(*run_prices, strict=True)))
-    finished_pflop = sum(known.pflop for run_id in costs if (known := prices[run_id]))
+    finished_pflop = sum(price.pflop for run_id in finished_results if (price := prices[run_id]))
     largest = max(todo, key=lambda run: program.memory(run.config) or 0)
     gigabytes = (program.memory(largest.config) or 0) / 1e9
     memory = f"{gigabytes:,.2g} GB" if gigabytes >= 1 else f"{float(f'{1000 * gigabytes:.2g}'):g} MB"
@@ -208,9 +206,9 @@ def price_lines(
         )
     visible = (program.free_gpu_bytes() or 0) / 1e9 if program.sees_gpu() else 0
     if gigabytes > (limit := visible or GPU_GB):
-        which = "the GPU of this machine" if visible else "assumed, as no GPU is visible"
+        gpu_words = "the GPU of this machine" if visible else "assumed, as no GPU is visible"
         yield (
-            f"Memory: {largest.label} needs {gigabytes:,.3g} GB, but a GPU has {limit:,.3g} GB ({which})."
+            f"Memory: {largest.label} needs {gigabytes:,.3g} GB, but a GPU has {limit:,.3g} GB ({gpu_words})."
             f" {program.memory_fix(largest.config, limit * 1e9)}"
         )
     yield (

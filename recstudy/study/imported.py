@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
-from recstudy.base.values import canonical
+from recstudy.base.values import canonical, is_number
 from recstudy.papers import Target
 from recstudy.programs.columns import BLOCKS, FOLDS, name_of
 from recstudy.programs.table import TableProgram
@@ -17,7 +17,7 @@ from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun
 from recstudy.report.names import plural
 from recstudy.study.claims_file import ClaimsFile
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.imported_report import FEW_VARIANTS, base_levels, is_number, report_of
+from recstudy.study.imported_report import FEW_VARIANTS, base_levels, report_of
 from recstudy.study.plan import Plan, make_plan
 from recstudy.study.study import Study
 
@@ -71,28 +71,21 @@ def import_changes(
     earlier_imports: Imported, current_imports: Imported, runs: Mapping[str, ImportedRun]
 ) -> list[str]:
     """Return a line about the new, changed and missing runs of a file; empty if it has the same runs."""
-    added, missing_ids = (
-        current_imports.runs.keys() - earlier_imports.runs.keys(),
-        earlier_imports.runs.keys() - runs.keys(),
-    )
-    earlier_values, values = (
-        {run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()}
-        for imported in (earlier_imports, current_imports)
-    )
+    earlier_runs, current_runs = earlier_imports.runs, current_imports.runs
+    added, missing_ids = current_runs.keys() - earlier_runs, earlier_runs.keys() - runs
     changed = [
-        run_id for run_id in earlier_values.keys() & values if earlier_values[run_id] != values[run_id]
+        run_id
+        for run_id, run in earlier_runs.items()
+        if (new := current_runs.get(run_id)) and (new.status, new.metrics) != (run.status, run.metrics)
     ]
-    if not earlier_imports.runs or not (added or changed or missing_ids):
+    if not earlier_runs or not (added or changed or missing_ids):
         return []
     line = (
-        f"{plural(len(earlier_imports.runs), 'run')} imported before: this file adds {len(added)} and changes"
+        f"{plural(len(earlier_runs), 'run')} imported before: this file adds {len(added)} and changes"
         f" {len(changed)}; it lacks {len(missing_ids)}"
     )
-    fate = (
-        "are dropped"
-        if missing_ids.isdisjoint(current_imports.runs)
-        else "stay in the study (--replace drops them)"
-    )
+    is_dropped = missing_ids.isdisjoint(current_runs)
+    fate = "are dropped" if is_dropped else "stay in the study (--replace drops them)"
     return [f"{line}, which {fate}" if missing_ids else line]
 
 

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
-from recstudy.base.values import canonical
+from recstudy.base.values import canonical, is_number
 from recstudy.papers import Target
 from recstudy.programs.table import TableProgram
 from recstudy.records.study_schema import ImportedRun
@@ -117,8 +117,3 @@ def base_levels(levels: Levels, stated_levels: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(f"--base {text!r} must be one of {choices(have)}.{nearest(text, have)}")
         base |= dict(words[text])
     return base
-
-
-def is_number(level: Any) -> bool:
-    """Return whether a level is a number."""
-    return isinstance(level, int | float) and not isinstance(level, bool)

@@ -159,9 +159,9 @@ class Plan:
             for family, of in self.space.ranges.items()
         }
         bases = {family: base.deciding for family, base in self.space.bases.items()}
-        more: list[Any] = [self.space.when] if self.space.when else []
-        more += [self.study.trial_seeds] if self.study.trial_seeds > 1 else []
-        return digest([bases, ranges, self.objectives, *more], 12)
+        conditions: list[Any] = [self.space.when] if self.space.when else []
+        trial_seeds = [self.study.trial_seeds] if self.study.trial_seeds > 1 else []
+        return digest([bases, ranges, self.objectives, *conditions, *trial_seeds], 12)
 
     @cached_property
     def report(self) -> list[Part]:
@@ -252,9 +252,9 @@ class Plan:
                 f" {confirmed_settings}"
             )
         search_runs, seeds = int(self.budget.amount) - self.reserved_runs, self.study.trial_seeds
-        each = f" with {seeds} seeds a trial" * (seeds > 1)
+        per_trial = f" with {seeds} seeds a trial" * (seeds > 1)
         reserved = f"{self.reserved_runs} for {confirmed_settings}"
-        return f"{self.budget} in total: {search_runs} to search{each}, {reserved}"
+        return f"{self.budget} in total: {search_runs} to search{per_trial}, {reserved}"
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         """Return a run of a trial.
@@ -471,9 +471,11 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
     # other field that variants do not set alike -> the label of the first that sets it
     distinguishing: dict[str, str] = {}
     for path in dict.fromkeys(path for variant in variants for path in variant.changes if path not in swept):
-        setting = [variant for variant in variants if path in variant.changes]
-        if len(setting) < len(variants) or len({repr(variant.changes[path]) for variant in setting}) > 1:
-            distinguishing[path] = setting[0].label
+        values = {
+            variant.label: repr(variant.changes[path]) for variant in variants if path in variant.changes
+        }
+        if len(values) < len(variants) or len({*values.values()}) > 1:
+            distinguishing[path] = next(iter(values))
     for changed in changes:
         if changed in swept:
             raise ConfigError(

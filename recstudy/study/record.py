@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.plugins import code_digests, current_files, study_file
-from recstudy.programs.metric import Metric
+from recstudy.programs.metric import metric_fields
 from recstudy.programs.settings import json_value
 from recstudy.records import Results, read_record, write_record
 from recstudy.records.plans import read_looks
@@ -70,7 +70,9 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             changes=json_value(plan.changes, "--set"),
             imported=plan.base.program.imported,
             reference=reference(plan),
-            metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
+            metrics={
+                name: MetricRecord(**metric_fields(metric)) for name, metric in plan.base.metrics.items()
+            },
             files=(files := user_files(plan.base.program)),
             code_digests={
                 digest: code_digests[digest] for digest in files.values() if digest in code_digests
@@ -141,11 +143,6 @@ def reference(plan: Plan) -> Reference:
 
 def axes_of(variants: Sequence[Variant]) -> dict[str, str]:
     return dict(variants[0].axes) if variants else {}
-
-
-def metric_record(metric: Metric) -> MetricRecord:
-    """Return the record of a metric, for readers that do not import the program."""
-    return MetricRecord(**{field.name: getattr(metric, field.name) for field in fields(MetricRecord)})
 
 
 def effective(variant: Changes, command_line: Changes) -> Changes:

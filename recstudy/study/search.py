@@ -11,14 +11,14 @@ from typing import Any, Literal, Self
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
-from recstudy.base.values import flatten
+from recstudy.base.values import flatten, is_count
 from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import DIGITS, Range
 from recstudy.records.plans import FAMILY
 from recstudy.report import Part
 from recstudy.study.budget import Budget
-from recstudy.study.study import ByPreset, StudyBase, is_count
+from recstudy.study.study import ByPreset, StudyBase
 
 Direction = Literal["max", "min"]
 # Field -> value. With several model families, also `family`.

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
-from recstudy.base.values import flatten
+from recstudy.base.values import flatten, is_count, is_number
 from recstudy.evidence.seeds import ALPHA, MAX_ALPHA, MIN_ALPHA
 from recstudy.plugins import caller
 from recstudy.programs.base import Program, RunSettings
@@ -289,7 +289,7 @@ class Study(StudyBase):
         with using_metrics(self.metrics):
             for name, value in self.success_threshold.items():
                 low, high = METRICS[name].bounds or (-inf, inf)
-                if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
+                if not is_number(value) or not low < value < high:
                     raise ConfigError(
                         f"`success_threshold` of {self.name}: {name} must be a number between {low:g} and"
                         f" {high:g}, but got {value!r}"
@@ -311,18 +311,16 @@ class Study(StudyBase):
         self.check_lists("deviations", Deviation)
         if self.program is not None:
             path = self.bases(self.preset_named())[0].path
-            variants = {}
-            for preset in self.presets:
-                variants[preset] = [
-                    with_paths(variant, path) for variant in self.by_preset(self.variants, preset)
-                ]
+            variants = {
+                preset: [with_paths(variant, path) for variant in self.by_preset(self.variants, preset)]
+                for preset in self.presets
+            }
             # A deviation may also be described in words, so only fields of the program are renamed.
             names = flatten(self.program.defaults)
-            deviations = []
-            for deviation in self.deviations:
-                deviations.append(
-                    replace(deviation, field=path(deviation.field)) if deviation.field in names else deviation
-                )
+            deviations = [
+                replace(deviation, field=path(deviation.field)) if deviation.field in names else deviation
+                for deviation in self.deviations
+            ]
             self._replace(variants=variants, deviations=deviations)
 
     def varied(self, preset: str, axes: Axes) -> Self:
@@ -355,10 +353,6 @@ def check_list(subject: str, value: Any, kind: type, name: str = "") -> None:
     for item in value:
         if not isinstance(item, kind):
             raise ConfigError(f"{subject} must be of {name}, but got {brief(item)}")
-
-
-def is_count(value: Any, minimum: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
 def with_paths(variant: Variant, path: Callable[[str], str]) -> Variant:

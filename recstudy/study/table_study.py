@@ -13,11 +13,11 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.papers import published as published_values
 from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, TRAINING, name_of
-from recstudy.programs.metric import Metric, scale_problem, using_metrics
+from recstudy.programs.metric import Metric, metric_fields, scale_problem, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
-from recstudy.programs.table_metrics import described_metrics, listed, metric_fields, table_metric
-from recstudy.programs.table_options import TableOptions
+from recstudy.programs.table_metrics import described_metrics, table_metric
+from recstudy.programs.table_options import MetricFields, TableOptions
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
@@ -143,12 +143,11 @@ def judge(
     """
     from recstudy.report.loaded import load  # pandas and plotly
 
-    known_options = {field.name: field.default for field in fields(TableOptions)}
-    for option, value in options.items():
+    known_options = [field.name for field in fields(TableOptions)]
+    for option in options:
         if option not in known_options:
             raise ConfigError(f"judge has no option {option!r}.{nearest(option, known_options)}")
-        if known_options[option] == () and isinstance(value, str):
-            options[option] = listed(value)
+    described: Mapping[str, MetricFields]
     if isinstance(metrics, Mapping):
         described = {head: metric_fields(metric) for head, metric in metrics.items()}
     else:
@@ -188,8 +187,8 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, block
         seed = table.heads(SEED)
     elif table.with_role(ITEM):
         seed = "none"
-    others = {"test items": ITEM, "errors over test items": ERROR_OF}
-    other_roles = [f"{role}: {table.heads(key)}; " for role, key in others.items() if table.with_role(key)]
+    roles = {"test items": ITEM, "errors over test items": ERROR_OF}
+    other_roles = [f"{role}: {table.heads(key)}; " for role, key in roles.items() if table.with_role(key)]
     return (
         f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}{blocks}; seed: {seed};"
         f" {''.join(other_roles)}metrics: {', '.join(parts)}; left out: {table.heads(NEITHER, limit=6)}."

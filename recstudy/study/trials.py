@@ -109,8 +109,10 @@ class TrialLog:
         """Return the runs with fresh seeds of the best trials, seed by seed, as far as the budget allows."""
         wanted_runs = self._confirmation_runs()
         new = [run.id for run in wanted_runs if run.id not in self.fresh]
-        left = int(self.plan.budget.amount) - self.run_count if self.plan.budget.unit == "runs" else len(new)
-        unpaid = set(new[max(0, left) :])
+        runs_left = (
+            int(self.plan.budget.amount) - self.run_count if self.plan.budget.unit == "runs" else len(new)
+        )
+        unpaid = set(new[max(0, runs_left) :])
         return [run for run in wanted_runs if run.id not in unpaid]
 
     def _confirmation_runs(self) -> list[Run]:
@@ -145,13 +147,13 @@ class TrialLog:
         """
         budget, reserved = self.plan.budget, self.plan.reserved_runs
         if budget.unit == "runs":
-            left = int(budget.amount) - self.run_count - self.plan.study.trial_seeds
-            if left >= reserved:
+            runs_left = int(budget.amount) - self.run_count - self.plan.study.trial_seeds
+            if runs_left >= reserved:
                 return True
             needed_runs = sum(
                 run.id not in self.fresh for run in self._confirmation_runs()
             ) + self.plan.seeds * (running_trials + 1)
-            return left >= min(reserved, needed_runs)
+            return runs_left >= min(reserved, needed_runs)
         spent_amount, ended_runs = self.meter.spent_hours, self.run_count - running_trials
         price = spent_amount / ended_runs if ended_runs > 0 else 0.0
         return spent_amount + min(reserved * price, budget.amount / 2) < budget.amount

@@ -77,15 +77,15 @@ def next_block(
         Variant -> its number of seeds at the next look. It is empty if no question is open.
     """
 
-    def cost(question: OpenQuestion) -> float:
-        more = question.more_seeds or next_look(question) - min(
-            seeds[variant] for variant in question.variants
-        )
-        return more * sum(prices[variant] for variant in question.variants)
+    def fewest_seeds(question: OpenQuestion) -> int:
+        return min(seeds[variant] for variant in question.variants)
 
     def next_look(question: OpenQuestion) -> int:
-        fewest = min(seeds[variant] for variant in question.variants)
-        return next(look for look in schedule(maximum) if look > fewest)
+        return next(look for look in schedule(maximum) if look > fewest_seeds(question))
+
+    def cost(question: OpenQuestion) -> float:
+        added_seeds = question.more_seeds or next_look(question) - fewest_seeds(question)
+        return added_seeds * sum(prices[variant] for variant in question.variants)
 
     planned = [question for question in questions if not question.waits]
     open_now = [question for question in planned if ending(question, seeds, maximum) is Ending.OPEN]
@@ -174,8 +174,8 @@ class Until:
 
     def next_plan(self, plan: Plan, results: Results) -> Plan | None:
         """Read the recorded study, and return the plan with the next block, or None if there is none."""
-        left = self.budget_left(plan)
-        if left <= 0:
+        budget = self.budget_left(plan)
+        if budget <= 0:
             return None
         record_look(results, plan.study.name, plan.folder)
         records = load_study(results, plan.study.name, plan.folder)
@@ -188,7 +188,7 @@ class Until:
             mean = sum(known_prices) / len(known_prices) if known_prices else 0.0
             prices = [mean if price is None else price for price in hours]
         questions = open_questions(records)
-        block = next_block(questions, seeds, self.maximum, prices, left)
+        block = next_block(questions, seeds, self.maximum, prices, budget)
         self.open_lines = [
             f"- {question.text}: {_outlook(question, seeds, self.maximum)}"
             for question in questions
@@ -249,8 +249,8 @@ def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:
     if question.waits:
         return f"{verdict}, and runs of it have not ended"
     if question.more_seeds:
-        left = seeds_left(question, seeds, maximum)
-        verdict += f", would take about {question.more_seeds:,} more, {left} are left"
+        seed_count = seeds_left(question, seeds, maximum)
+        verdict += f", would take about {question.more_seeds:,} more, {seed_count} are left"
     elif question.why:
         verdict += f", {question.why}"
     if 0 < question.chance < 1:  # 1: the variance is unknown; 0: the maximum is reached

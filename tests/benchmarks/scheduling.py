@@ -1,13 +1,12 @@
 """What a run costs besides its training: 200 runs that train nothing, through the driver and through plain Ray Tune.
 
-The clock runs from the end of the first run to the end of the last one. The driver's trials write every record that a
-real run writes but its weights. Plain Tune's trials write nothing of their own; with torch they import it, as each that
+The clock runs from the end of the first run to the end of the last one. The driver's trials are runs of a function that
+returns at once, with all of their records. Plain Tune's trials write nothing of their own; with torch they import it, as each that
 trains does. The rounds alternate, in one process, each in a Ray session of its own.
 """
 
 import io
 import os
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,16 +23,12 @@ from ray.tune import Callback, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
 from rich.console import Console
 
-from recstudy import Resources, Study, grid
+from recstudy import Metric, Study, grid
 from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import RunOptions
 from recstudy.cluster.view import View
-from recstudy.programs.attempt import Report, Trial
-from recstudy.records import Json, Result, Results, Run, RunFolder
-from recstudy.records.files import append_line, write_json
-from recstudy.records.locks import locked
-from recstudy.records.schema import current_time
-from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
+from recstudy.programs.function import RunContext
+from recstudy.records import Results, Run
 from recstudy.study.plan import make_plan
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
@@ -72,32 +67,26 @@ class Stopwatch(View):
 
 
 def through_driver() -> float:
-    base = RunConfig(
-        data=Digits(),
-        model=ViTRM(width=64, heads=4, patch=2),
-        train=TrainConfig(epochs=1),
-        resources=Resources(gpus=0),
+    study = Study(
+        "idle",
+        variants=grid({"rate": list(range(1, RUNS // SEEDS + 1))}),
+        seeds=SEEDS,
+        program=idle,
+        settings={"rate": 0},
+        metrics={"score": Metric()},
     )
-    rates = [round(1e-5 * step, 9) for step in range(1, RUNS // SEEDS + 1)]
-    plan = make_plan(Study("idle", {"quick": base}, grid({"train.learning_rate": rates}), seeds=SEEDS))
+    plan = make_plan(study, changes={"resources.gpus": 0})
     with tempfile.TemporaryDirectory() as folder, environment():
         results, clock = Results(Path(folder) / "results"), Stopwatch(Console(file=io.StringIO()))
-        run_plan(plan, results, RunOptions(data=Path(folder)), clock, plan.runs, work=write_records)
+        run_plan(plan, results, RunOptions(data=Path(folder)), clock, plan.runs)
         assert sum(state == "done" for state in results.states().values()) == RUNS
     return ms_per_run(clock.end_times)
 
 
-def write_records(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
-    """Write a worker's records, in a worker's order, without a run."""
-    folder = RunFolder(Path(trial.folder))
-    with locked(folder.path / "lock", wait=True):
-        attempt = {"started": current_time(), "host": socket.gethostname(), "process": os.getpid()}
-        append_line(folder.attempts, attempt)
-        write_json(folder.config, trial.config)
-        folder.keep_epochs(end_epoch=0)
-        append_line(folder.epochs, {"epoch": 0, "train_loss": 0.0})
-        folder.finish(Result(status="done", metrics={"top1_accuracy": 0.0}, attempts=1))
-    return {"status": "done", "score": 0.0}
+def idle(run: RunContext) -> dict[str, float]:
+    """Report one epoch, and return a score."""
+    run.report(0, loss=0.0)
+    return {"score": 0.0}
 
 
 def report(settings: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, pd, px
+from recstudy.base.values import is_number
 from recstudy.evidence import Estimate, Verdict, Weighted, contrast, mean_of
 from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
@@ -25,7 +26,6 @@ from recstudy.report.look import (
     bands,
     escape,
     is_geometric,
-    is_number,
     line_style,
     metric_label,
     name_ends,

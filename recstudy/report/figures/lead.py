@@ -12,13 +12,12 @@ from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
-from recstudy.base.values import canonical
+from recstudy.base.values import canonical, is_number
 from recstudy.report.claims import DEPTH, METRIC, TUNED, Claims, QuestionPart
 from recstudy.report.figures.chosen import MAX_CURVES
 from recstudy.report.figures.curve import Curve
 from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.figures.means import MAX_ROWS, Means
-from recstudy.report.look import is_number
 from recstudy.report.margins import find_margins
 from recstudy.report.names import axis_title
 from recstudy.report.parts import COMPLETIONS, FigurePart, Part

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recstudy.base.lazy import go, pd
+from recstudy.base.values import is_number
 from recstudy.records import Json
 from recstudy.report.blocks import block_words
 from recstudy.report.caveats import leaky_notes
@@ -14,7 +15,7 @@ from recstudy.report.cells import Cell, cell, weighted_cell
 from recstudy.report.figures.chosen import comparable, cut_note, ranked
 from recstudy.report.figures.curve import point_row
 from recstudy.report.figures.forest import HEADING, draw_rows
-from recstudy.report.look import is_number, ordered
+from recstudy.report.look import ordered
 from recstudy.report.margins import find_margins
 from recstudy.report.names import axis_title, join_labels, level_words, metric, plural, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants

@@ -13,12 +13,12 @@ from typing import Any
 from pydantic import Field
 
 from recstudy.base.errors import ConfigError, NotYetError
+from recstudy.base.values import is_number
 from recstudy.evidence import mean_of
 from recstudy.report.caveats import caption_facts, leaky_notes, text_notes, undefined_notes
 from recstudy.report.cells import cell, damage_notes, rank_rows, with_items
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import spread_notes
-from recstudy.report.look import is_number
 from recstudy.report.names import (
     DASH,
     NAMING,
