@@ -50,10 +50,12 @@ def test_a_new_study_is_written_once_under_the_name_of_a_module(capsys, tmp_path
 
 def test_every_field_of_every_part_is_described(capsys):
     for kind in (TrainConfig, *FAMILIES.values(), *DATASETS.values()):
-        assert all(field.kind and "<" not in field.kind for field in describe_fields(kind, ""))
-    rows = {field.path: field for field in describe_fields(TrainConfig, "train.")}
-    assert rows["train.batch_size"][1:4] == ("int from 1", "128", "16, 32, 64, 128, 256, 512")
-    assert (rows["train.halting"].kind, rows["train.augment.flip"].default) == ("batch, sample", "false")
+        assert all(field.type and "<" not in field.type for field in describe_fields(kind, ""))
+    fields = {field.field: field for field in describe_fields(TrainConfig, "train.")}
+    batch_size, halting = fields["train.batch_size"], fields["train.halting"]
+    assert (batch_size.type, batch_size.default) == ("int from 1", "128")
+    assert batch_size.search_range == "16, 32, 64, 128, 256, 512"
+    assert (halting.type, fields["train.augment.flip"].default) == ("batch, sample", "false")
     assert "model.latent_steps" in run_command(capsys, 0, "fields", "vitrm")
     assert "Did you mean 'vitrm'?" in run_command(capsys, 2, "fields", "vitrmm")
 
@@ -83,7 +85,7 @@ class Worded(TRM):
 
 
 def test_the_text_of_a_field_is_below_it_or_in_field_and_a_base_class_gives_its_own():
-    texts = {row.path: row.description for row in describe_fields(Worded, "")}
+    texts = {entry.field: entry.meaning for entry in describe_fields(Worded, "")}
     assert texts["turns"] == "below the field, in two lines"
     assert texts["depth"] == "given in Field"
     assert texts["width"] == ""

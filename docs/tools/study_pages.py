@@ -640,7 +640,10 @@ def fields() -> str:
                 "| field | type | default | search range | meaning |",
                 "| --- | --- | --- | --- | --- |",
             ]
-            lines += [f"| {' | '.join(map(with_code, row))} |" for row in describe_fields(kind, prefix)]
+            lines += [
+                f"| {' | '.join(map(with_code, vars(entry).values()))} |"
+                for entry in describe_fields(kind, prefix)
+            ]
     return "\n".join(lines) + "\n"
 
 

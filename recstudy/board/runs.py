@@ -107,23 +107,20 @@ def run_table(study: BoardStudy) -> dict[str, list[Any]]:
         "variant": "variant",
     }
     names = [name for name in titles if name in frame or name in metrics]
-    formats, ids = {name: metric(name).form for name in metrics}, frame["id"].tolist()
-    columns = []
+    frame = frame.reindex(columns=names)
+    heads, columns = [], []
     for name in names:
-        values = frame[name].tolist() if name in frame else [None] * len(ids)
-        pairs = zip(ids, values, strict=True)
-        columns.append(
-            [_text(live.get(run_id, {}).get(name, value), formats.get(name)) for run_id, value in pairs]
+        heads.append(
+            {
+                "name": name,
+                "title": escape(titles[name]),
+                "visible": name in visible,
+                "live": name in metrics,
+            }
         )
-    heads = [
-        {
-            "name": name,
-            "title": escape(titles[name]),
-            "visible": name in visible,
-            "live": name in formats,
-        }
-        for name in names
-    ]
+        form = metric(name).form if name in metrics else None
+        pairs = zip(frame["id"], frame[name], strict=True)
+        columns.append([_text(live.get(run_id, {}).get(name, value), form) for run_id, value in pairs])
     return {"columns": heads, "rows": list(zip(*columns, strict=True))}
 
 
@@ -155,8 +152,8 @@ def logged_curves(study: BoardStudy, query: MultiDict[str, str]) -> str:
 
     The default metric is the first one of the report, on the selection split if there is one.
     """
-    records, wanted = study.records, query.getlist("run")[:MAX_CURVES]
-    rows = {row.id: row for row in records.rows if row.id in wanted}
+    records, run_ids = study.records, query.getlist("run")[:MAX_CURVES]
+    rows = {row.id: row for row in records.rows if row.id in run_ids}
     logs: dict[str, Curves] = {}
     for run_id in rows:
         file = records.results.run(run_id).epochs
@@ -194,6 +191,7 @@ def read_curves(file: Path, size: int, changed: int) -> Curves:
 
 
 def _text(value: Any, form: str | None) -> str:
+    """Return a value as a table shows it, a metric in its format; empty if there is no value."""
     if value is None or value != value:  # NaN
         return ""
     return value_text(value) if form is None else formatted(value, form)
@@ -220,13 +218,9 @@ def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
             for row in records.rows
         ),
     ]
-    values = [
-        (metric(name).heading, [row.value(name) for row in records.rows], name)
-        for name in records.measured(range(count))
-    ]
     rows = [
-        [heading, *(DASH if value is None else number(name, value) for value in row)]
-        for heading, row, name in values
+        [metric(name).heading, *(_text(row.value(name), metric(name).form) or DASH for row in records.rows)]
+        for name in records.measured(records.indices)
     ]
     title = f"{count} runs of {page_title(records.plan)}"
     head = [Markup("<h1>{}</h1>").format(title), "", ""]

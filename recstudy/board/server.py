@@ -102,11 +102,11 @@ class BoardServer:
         host: str,
         port: int,
         token: str = "",
-        links: Mapping[str, str] | None = None,
+        links: Mapping[str, str] = {},
         trust: bool = False,
     ) -> None:
         check(host, token)
-        for name, url in (links or {}).items():
+        for name, url in links.items():
             if not url.startswith(("http://", "https://")):
                 raise ConfigError(f"--link {name}={url} must be NAME=http://... or NAME=https://...")
         results = Results(place)
@@ -116,7 +116,7 @@ class BoardServer:
             raise ConfigError(
                 f"{place} is no results folder ({MARKER} is missing). Give the folder of --results."
             )
-        app = make_app(results, links or {}, trust)
+        app = make_app(results, links, trust)
         self._server = _listen(host, port, app)
         bound_port = int(self._server.socket.getsockname()[1])
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
@@ -168,7 +168,7 @@ class FolderWatch:
         self._seconds = self._polled - start
 
 
-def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bool = False) -> Flask:
+def make_app(results: Results, links: Mapping[str, str] = {}, trust: bool = False) -> Flask:
     """Return the application, which serves pages, scripts and style sheets."""
     app = Flask("recstudy.board", static_folder=None)
     watch, lock = FolderWatch(results, trust), threading.Lock()
@@ -204,7 +204,7 @@ def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bo
 
     def make_page(study: BoardStudy | None, names: Mapping[str, str]) -> str:
         if study is None:
-            return index_page(folder, place, {**LINKS, **(links or {})}, watch.problems)
+            return index_page(folder, place, {**LINKS, **links}, watch.problems)
         with study.records.study_modules():
             match request.endpoint:
                 case "study":

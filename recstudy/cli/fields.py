@@ -33,13 +33,13 @@ class FieldsCommand:
                 raise ConfigError(
                     f"no part {self.part!r}: there are {choices(kinds, limit)}.{nearest(self.part, kinds)}"
                 )
-            rows = describe(*kinds[self.part]) if self.part else []
+            entries = [*describe(*kinds[self.part])] if self.part else []
             if self.json:
-                entries = [FieldEntry(**dict(zip(FieldEntry.model_fields, row, strict=True))) for row in rows]
                 parts = {title: sorted(names) for title, names in groups.items()}
                 FieldsDocument(parts=parts, fields=entries).show()
-            elif rows:
-                say_table([name.replace("_", " ") for name in FieldEntry.model_fields], rows)
+            elif entries:
+                heads = [name.replace("_", " ") for name in FieldEntry.model_fields]
+                say_table(heads, [[*vars(entry).values()] for entry in entries])
             else:
                 for title, names in groups.items():
                     say(f"{title}: {choices(sorted(names), limit)}")

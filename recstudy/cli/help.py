@@ -4,13 +4,10 @@
 below the field. `--help-all` has all options with their whole texts. tyro's own help would take five screens.
 """
 
-import ast
-import inspect
 import re
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass
-from itertools import pairwise
 from textwrap import wrap
 from typing import Any, get_type_hints
 
@@ -72,6 +69,8 @@ def print_groups(
 
 def options_of(kind: type) -> dict[str, tuple[str, str]]:
     """Return the options of a dataclass and of nested ones: field -> the option as typed, and its text."""
+    from recstudy.programs.settings import field_texts  # it loads pydantic
+
     options, texts = dict[str, tuple[str, str]](), field_texts(kind)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if is_dataclass(getattr(hint, "__origin__", None)):
@@ -84,14 +83,3 @@ def options_of(kind: type) -> dict[str, tuple[str, str]]:
         if text := words.get("help") or texts.get(name):  # a class variable has none
             options[name] = f"{flag} {words.get('metavar', '')}".strip(), text
     return options
-
-
-def field_texts(kind: type) -> dict[str, str]:
-    """Return the text below each field of a class, in one line each."""
-    texts = {}
-    for base in reversed(kind.__mro__[:-1]):
-        for field, text in pairwise(ast.walk(ast.parse(inspect.getsource(base)))):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    texts[name] = " ".join(words.split())
-    return texts

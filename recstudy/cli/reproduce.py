@@ -24,7 +24,6 @@ from recstudy.programs.own import OwnSettings
 from recstudy.programs.settings import PREFIX
 from recstudy.publishing.bundle import CODE, Bundle, open_bundle
 from recstudy.records import Results, Run, read_json
-from recstudy.records.plans import read_plan
 from recstudy.report import Table
 from recstudy.report.names import plural
 from recstudy.study.design import Variant
@@ -68,10 +67,9 @@ class ReproduceCommand:
 
         with open_bundle(self.bundle) as theirs, ExitStack() as stack:
             stdout = stack.enter_context(document_output(self.json))
-            plan_record = read_plan(theirs.study)
-            if plan_record and plan_record.imported:
+            if theirs.plan.imported:
                 raise ConfigError(
-                    f"the runs of {plan_record.study} were finished elsewhere and imported: recstudy cannot"
+                    f"the runs of {theirs.about.study} were finished elsewhere and imported: recstudy cannot"
                     " run them"
                 )
             modules = theirs.modules

@@ -130,9 +130,9 @@ def _question_entry(records: StudyRecords, part: str, row: QuestionRow | Publish
         is_near = 0 < (question.more_seeds or 0) <= seeds_left(question, seeds, maximum)
         state = Ending.OPEN if state is Ending.OUT_OF_REACH and is_near and not plan.max_seeds else state
         if state is Ending.OPEN and not plan.imported:
-            stated = "" if plan.max_seeds else f" --max-seeds {maximum}"
+            maximum_option = "" if plan.max_seeds else f" --max-seeds {maximum}"
             is_running = question.waits or "--until" in plan.command
-            command = plan.command if is_running else f"{plan.command} --until decided{stated}"
+            command = plan.command if is_running else f"{plan.command} --until decided{maximum_option}"
     definition = metric(fields["metric"])
     return QuestionEntry(
         part=part,

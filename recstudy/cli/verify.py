@@ -6,7 +6,6 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from recstudy.base.terminal import console
 from recstudy.cli.options import JsonFlag
 
 
@@ -23,11 +22,13 @@ class VerifyCommand:
     json: JsonFlag = False
 
     def run(self) -> int:
-        from recstudy.publishing.verify import show_verified, verify_bundle
+        from recstudy.publishing.bundle import open_bundle
+        from recstudy.publishing.verify import show_verified, verify
 
-        verified = verify_bundle(self.bundle)
+        with open_bundle(self.bundle) as bundle:
+            verified = verify(bundle)
         if self.json:
             verified.show()
         else:
-            show_verified(verified, console())
+            show_verified(verified)
         return 0 if verified.matches else 1

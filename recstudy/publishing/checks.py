@@ -16,7 +16,18 @@ import pandas as pd
 from recstudy.base.errors import ConfigError, RecstudyError, choices
 from recstudy.programs.settings import run_ids
 from recstudy.publishing.about import AS_PLANNED, CHANGED, last_day
-from recstudy.publishing.bundle import ABOUT, CODE, KINDS, LAYOUT, MANIFEST, PLAN, REPORT, RESULTS, Bundle
+from recstudy.publishing.bundle import (
+    ABOUT,
+    CODE,
+    KINDS,
+    LAYOUT,
+    MANIFEST,
+    PLAN,
+    REPORT,
+    RESULTS,
+    Bundle,
+    digest_of_records,
+)
 from recstudy.publishing.scrub import PATH_PREFIX
 from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.plans import IMPORTED, LOOKS, read_imported, read_looks
@@ -39,19 +50,15 @@ CLOCKS = timedelta(minutes=1)
 
 
 class Verified(NamedTuple):
-    """The result of a verification.
+    """The lines of a verification, apart from differences.
 
     Attributes:
-        records: The SHA-256 of the records.
         checked: A line for each passed check.
         unchecked: A line for each fact that could not be checked.
-        differences: A line for each difference.
     """
 
-    records: str
     checked: list[str]
     unchecked: list[str]
-    differences: list[str]
 
 
 def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
@@ -70,8 +77,8 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
             yield f"{name}: a bundle has no such file"
         elif path.suffix in (".json", ".jsonl") and not name.startswith((REPORT, CODE)):
             yield from find_strict_faults(path, KINDS.get(path.stem.partition("-")[0], Any))
-    if about.records != verified.records:
-        yield f"{ABOUT}: its SHA-256 of the records is not {verified.records}"
+    if about.records != (computed := digest_of_records(digests)):
+        yield f"{ABOUT}: its SHA-256 of the records is not {computed}"
     verified.checked.append(f"{plural(len(digests), 'file')}: SHA-256, and no other file is present")
     planned = bundle.plan.files
     copied = {name.removeprefix(f"{CODE}/") for name in digests if name.startswith(f"{CODE}/")}

@@ -109,10 +109,12 @@ def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> ReproduceDoc
         name: The number, as in `read_number`.
     """
     title, published = read_number(theirs, name)
-    local_frame = read_number(ours, name)[1]
-    labels = [label for label in published["label"].unique() if label in set(local_frame["label"])]
-    sides = [frame.groupby("label") for frame in (published, local_frame)]
-    values = [{label: side.get_group(label)["value"].tolist() for label in labels} for side in sides]
+    _, local_frame = read_number(ours, name)
+    weights = published.groupby("label", sort=False)["weight"].first()
+    their_values, our_values = (
+        frame.groupby("label")["value"].apply(list) for frame in (published, local_frame)
+    )
+    labels = [label for label in weights.index if label in our_values]
     published_rows, local_rows = (
         {row.id: row for row in records.rows if row.result} for records in (theirs, ours)
     )
@@ -126,24 +128,31 @@ def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> ReproduceDoc
     for number in () if is_bit_equal else numbers:
         terms = []
         for label in number:
-            fit = Fit({0: values[0][label], 1: values[1][label]})
-            weight = sides[0].get_group(label)["weight"].iloc[0]
-            terms += [(weight, fit.weighted(1)), (-weight, fit.weighted(0))]
+            fit = Fit({0: their_values[label], 1: our_values[label]})
+            terms += [(weights[label], fit.weighted(1)), (-weights[label], fit.weighted(0))]
         estimate = at_level(contrast(terms), 1 - ALPHA / len(numbers))
-        low, high = estimate.interval or (None, None)
-        verdict = "undecided"
-        if low is not None and high is not None:
+        verdict: Any = "undecided"
+        if estimate.interval:
+            low, high = estimate.interval
             verdict = WITHIN_SPREAD if low <= 0 <= high else DIFFERENT
-        fields: dict[str, Any] = {"verdict": verdict, "difference": estimate.value, "low": low, "high": high}
-        compared.append(ComparedNumber(title=title or number[0], level=estimate.level, **fields))
+        compared.append(
+            ComparedNumber(
+                title=title or number[0],
+                verdict=verdict,
+                difference=estimate.value,
+                low=estimate.low,
+                high=estimate.high,
+                level=estimate.level,
+            )
+        )
     return ReproduceDocument(
         study=theirs.plan.study,
         preset=theirs.plan.folder,
         is_bit_equal=is_bit_equal,
         equal_runs=equal_count,
         common_runs=len(common),
-        theirs=values[0],
-        here=values[1],
+        theirs=their_values[labels].to_dict(),
+        here=our_values[labels].to_dict(),
         their_machines=_machines(published_rows.values()),
         machines_here=_machines(local_rows.values()),
         numbers=compared,

@@ -15,7 +15,7 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +88,11 @@ class Private:
         text = SECRET.sub(
             lambda match: (match["before"] or match["named"] or match["bearer"] or "") + "(secret)", text
         )
-        text = self._paths.sub(lambda match: PATH_PREFIX + match[0].rstrip("/").rpartition("/")[2], text)
+        paths = _any_of(self.places, PATH)
+        text = paths.sub(lambda match: PATH_PREFIX + match[0].rstrip("/").rpartition("/")[2], text)
         if by_program:
             text = re.sub(r"\b[\w.-]+@(?=[\w-]+)", "(user)@", text)
-            text = self._names.sub("(name)", text)
+            text = _any_of(self.names, "(?!)").sub("(name)", text)
         return text
 
     def values(self, value: Any, key: str = "", by_program: bool = False) -> Any:
@@ -114,21 +115,9 @@ class Private:
             return {name: item for name, item in cleaned.items() if item is not None or value[name] is None}
         return [self.values(item, "", by_program) for item in value] if isinstance(value, list) else value
 
-    @cached_property
-    def _paths(self) -> re.Pattern[str]:
-        return _any_of(self.places, PATH)
-
-    @cached_property
-    def _names(self) -> re.Pattern[str]:
-        return _any_of(self.names, "(?!)")
-
-    @cached_property
-    def _refused(self) -> re.Pattern[str]:
-        return _any_of((*self.secrets, *self.places, *self.names), REFUSED)
-
     def remaining(self, text: str) -> tuple[str, int] | None:
         """Return the first private text and its position, or None. A secret itself is not returned."""
-        match = self._refused.search(text)
+        match = _any_of((*self.secrets, *self.places, *self.names), REFUSED).search(text)
         return match and (
             "a secret of this machine's environment" if match[0] in self.secrets else match[0],
             match.start(),
@@ -166,6 +155,8 @@ def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Pr
     )
 
 
-def _any_of(texts: Iterable[str], pattern: str) -> re.Pattern[str]:
+@cache
+def _any_of(texts: tuple[str, ...], pattern: str) -> re.Pattern[str]:
+    """Return a pattern that matches one of the texts as a whole word, or the pattern."""
     words = (rf"(?<![\w-]){re.escape(text)}(?![\w-])" for text in texts)
     return re.compile("|".join([*words, pattern]))

@@ -16,13 +16,12 @@ it.
 
 import logging
 from contextlib import nullcontext
-from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from recstudy.base.errors import RecstudyError, StorageError
-from recstudy.publishing.bundle import NO_BUNDLE, Bundle, digest_of_records, open_bundle
+from recstudy.base.terminal import console
+from recstudy.publishing.bundle import NO_BUNDLE, Bundle, digest_of_records
 from recstudy.publishing.checks import CHECKS, Verified, check_files
 from recstudy.publishing.differences import check_report
 from recstudy.report.documents import VerifyDocument
@@ -44,26 +43,9 @@ NOT_CHECKED = (
 MAX_DIFFERENCES = 20  # at most so many differences are printed
 
 
-def verify_bundle(place: Path) -> VerifyDocument:
-    """Verify the bundle in a folder or zip."""
-    with open_bundle(place) as bundle:
-        about, verified = bundle.about, verify(bundle)
-    return VerifyDocument(
-        study=about.study,
-        preset=about.preset,
-        published_with=about.recstudy,
-        matches=not verified.differences,
-        records=verified.records,
-        # Skip checks of files that the bundle does not have.
-        checked=[line for line in verified.checked if not line.startswith("0 ")],
-        unchecked=[line for line in verified.unchecked if not line.startswith("0 ")] + [*NOT_CHECKED],
-        differences=verified.differences,
-    )
-
-
-def show_verified(verified: VerifyDocument, printer: Console) -> None:
+def show_verified(verified: VerifyDocument) -> None:
     """Print the result of a verification."""
-    differences = verified.differences
+    printer, differences = console(), verified.differences
     count = plural(len(differences), "difference")
     verdict = "Nothing differs" if verified.matches else f"{count}: this bundle does not match its records"
     shown_differences = differences[:MAX_DIFFERENCES]
@@ -86,7 +68,7 @@ def show_verified(verified: VerifyDocument, printer: Console) -> None:
     printer.print(Text(f"{verdict}. Records: sha256 {verified.records}", "bold"), soft_wrap=True)
 
 
-def verify(bundle: Bundle) -> Verified:
+def verify(bundle: Bundle) -> VerifyDocument:
     """Run all checks on a bundle.
 
     Raises:
@@ -95,7 +77,7 @@ def verify(bundle: Bundle) -> Verified:
     # `files` also refuses links, before anything else is read.
     if not bundle.files or not bundle.about.records:
         raise StorageError(f"{bundle.root} {NO_BUNDLE}")
-    verified = Verified(digest_of_records(bundle.digests), [], [], [])
+    about, verified = bundle.about, Verified([], [])
     differences: list[str] = []
     old_level = logging.root.manager.disable
     # Parts that cannot be drawn are listed as unchecked instead of logged.
@@ -110,5 +92,15 @@ def verify(bundle: Bundle) -> Verified:
     finally:
         logging.disable(old_level)
     lines = (line.rstrip(".").replace(f"{bundle.root}/", "") for line in differences)
-    verified.differences.extend(dict.fromkeys(lines))  # several checks find the same damage
-    return verified
+    # Skip checks of files that the bundle does not have.
+    checked, unchecked = ([line for line in part if not line.startswith("0 ")] for part in verified)
+    return VerifyDocument(
+        study=about.study,
+        preset=about.preset,
+        published_with=about.recstudy,
+        matches=not differences,
+        records=digest_of_records(bundle.digests),
+        checked=checked,
+        unchecked=[*unchecked, *NOT_CHECKED],
+        differences=list(dict.fromkeys(lines)),  # several checks find the same damage
+    )

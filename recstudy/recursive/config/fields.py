@@ -3,38 +3,25 @@
 `recstudy fields` and the page docs/api/fields.md print these rows.
 """
 
-import ast
 import json
 from collections.abc import Iterator
-from contextlib import suppress
-from inspect import getsource
-from textwrap import dedent
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from recstudy.base.errors import choices
-from recstudy.programs.settings import KINDS, Config, Range, Resources
+from recstudy.programs.settings import KINDS, Config, Range, Resources, field_texts
 from recstudy.recursive.config.functions import OneOf
 from recstudy.recursive.config.parts import DATASETS, FAMILIES
 from recstudy.recursive.config.train import TrainConfig
+from recstudy.report.documents import FieldEntry
 
 Kinds = dict[str, tuple[type[Config], str]]
 
 BOUNDS = {Ge: "from {0.ge:g}", Gt: "above {0.gt:g}", Le: "to {0.le:g}", Lt: "below {0.lt:g}"}
-
-
-class FieldRow(NamedTuple):
-    """The table row of one field."""
-
-    path: str
-    kind: str
-    default: str
-    search: str
-    description: str
 
 
 def kinds_of_parts() -> dict[str, Kinds]:
@@ -46,14 +33,14 @@ def kinds_of_parts() -> dict[str, Kinds]:
     }
 
 
-def describe_fields(kind: type[Config], prefix: str) -> Iterator[FieldRow]:
-    """Yield a row for each field of a config and of its nested configs, in the order of definition.
+def describe_fields(kind: type[Config], prefix: str) -> Iterator[FieldEntry]:
+    """Yield an entry for each field of a config and of its nested configs, in the order of definition.
 
     Args:
         kind: The config class.
         prefix: Path of the config in a run config, with a final dot: `train.`.
     """
-    docstrings = _field_docstrings(kind)
+    texts = field_texts(kind)
     for name, field in kind.model_fields.items():
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, Config) and annotation.model_fields:
@@ -64,31 +51,13 @@ def describe_fields(kind: type[Config], prefix: str) -> Iterator[FieldRow]:
             # A registry's names are listed in place of the type `str`.
             words = choices(sorted(registries[0].complete())) if registries else _type(annotation)
             bounds = (BOUNDS[type(bound)].format(bound) for bound in field.metadata if type(bound) in BOUNDS)
-            yield FieldRow(
-                path=f"{prefix}{name}",
-                kind=" ".join([words, *bounds]),
+            yield FieldEntry(
+                field=f"{prefix}{name}",
+                type=" ".join([words, *bounds]),
                 default=_default(field),
-                search=ranges[0] if ranges else "",
-                description=field.description or docstrings.get(name, ""),
+                search_range=ranges[0] if ranges else "",
+                meaning=field.description or texts.get(name, ""),
             )
-
-
-def _field_docstrings(kind: type[Config]) -> dict[str, str]:
-    """Return the docstring below each field, in the source of the class or of the base that defines it."""
-    # Pydantic reads them too (use_attribute_docstrings), but at each import, which takes 0.4 s.
-    docstrings: dict[str, str] = {}
-    for part in reversed(kind.__mro__):
-        if not issubclass(part, Config):
-            continue
-        with suppress(OSError, TypeError):  # a class without a source file has no docstrings
-            name = ""  # of the field above; at first none, above the docstring of the class
-            for node in ast.iter_child_nodes(ast.parse(dedent(getsource(part))).body[0]):
-                match node:
-                    case ast.AnnAssign(target=ast.Name(id=name)):
-                        docstrings[name] = ""
-                    case ast.Expr(value=ast.Constant(value=str(text))):
-                        docstrings[name] = " ".join(text.split())
-    return docstrings
 
 
 def _type(annotation: Any) -> str:

@@ -31,6 +31,7 @@ from recstudy.recursive.figures.examples import (
 from recstudy.recursive.figures.tiles import SIDE, TITLE_LOOK, Tiles, tile_figure
 from recstudy.recursive.records import Routing
 from recstudy.report.figures.chosen import run_columns
+from recstudy.report.fits import scored_runs
 from recstudy.report.look import clipped, folded, share_map
 from recstudy.report.names import join_labels
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
@@ -403,11 +404,10 @@ class ExpertLoad(FigurePart, OfVariants):
         `dropped` counts its dropped choices. Layers and experts count from 1.
         """
         variants = records.chosen(self.where)
-        # reversed, so that the first finished seed of a variant overwrites the others
         runs = {
-            run.variant: run
-            for run in reversed(records.rows)
-            if run.variant in variants and run.done and "expert_load_peak" in run.measured
+            index: run
+            for index in variants
+            for run in scored_runs(records.by_variant[index], "expert_load_peak")[:1]
         }
         file = "result.json"
         if self.example is not None:

@@ -102,16 +102,17 @@ class Captions(OfVariants):
             # BLEU's brevity penalty uses the closest length, the shorter of two equally close ones
             lengths = sorted(_words(text).total() for text in references)
             closest = min(lengths, key=lambda count: abs(count - length), default=0)
-            row = {
-                "row": example.row,
-                "references": json.dumps(references, ensure_ascii=False),
-                "_references": references,
-                "hypothesis": example.hypothesis,
-                "words": length,
-                "shared": shared,
-                "bleu_1": shared / length * min(1.0, exp(1 - closest / length)) if length else 0.0,
-            }
-            rows.append(row)
+            rows.append(
+                {
+                    "row": example.row,
+                    "references": json.dumps(references, ensure_ascii=False),
+                    "_references": references,
+                    "hypothesis": example.hypothesis,
+                    "words": length,
+                    "shared": shared,
+                    "bleu_1": shared / length * min(1.0, exp(1 - closest / length)) if length else 0.0,
+                }
+            )
         return rows
 
 

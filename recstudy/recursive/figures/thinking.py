@@ -233,6 +233,7 @@ COLUMNS = [
 COLUMNS += ["_thought"]
 # pixels in the animation: side of a puzzle, space around puzzles, height of a line, and size of its letters
 SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13
+HALTING = "Halting: the probability that the model assigns to its answer; it would halt above 0.5."
 STILL = 360  # pixels of a puzzle in the strip
 ROW = SLOT + 6 * LINE  # pixels of a row of puzzles, with its words
 COLORS = 64
@@ -287,17 +288,11 @@ class ThinkingStrip(FigurePart):
 
     def caption(self, data: pd.DataFrame) -> str:
         has_symbols = any(not thought.colours for thought in data["_thought"])
-        sentences = [
-            "Gray: given. Blue: right. Orange, struck through: wrong."
-            if has_symbols
-            else "Struck through: wrong."
-        ]
-        sentences.append("Outlined: changed since the segment before.")
-        if data["halt"].notna().any():
-            sentences.append(
-                "Halting: the probability that the model assigns to its answer; it would halt above 0.5."
-            )
-        return " ".join(sentences)
+        marks = "Struck through: wrong."
+        if has_symbols:
+            marks = "Gray: given. Blue: right. Orange, struck through: wrong."
+        words = f"{marks} Outlined: changed since the segment before."
+        return f"{words} {HALTING}" if data["halt"].notna().any() else words
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         panels = []

@@ -141,7 +141,7 @@ class Mistakes(FigurePart, OfVariants):
         words = "T " + short["true"] + "<br>P " + short["predicted"]
         answers = "true " + data["true"] + ", predicted " + data["predicted"]
         hover = "test image " + data["row"].astype(str) + ": " + answers
-        columns = 10 if bool(classes.map(len).le(SHORT).all(axis=None)) else 5
+        columns = 10 if classes.map(len).le(SHORT).all(axis=None) else 5
         tiles = pd.DataFrame({"image": data["_image"].map(tile), "words": words, "hover": hover})
         groups = tiles.groupby([data["variant"], data["label"]], sort=False)
         return tile_figure(

@@ -11,6 +11,7 @@ from recstudy.programs.metric import METRICS
 from recstudy.records import Json
 from recstudy.records.runs import Row
 from recstudy.report.family import study_family
+from recstudy.report.fits import scored_runs
 from recstudy.report.names import inline, metric
 from recstudy.report.study_records import StudyRecords
 
@@ -20,9 +21,13 @@ MAX_CURVES = 8  # lines with a colour and a name
 
 def run_columns(records: StudyRecords, run: Row) -> Json:
     """Return the columns that name a run in a figure's data."""
-    columns = {name: getattr(run, name) for name in ("variant", "label", "seed")}
-    data = records.variants[run.variant].data
-    return {**columns, "synthetic": run.variant in records.synthetic, "data": data}
+    return {
+        "variant": run.variant,
+        "label": run.label,
+        "seed": run.seed,
+        "synthetic": run.variant in records.synthetic,
+        "data": records.variants[run.variant].data,
+    }
 
 
 def comparable(records: StudyRecords, levels: dict[str, Any]) -> list[int]:
@@ -48,12 +53,11 @@ def shown_variants(
     name = _ranking_metric(records)
 
     def rank(index: int) -> tuple[bool, float]:
-        runs = [run for run in records.by_variant[index] if run.done and run.value(name) is not None]
-        scores = [run.number(name) for run in runs]
+        scores = [run.number(name) for run in scored_runs(records.by_variant[index], name)]
         mean = METRICS[name].sign * sum(scores) / len(scores) if scores else float("-inf")
         return not records.leaks(index), mean
 
-    candidates = range(len(records.variants)) if subset is None else subset
+    candidates = records.indices if subset is None else subset
     return sorted(sorted(candidates, key=rank, reverse=True)[:limit])
 
 

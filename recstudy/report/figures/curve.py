@@ -226,8 +226,11 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         shaded = bands(clear, clear["low"].notna() & (clear["n"] >= BAND_SEEDS), **options)
         traces = sorted([*figure.data, *hollow.data], key=lambda trace: trace.legendgroup in bright_lines)
         figure = go.Figure([*shaded, *seed_dots(clear, **options), *traces], figure.layout)
-        for trace in (trace for trace in figure.data if trace.legendgroup not in bright_lines):
-            trace.update(line={"color": GREY, "dash": "solid", "width": 1}, marker={"color": GREY, "size": 4})
+        figure.update_traces(
+            line={"color": GREY, "dash": "solid", "width": 1},
+            marker={"color": GREY, "size": 4},
+            selector=lambda trace: trace.legendgroup not in bright_lines,
+        )
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
         figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
         figure.update_xaxes({**self._ticks(ordered(data["x"])), **scale}).update_layout(showlegend=False)

@@ -16,7 +16,7 @@ from recstudy.report.caveats import caption_facts, leaky_notes, warnings
 from recstudy.report.cells import cell, cell_of_values
 from recstudy.report.figures.chosen import comparable
 from recstudy.report.figures.curve import Curve, Points
-from recstudy.report.fits import spread_notes
+from recstudy.report.fits import scored_runs, spread_notes
 from recstudy.report.names import at_depth, metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
@@ -39,7 +39,7 @@ class TestBudget(NamedTuple):
 def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
     """Return all budgets that the runs of a variant are scored with."""
     config = records.configs[index]
-    done = [run for run in records.by_variant[index] if run.done and run.value("halted_steps") is not None]
+    done = scored_runs(records.by_variant[index], "halted_steps")
     last = config["train.evaluation_steps"]
     # a run records the FLOPs of all its segments, which cost the same
     segment = done[0].number("gflops") / last if done else nan

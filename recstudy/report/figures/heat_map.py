@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from recstudy.base.lazy import go, pd
@@ -46,9 +47,10 @@ class HeatMap(FigurePart, OfVariants):
             cells.setdefault((records.level(index, self.x), records.level(index, self.y)), []).append(index)
         columns, lines = (ordered(levels[axis] for levels in cells) for axis in (0, 1))
         rows = []
-        for x, y in sorted(cells, key=lambda levels: (lines.index(levels[1]), columns.index(levels[0]))):
-            mean = cell(records, cells[x, y], self.metric)
-            rows.append({"x": x, "y": y, "said": cell_text(mean), **point_row(mean)})
+        for y, x in product(lines, columns):
+            if (x, y) in cells:
+                mean = cell(records, cells[x, y], self.metric)
+                rows.append({"x": x, "y": y, "said": cell_text(mean), **point_row(mean)})
         data = pd.DataFrame(rows, columns=COLUMNS)
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if len(variants) > len(data):

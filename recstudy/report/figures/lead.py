@@ -33,7 +33,7 @@ class Effect(NamedTuple):
 
     axis: str
     metric: str
-    where: Levels  # the other settings of both sides
+    settings: Levels  # the other settings of both sides
 
 
 def with_lead(parts: list[Part], records: StudyRecords) -> list[Part]:
@@ -44,10 +44,11 @@ def with_lead(parts: list[Part], records: StudyRecords) -> list[Part]:
     if is_answered or not scores or records.plan.search or len(records.variants) < 2:
         return parts
     blocks = {name for block in records.blocks for name, _ in block}
-    where = {name: level for name, level in effect.where.items() if name not in blocks} if effect else {}
-    chosen = records.chosen(where)
+    shared = effect.settings.items() if effect else ()
+    selector = {name: level for name, level in shared if name not in blocks}
+    chosen = records.chosen(selector)
     if len(chosen) == len(records.variants):
-        where = {}
+        selector = {}
     variants = [
         {axis: records.level(index, axis) for axis in records.variants[index].levels} for index in chosen
     ]
@@ -58,7 +59,7 @@ def with_lead(parts: list[Part], records: StudyRecords) -> list[Part]:
     if not axes or axis_title(axes[0]) != effect.axis or axes[0] in blocks:
         return parts
     variants = [{axis: levels.get(axis) for axis in axes} for levels in variants]
-    figure = figure_by(f"by_{axes[0]}", effect.metric, variants, where, blocks)
+    figure = figure_by(f"by_{axes[0]}", effect.metric, variants, selector, blocks)
     if isinstance(figure, Means):
         figure = replace(figure, axes=figure.axes[:1])
     claims = [part for part in parts if isinstance(part, Claims)]
@@ -119,7 +120,7 @@ def figure_by(
     name: str,
     score: str,
     variants: Sequence[Levels],
-    where: Levels | None = None,
+    selector: Mapping[str, Any] = {},
     blocks: Collection[str] = (),
 ) -> FigurePart:
     """Return the figure of a metric by the first axis on which variants differ, or by all of them.
@@ -130,11 +131,11 @@ def figure_by(
         name: The name of the part.
         score: The metric.
         variants: The levels of each variant.
-        where: The selector of these variants.
+        selector: The levels that choose these variants.
         blocks: The axes that are blocks, such as data sets. They are no factors.
     """
     levels = levels_of(variants)
-    fields: dict[str, Any] = {"name": name, "where": dict(where or {})}
+    fields: dict[str, Any] = {"name": name, "where": dict(selector)}
     if not levels:
         return Means(metric=score, **fields)
     x, *other_axes = levels

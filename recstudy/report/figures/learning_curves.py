@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
+from itertools import cycle
 from typing import Any, Self
 
 from pydantic import Field
@@ -153,9 +154,8 @@ class LearningCurves(FigurePart):
         panels: list[Any] = list(data["metric"].unique())
         figure = make_subplots(len(panels), shared_xaxes=True)
         bands, light_lines, lines = list[Json](), list[Json](), list[Json]()
-        colors = {
-            variant: PALETTE[position % len(PALETTE)] for position, variant in enumerate(bright_variants)
-        }
+        colors = dict(zip(bright_variants, cycle(PALETTE), strict=False))
+        dashes = dict(zip(bright_variants, cycle(DASHES), strict=False))
         line_ends: dict[Any, dict[str, tuple[float, str]]] = {name: {} for name in panels}
         for (name, variant), points in data.groupby(["metric", "variant"], sort=False):
             panel, x, color = panels.index(name) + 1, points[axis], colors.get(variant, GREY)
@@ -177,8 +177,8 @@ class LearningCurves(FigurePart):
             # a circle marks a selected epoch, and makes a line of one point visible
             circles = np.where(is_selected(points) | (len(points) == 1), 9, 0)
             marker = {**CIRCLE, "size": circles, "color": color}
-            dash = DASHES[list(bright_variants).index(variant) % len(DASHES)]
-            mode, line = "lines+markers" if circles.any() else "lines", {"color": color, "dash": dash}
+            mode = "lines+markers" if circles.any() else "lines"
+            line = {"color": color, "dash": dashes[variant]}
             lines.append(trace | {"mode": mode, "line": line, "marker": marker, "y": points["average"]})
         figure.add_traces([*bands, *light_lines, *lines])
         figure.update_yaxes(rangemode="nonnegative" if data["low"].min() >= 0 else "normal")
@@ -248,10 +248,10 @@ class LossTrace(FigurePart, OfVariants):
         the start of training, and `average` is the moving average.
         """
         runs: dict[int, Row] = {}
-        for states in (("diverged",), ("done", "unfinished")):
-            for index in records.chosen(self.where):
-                if run := records.first_run(index, LOSSES, states):
-                    runs[index] = run
+        for index in records.chosen(self.where):
+            run = records.first_run(index, LOSSES, ("done", "unfinished"))
+            if run := run or records.first_run(index, LOSSES, ("diverged",)):
+                runs[index] = run
         rows, bright_variants = [], named_variants(records, [*runs])
         for index in sorted({*bright_variants, *shown_variants(records, MAX_LINES, runs)}):
             columns = {**run_columns(records, runs[index]), "_named": index in bright_variants}

@@ -49,20 +49,20 @@ class Ranks(FigurePart, OfMetric, OfVariants):
             return pd.DataFrame(columns=["method", "mean_rank", "blocks", "p_friedman", "ties"])
         from scipy.stats import friedmanchisquare, wilcoxon  # slow to import
 
-        methods, values = [*map(str, scores)], scores.to_numpy()
+        methods = [*map(str, scores)]
         ranks = scores.rank(axis=1, ascending=metric(self.metric).better == "lower").mean()
-        pairs = list(combinations(range(len(methods)), 2))
-        differences = [values[:, first] - values[:, second] for first, second in pairs]
+        pairs = list(combinations(methods, 2))
+        differences = [scores[first] - scores[second] for first, second in pairs]
         p_values = holm([float(wilcoxon(row).pvalue) if row.any() else 1.0 for row in differences])
         tied: dict[str, list[str]] = {method: [] for method in methods}
         for (first, second), p in zip(pairs, p_values, strict=True):
             if p >= records.plan.alpha:
-                tied[methods[first]].append(methods[second])
-                tied[methods[second]].append(methods[first])
+                tied[first].append(second)
+                tied[second].append(first)
         data = pd.DataFrame({"method": methods, "mean_rank": ranks.to_numpy(), "blocks": len(blocks)})
         # Friedman's test needs three methods. For two, Wilcoxon's test is the whole answer.
-        data["p_friedman"] = friedmanchisquare(*values.T).pvalue if len(methods) > 2 else np.nan
-        data["ties"] = ["; ".join(tied[method]) for method in methods]
+        data["p_friedman"] = friedmanchisquare(*scores.to_numpy().T).pvalue if len(methods) > 2 else np.nan
+        data["ties"] = ["; ".join(names) for names in tied.values()]
         return data.sort_values("mean_rank", ignore_index=True)
 
     def caption(self, data: pd.DataFrame) -> str:

@@ -233,11 +233,12 @@ class ParallelCoordinates(FigurePart):
         fields = dict.fromkeys(path for ranges in search.space.values() for path in ranges)
         params = pd.DataFrame([trial.params for trial in search.trials], columns=list(fields), dtype=object)
         data = trials[TRIAL].join(params).join(trials[score])
-        data.attrs = {"ranges": ranges_of(search.space), "objective": {score: direction}}
-        goal = metric(score).heading
-        data.attrs["caption"] = (
-            f"{self.reading.format(goal)} {len(data)} of {len(params)} trials have finished."
-        )
+        reading = self.reading.format(metric(score).heading)
+        data.attrs = {
+            "ranges": ranges_of(search.space),
+            "objective": {score: direction},
+            "caption": f"{reading} {len(data)} of {len(params)} trials have finished.",
+        }
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -298,8 +299,8 @@ class ParallelCoordinates(FigurePart):
                     showarrow=False,
                 )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
-        figure.update_layout(margin_t=80)  # the buttons are above the titles
-        return figure.update_layout(showlegend=False, meta={"min_width": 50 + 100 * len(places)})
+        # the buttons are above the titles
+        return figure.update_layout(margin_t=80, showlegend=False, meta={"min_width": 50 + 100 * len(places)})
 
 
 @PARTS.add("slices")
@@ -409,17 +410,21 @@ class Pareto(FigurePart):
         is_fair = ~data.pop("leaks").astype(bool)
         data["front"] = front(data[names].where(is_fair).to_numpy(float), directions) & is_fair
         best = data[data["front"]].sort_values(self.x)["label"].tolist()
-        trial, mean = "a finished trial with the seed of the search", "the mean of a variant's finished runs"
+        point = (
+            "a finished trial with the seed of the search"
+            if search
+            else "the mean of a variant's finished runs"
+        )
         horizontal, vertical = {"max": "right", "min": "left"}, {"max": "up", "min": "down"}
         labels = f", from the left: {join_labels(best, '; ', 6)}" if best and not search else ""
         data.attrs["caption"] = (
-            f"Each point is {trial if search else mean}; the figure shows {len(data)} of"
+            f"Each point is {point}; the figure shows {len(data)} of"
             f" {len(records.variants)}. Better: {vertical[directions[1]]} and to the"
             f" {horizontal[directions[0]]}. No other point beats a point of the front in both"
             f" metrics{labels}."
         )
-        finished = [run for run in records.rows if run.done]
-        data.attrs["notes"] = [*leaky_notes(records, range(len(records.variants)))]
+        finished = records.finished_runs
+        data.attrs["notes"] = [*leaky_notes(records, records.indices)]
         for name in names:
             if finished and all(run.objective(name) is None for run in finished):
                 data.attrs["notes"].append(f"no run recorded a metric {name!r}")
