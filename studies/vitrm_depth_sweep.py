@@ -15,7 +15,7 @@ saturates, and it has one supervision step.
 T, the number of cycles at test, is chosen without retraining: a cycle of ViTRM and a supervision step at test
 are the same computation, so each run is also scored after 1 to 4 cycles, with the preset paper after 1 to 16.
 
-Cost: quick, 8 minutes on 2 cores (measured); cpu, 50 minutes a seed on 2 cores (measured, a run on each core;
+Cost: quick, 8 minutes on 2 cores (measured); cpu, an hour a seed on 2 cores (measured, a run on each core;
 compiling, bfloat16 or larger batches gain nothing there); standard, 1.5 GPU hours at 250 TFLOP/s; paper, in
 float32 as the authors, at most 195 EFLOP with evaluation: 56 GPU days at the 40 TFLOP/s that `--dry-run`
 assumes.

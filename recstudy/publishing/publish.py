@@ -226,8 +226,8 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
         folder, target = results.run(run_id), copies.run(run_id).path
         results.fetched(folder.answers)
         may_copy = data or variant in records.synthetic
-        # One seed per variant suffices, because all seeds use the same data.
-        if variant not in captions:
+        # One seed with answers per variant suffices, because all seeds use the same data.
+        if variant not in captions and folder.answers.exists():
             captions[variant] = not may_copy and records.program.quotes_data(folder.answers)
         for file in _regular_files(folder.path):
             if file.name == ANSWERS and captions[variant]:

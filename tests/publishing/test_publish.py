@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from bundles import sealed
@@ -20,6 +21,10 @@ from recstudy.publishing.publish import publish
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
 from recstudy.records import Failure, Results, write_json
+from recstudy.recursive import ImageTRM, MedPix, RunConfig
+from recstudy.recursive.config.answers import Answers
+from recstudy.recursive.metrics.kept import pack_answers
+from recstudy.study.design import Variant
 from recstudy.study.plan import make_plan
 from recstudy.study.testing import make_result, tiny_study, write_study
 
@@ -88,6 +93,18 @@ def test_items_of_real_data_are_in_it_on_request_alone(trained_results, publishe
         "items of data sets (images, captions, puzzles, traces of them): 4 files",
     )
     assert not (tmp_path / "tiny/quick").exists()  # a bundle may be named as its study
+
+
+def test_captions_of_a_data_set_are_left_out_while_the_first_seed_has_no_answers_yet(tmp_path):
+    study = tiny_study([Variant("base", {})], RunConfig(data=MedPix(), model=ImageTRM()))
+    results = write_study(tmp_path / "results", study, seeds=2)
+    write_configs(results, study)
+    answers = Answers("caption", written=["a mass"], references=[["a cyst"]], rows=np.array([0]))
+    _, later_id = sorted(run.id for run in make_plan(study, seeds=2).runs)
+    results.run(later_id).answers.write_bytes(pack_answers(answers)[0])
+    publish(results, "tiny", "quick", tmp_path / "tiny")
+
+    assert not list((tmp_path / "tiny").glob("results/runs/*/answers.npz"))
 
 
 def test_a_bundle_without_pages_verifies_and_a_removed_table_is_found(trained_results, tmp_path):
