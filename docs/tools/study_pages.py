@@ -594,18 +594,15 @@ def replications() -> str:
     lines.append("| --- | ---: | ---: | --- | ---: | --- |")
     figures_data = {name: (replication_rows(name), combine_cell(name)) for name in CELLS}
     for name, (data, summary) in figures_data.items():
-        mean = f"{summary.mean:.1f}" if summary else DASH
-        if summary and summary.interval:
+        mean = f"{summary.mean:.1f}"
+        if summary.interval:
             mean += " [{:.1f}, {:.1f}]".format(*clip_percent(*summary.interval))
-        prediction = (
-            "{:.1f} to {:.1f}".format(*clip_percent(*summary.predicted))
-            if summary and summary.predicted
-            else DASH
-        )
-        tau = f"{summary.tau:.1f}" if summary and summary.k > 1 else DASH
-        k = summary.k if summary else 0
+        prediction = DASH
+        if summary.predicted:
+            prediction = "{:.1f} to {:.1f}".format(*clip_percent(*summary.predicted))
+        tau = f"{summary.tau:.1f}" if summary.k > 1 else DASH
         cell = f"[{CELLS[name].title}](#{name})"
-        lines.append(f"| {cell} | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {prediction} |")
+        lines.append(f"| {cell} | {data['value'][0]:.1f} | {summary.k} | {mean} | {tau} | {prediction} |")
     for name, (data, summary) in figures_data.items():
         lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{summarize(summary)}.", 128)]
         lines += ["", "| who | % | what | in the mean | source |", "| --- | ---: | --- | --- | --- |"]

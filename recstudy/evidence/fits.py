@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import exp, inf, log, sqrt
+from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
 from recstudy.base.lazy import np, special
@@ -170,7 +171,9 @@ class Fit:
         """s~^2 (4) of each variant. None if it is unknown."""
         total_df = sum(weight * self.own_variances[key].df for key, weight in self._weights.items())
         variances: dict[Key, Variance | None] = dict.fromkeys(self.splits)
-        for key in (key for key in self.scores if key not in self.splits):
+        for key in self.scores:
+            if key in self.splits:
+                continue
             if result := self.item_result(key):
                 error = result.error / self.scale.slope(mean_of(self.scores[key]))
                 if not error and self.scale.kind == "share":  # all items have the same score
@@ -221,9 +224,7 @@ class Fit:
             other_variances.pop(bisect_left(other_variances, own_variance.value))
         if len(other_variances) < 2:
             return False
-        middle = len(other_variances) // 2
-        median = (other_variances[(len(other_variances) - 1) // 2] + other_variances[middle]) / 2
-        return own_variance.value > WIDE**2 * median > 0
+        return own_variance.value > WIDE**2 * median(other_variances) > 0
 
     def estimate(self, key: Key) -> Estimate:
         """Return the mean of a variant's seeds with its confidence interval."""
@@ -285,8 +286,10 @@ class Fit:
         if not values:
             return Estimate(None, why=why)
         mean, n, scale, spread = mean_of(values), len(values), self.scale, self.variance(key)
-        if why in AT_BOUND:
-            return Estimate(mean, n=n, why=why, split=self._successes(values))
+        if why in AT_BOUND:  # all or no seeds are successful
+            threshold = self.success_threshold
+            successes = None if threshold is None else count_successes(values, scale, threshold)
+            return Estimate(mean, n=n, why=why, split=successes)
         if spread is None:
             return Estimate(mean, n=n, why=why, split=self.splits.get(key))
         middle = scale.transform(mean)
@@ -298,13 +301,6 @@ class Fit:
         result = self.item_result(key)
         items = result.items if result else None
         return Estimate(mean, low, high, LEVEL, n, spread.df, error, reach, why, items=items)
-
-    def _successes(self, values: Sequence[float]) -> SplitSeeds | None:
-        """Count the successful seeds of a variant at a bound: all or none. None without a threshold."""
-        if self.success_threshold is None:
-            return None
-        count = len(values) * self.scale.is_better(values[0], self.success_threshold)
-        return SplitSeeds(count, len(values), *share_interval(count, len(values)), success_mean=values[0])
 
 
 def split(values: Sequence[float], scale: Scale, success_threshold: float | None = None) -> SplitSeeds | None:
@@ -337,19 +333,17 @@ def split(values: Sequence[float], scale: Scale, success_threshold: float | None
         if gap <= least_gap:
             return None
         threshold = (ordered[index - 1] + ordered[index]) / 2
-    successes = [value for value in ordered if scale.is_better(value, threshold)]
-    if len(successes) in (0, len(ordered)):
-        return None
-    low, high = share_interval(len(successes), len(ordered))
-    return SplitSeeds(len(successes), len(ordered), low, high, mean_of(successes))
+    seeds = count_successes(ordered, scale, threshold)
+    return seeds if 0 < seeds.learned < seeds.total else None
 
 
-def share_interval(count: int, total: int) -> tuple[float, float]:
-    """Return the exact (Clopper-Pearson) interval of the share `count / total`."""
-    tail = (1 - LEVEL) / 2
+def count_successes(values: Sequence[float], scale: Scale, threshold: float) -> SplitSeeds:
+    """Count the seeds that are better than a threshold, with the exact interval of their share."""
+    successes = [value for value in values if scale.is_better(value, threshold)]
+    count, total, tail = len(successes), len(values), (1 - LEVEL) / 2
     low = float(special.betaincinv(count, total - count + 1, tail)) if count else 0.0
     high = float(special.betaincinv(count + 1, total - count, 1 - tail)) if count < total else 1.0
-    return low, high
+    return SplitSeeds(count, total, low, high, mean_of(successes or values))
 
 
 def mean_of(values: Sequence[float]) -> float:

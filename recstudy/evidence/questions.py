@@ -4,7 +4,7 @@ A question has a contrast of means and a region. The test decides whether the co
 
     a claim of at least 0.5    Question({"n=3": +1, "n=1": -1}, lower_bound=0.5)
     a mean of at most 3.28     Question({"n=3": +1}, upper_bound=3.28)
-    a difference               Question({"n=3": +1, "n=1": -1}, other_than=0)
+    a difference               Question({"n=3": +1, "n=1": -1}, kind=Kind.DIFFERENCE)
     an effect                  the same, over the cells of a factorial, each with its sign
     a published value          Question({"n=3": +1}, center=93.1, half_width=0.5, kind=Kind.PUBLISHED)
 
@@ -42,7 +42,7 @@ UNSEEN = 0.05  # chance that none of n seeds fails, at the largest share of fail
 
 
 class Kind(StrEnum):
-    """The kind of a question, which selects the words of its verdict. Only PUBLISHED has its own test."""
+    """The kind of a question, which selects its test and the words of its verdict."""
 
     CLAIM = "claim"
     DIFFERENCE = "difference"
@@ -106,7 +106,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Question:
-    """A contrast and its region, which has bounds, a `half_width` or `other_than`.
+    """A contrast and its region, which has bounds or a `half_width`. Differences and effects have neither.
 
     Args:
         weights: Variant -> its weight in the contrast.
@@ -114,7 +114,6 @@ class Question:
         upper_bound: The contrast is at most this value.
         center: The center of the region, if it has a `half_width`.
         half_width: Half the width of the region; 0 if no margin is stated.
-        other_than: The contrast differs from this value.
         kind: The kind of the question.
         alpha: The level of the test over all looks, before Holm's correction.
     """
@@ -124,27 +123,31 @@ class Question:
     upper_bound: float | None = None
     center: float = 0.0
     half_width: float | None = None
-    other_than: float | None = None
     kind: Kind = Kind.CLAIM
     alpha: float = ALPHA
 
     @property
+    def is_two_sided(self) -> bool:
+        """Whether the contrast may be above or below 0, as a difference and an effect."""
+        return self.kind in (Kind.DIFFERENCE, Kind.EFFECT)
+
+    @property
     def region(self) -> tuple[float, float]:
-        """The region as an interval of the contrast. For `other_than`, both ends are the excluded value."""
+        """The region as an interval of the contrast. If it is two-sided, both ends are the excluded 0."""
         if self.half_width is not None:
             return self.center - self.half_width, self.center + self.half_width
-        if self.other_than is not None:
-            return self.other_than, self.other_than
+        if self.is_two_sided:
+            return 0.0, 0.0
         low = -inf if self.lower_bound is None else self.lower_bound
         return low, inf if self.upper_bound is None else self.upper_bound
 
     def room(self, value: float) -> float:
         """Return the distance from a value to the edge of the region, negative outside.
 
-        For `other_than` it is the distance from the excluded value.
+        If the question is two-sided, it is the distance from 0.
         """
         low, high = self.region
-        return abs(value - low) if self.other_than is not None else min(value - low, high - value)
+        return abs(value) if self.is_two_sided else min(value - low, high - value)
 
 
 @dataclass(frozen=True)
@@ -450,9 +453,9 @@ def _verdict(answer: Answer) -> Verdict:
     is_significant = answer.adjusted is not None and answer.adjusted < answer.question.alpha
     value, question = answer.estimate.value or 0.0, answer.question
     is_inside = (answer.room or 0.0) > 0
-    if question.other_than is not None:
+    if question.is_two_sided:
         open_verdict = Verdict.UNDECIDED if answer.p is None else Verdict.NO_DIFFERENCE
-        higher_or_lower = Verdict.HIGHER if value > question.other_than else Verdict.LOWER
+        higher_or_lower = Verdict.HIGHER if value > 0 else Verdict.LOWER
         return higher_or_lower if is_significant else open_verdict
     if not is_significant:
         return Verdict.UNDECIDED
@@ -469,9 +472,9 @@ def _verdict(answer: Answer) -> Verdict:
 def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
     """Add the number of seeds that an open question needs, and its chance of a decision at the maximum."""
     estimate, room, prediction = answer.estimate, answer.room, answer.prediction
-    if estimate.error is None or estimate.df is None or room is None or estimate.is_over_items:
+    if estimate.error is None or estimate.df is None or room is None:
         return answer
-    if Reason.OVER_BLOCKS in answer.reasons:
+    if estimate.is_over_items or Reason.OVER_BLOCKS in answer.reasons:
         return answer
     variants = len(answer.question.weights)
     later_levels = looks.later_levels(estimate.n)
@@ -481,13 +484,12 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
         distance = estimate.error + abs((estimate.value or 0.0) - answer.question.center)
         analysis = PowerAnalysis(distance, prediction.error, estimate.df, estimate.n, variants)
         if not later_levels:
-            return replace(answer, chance=0.0)
+            return answer
         chance = analysis.power(distance, estimate.n, share * later_levels[looks.maximum])
         return replace(answer, chance=float(chance))
     spread = estimate.error, estimate.df, estimate.n, variants, estimate.overlap
     analysis = PowerAnalysis(abs(room), *spread)
-    seeds_needed = analysis.seeds_needed(looks, share)
-    chance = analysis.chance(looks, share)
+    seeds_needed, chance = analysis.seeds_needed(looks, share), analysis.chance(looks, share)
     return replace(answer, seeds_needed=seeds_needed, chance=chance)
 
 

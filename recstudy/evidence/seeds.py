@@ -21,14 +21,13 @@ decides.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from recstudy.base.files import atomic_write, cache_folder
 from recstudy.base.lazy import np, special
 
 ALPHA = 0.05
@@ -36,7 +35,6 @@ MIN_ALPHA, MAX_ALPHA = 1e-4, 0.5  # the smallest is reached by 40 simulated stud
 SPENDING = 1.5  # exponent of (1): early looks spend little, so that a late look keeps its power
 # Simulated studies without a difference, about a second: the relative error of a level is about 1 %.
 PATHS = 400_000
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "recstudy")  # noqa: PTH111 (never raises)
 POWER = 0.8
 QUARTILE = 0.25  # the effect is at least as large as its lower quartile with a chance of three in four
 MAX_SEEDS = 1000  # largest number that is proposed: a question that needs more lacks something else
@@ -97,8 +95,8 @@ def schedule(maximum: int) -> Iterator[int]:
 def boundaries(looks: tuple[int, ...], maximum: int, alpha: float = ALPHA) -> tuple[float, ...]:
     """Return the two-sided level of the t test at each look.
 
-    The levels come from a simulation of studies with two equal variants. They are saved in the user's cache
-    folder for the next command.
+    The levels come from a simulation of studies with two equal variants. They are saved in the cache folder
+    for the next command.
 
     Args:
         looks: Seeds at each look, in ascending order.
@@ -108,19 +106,15 @@ def boundaries(looks: tuple[int, ...], maximum: int, alpha: float = ALPHA) -> tu
     if looks == (maximum,):
         return (alpha,)
     at_alpha = f"-at-{alpha:g}" * (alpha != ALPHA)
-    file = CACHE / f"looks-{'-'.join(map(str, looks))}-of-{maximum}{at_alpha}.json"
+    file = cache_folder() / f"looks-{'-'.join(map(str, looks))}-of-{maximum}{at_alpha}.json"
     with suppress(OSError, ValueError):
         cached_levels = tuple(json.loads(file.read_text(encoding="utf-8")))
         if len(cached_levels) == len(looks):
             return cached_levels
     levels = _simulated_levels(looks, maximum, alpha)
-    with suppress(OSError):
-        if not CACHE.is_absolute():  # the user has no home folder, so `~` was not expanded
-            return levels
-        CACHE.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(levels), encoding="utf-8")
-        unfinished.replace(file)
+    # If the cache cannot be written, the next command simulates again.
+    with suppress(OSError), atomic_write(file) as temporary:
+        temporary.write_text(json.dumps(levels), encoding="utf-8")
     return levels
 
 

@@ -6,7 +6,6 @@ settings identify a paper by its number; `by_name` replaces the number with the 
 people.
 """
 
-import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -18,7 +17,15 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.papers.own_tables import read_targets, setting_fields, with_settings
-from recstudy.papers.target import PUBLISHED, Target, by_name, number_of, papers, published_yaml
+from recstudy.papers.target import (
+    PUBLISHED,
+    Target,
+    by_name,
+    number_of,
+    papers,
+    published_csv,
+    published_yaml,
+)
 from recstudy.plugins import importing
 from recstudy.programs.base import RunSettings
 from recstudy.programs.metric import using_metrics
@@ -90,8 +97,9 @@ def published(
             raise
     else:
         targets = []
-        for row in (row for row in rows(table) if row["value"]):
-            texts[row["metric"]] = row["value"]
+        for row in rows(table):
+            if row["value"]:
+                texts[row["metric"]] = row["value"]
             if number_of(row["value"]) is not None:
                 targets.append((row["metric"], _target(row, margin, why)))
     metrics = dict.fromkeys(metric for metric, _ in targets)
@@ -149,16 +157,12 @@ def rows(table: str) -> list[dict[str, str]]:
     Raises:
         ConfigError: No table has this name.
     """
-    files_of = (
-        file.name
-        for file in PUBLISHED.iterdir()
-        if file.name.endswith(".csv") and file.name != "replications.csv"
-    )
-    table_names = sorted(name.removesuffix(".csv") for name in files_of)
+    csv_files = (file.name for file in PUBLISHED.iterdir() if file.name.endswith(".csv"))
+    table_names = sorted(name.removesuffix(".csv") for name in csv_files if name != "replications.csv")
     if table not in table_names:
         hint = nearest(table, table_names)
         raise ConfigError(f"no published table {table!r}: the tables are {choices(table_names)}.{hint}")
-    return list(csv.DictReader(PUBLISHED.joinpath(f"{table}.csv").read_text(encoding="utf-8").splitlines()))
+    return published_csv(table)
 
 
 def cite_item(item: str) -> str:

@@ -119,7 +119,7 @@ def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
             row.refuse(column, f"the line has {len(cells)} cells, but there are {len(heads)} columns")
         target = _target(row, margin, why)
         if (first_target := targets.setdefault(target.source, target)) is not target:
-            row.refuse("id", f"{target.source!r} is already in line {first_target.read_from.line} already")
+            row.refuse("id", f"{target.source!r} is already in line {first_target.read_from.line}")
     return [*targets.values()]
 
 

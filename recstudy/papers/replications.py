@@ -7,12 +7,11 @@ averaged: weights that were evaluated again or fine-tuned are not a new training
 table may be a copy.
 """
 
-import csv
 from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 
-from recstudy.papers.target import PUBLISHED
+from recstudy.papers.target import published_csv
 
 RETRAINED = "independent retraining"
 
@@ -56,24 +55,19 @@ class Replication:
         decimals: Digits that the source prints after the decimal point.
         apart: How the training differs from the paper's; empty if it does not.
         items: Number of test items.
-        primary: Whether the number was read in the source that measured it.
     """
 
     id: str
     who: str
     cell: str
     model: str
-    task: str
     setting: str
-    metric: str
     value: float | None
     decimals: int
     role: str
     apart: str
     items: int
     source: str
-    primary: bool
-    note: str
 
     @property
     def counts(self) -> bool:
@@ -99,29 +93,15 @@ class Replication:
 @cache
 def replications(cell: str = "") -> tuple[Replication, ...]:
     """Return the rows of a cell, or all of them, in the file's order."""
-    text = PUBLISHED.joinpath("replications.csv").read_text(encoding="utf-8")
-    return tuple(_typed(row) for row in csv.DictReader(text.splitlines()) if cell in ("", row["cell"]))
+    return tuple(_typed(row) for row in published_csv("replications") if cell in ("", row["cell"]))
 
 
 def _typed(row: dict[str, str]) -> Replication:
-    text_columns = (
-        "id",
-        "who",
-        "cell",
-        "model",
-        "task",
-        "setting",
-        "metric",
-        "role",
-        "apart",
-        "source",
-        "note",
-    )
+    text_columns = ("id", "who", "cell", "model", "setting", "role", "apart", "source")
     test_items = CELLS[row["cell"]].items if row["cell"] else 0
     return Replication(
         **{name: row[name] for name in text_columns},
         value=float(row["value"]) if row["value"] else None,
         decimals=len(row["value"].partition(".")[2]),
         items=int(row["items"] or test_items),
-        primary=row["primary"] == "yes",
     )

@@ -3,6 +3,7 @@
 `recstudy.papers` makes targets from tables; plans store them, and reports compare results with them.
 """
 
+import csv
 import operator
 import re
 from functools import cache
@@ -104,6 +105,12 @@ def published_yaml(name: str) -> Any:
     from recstudy.base.strict_yaml import read_yaml  # it loads PyYAML, without which --help is faster
 
     return read_yaml(PUBLISHED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def published_csv(name: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file of published numbers."""
+    text = PUBLISHED.joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
 
 
 def papers() -> dict[str, dict[str, str]]:

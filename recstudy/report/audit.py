@@ -29,16 +29,17 @@ def contradictions() -> list[Contradiction]:
 
 def audit(records: StudyRecords) -> AuditEntry:
     """Look for every reason that raises a question of this study, and for contradictions of its papers."""
-    reasons = [reason for reason in REASONS if reason.question and (reason.is_general or not records.is_own)]
-    reasons = [reason for reason in reasons if reason.is_of_imported or not records.plan.imported]
-    findings = []
+    findings, reasons = [], []
+    for reason in REASONS:
+        is_of_program = reason.is_general or not records.is_own
+        if reason.question and is_of_program and (reason.is_of_imported or not records.plan.imported):
+            reasons.append(reason)
     for reason in reasons:
         for fact, indices in reason.finds(records):
             labels = [variant.label for index, variant in enumerate(records.variants) if index in indices]
-            is_everywhere = len(labels) == len(records.variants)
-            places = [] if is_everywhere else labels
-            finding = {"what": fact, "conclusion": reason.question, "settle": reason.fix}
-            findings.append(Finding(rule=reason.id, where=places, **finding))
+            where = [] if len(labels) == len(records.variants) else labels
+            texts = {"what": fact, "conclusion": reason.question, "settle": reason.fix}
+            findings.append(Finding(rule=reason.id, where=where, **texts))
     parts = [part for part in parts_of(records) if isinstance(part, BesidePublished)]
     paper_ids = {target.source.partition(" ")[0] for part in parts for target in part.targets}
     by_title: dict[str, list[Contradiction]] = {}

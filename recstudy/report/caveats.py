@@ -156,14 +156,14 @@ def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[
     A note is added if the image tokenizer is a stand-in for that of the paper.
     """
     notes, methods = [], dict[str, str]()
-    for key in (key for key in TEXT if key in keys):
+    for key, words in TEXT.items():
         pairs = []
-        for row in records.rows_of(variants):
+        for row in records.rows_of(variants if key in keys else ()):
             result = row.result_or_empty
             if row.done and (method := {**result.tokenizer, "decode": result.decode}.get(key)):
                 pairs.append((str(method), row.label))
         if methods := _with_labels(pairs):
-            notes.append(f"{TEXT[key]}: {'; '.join(methods.values() if len(methods) > 1 else methods)}")
+            notes.append(f"{words}: {'; '.join(methods.values() if len(methods) > 1 else methods)}")
     # The last key of `TEXT` is that of the image tokenizer.
     return (*notes, *[STAND_IN] * any("standin" in method for method in methods))
 

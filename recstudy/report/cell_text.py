@@ -20,10 +20,10 @@ def cell_text(cell: Cell) -> str:
     return "".join(map(str, cell_content(cell)))
 
 
-def cell_content(cell: Cell) -> Content:
-    """Return the number of a cell with the number of its seeds."""
+def cell_content(cell: Cell, factor: float = 1.0) -> Content:
+    """Return the number of a cell with the number of its seeds. `factor` is that of `number_content`."""
     seeds = [f" (n={seeds_counted(cell)})"] if is_measured(cell) else []
-    return (*number_content(cell), *seeds)
+    return (*number_content(cell, factor), *seeds)
 
 
 def number_content(cell: Cell, factor: float = 1.0) -> Content:

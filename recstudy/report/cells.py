@@ -38,7 +38,7 @@ class Cell:
             row's.
         more_planned: The number of fresh seeds of a search that are not in the plan yet.
         prediction: The interval for one more run.
-        items: The interval over seeds and test items.
+        items: The interval over seeds and test items, if all runs have saved their answers.
         damages: Why saved answers cannot be read.
         matches: The published values for the cell.
         problem: Why finished runs give no number.
@@ -54,7 +54,7 @@ class Cell:
     ours: Cell | None = None
     more_planned: int = 0
     prediction: Estimate = NONE
-    items: Estimate | None = None
+    items: Estimate = NONE
     damages: tuple[str, ...] = ()
     matches: tuple[MatchedTarget, ...] = ()
     problem: str = ""

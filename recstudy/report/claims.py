@@ -26,6 +26,7 @@ This claim says that accuracy at 16 supervision steps is at least half a point b
 The claims are the first part of a plan's report. report/registration.py records when each was first stated.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -294,12 +295,11 @@ def variants_of(
 
 def average(contrasts: Sequence[Weights]) -> Weights:
     """Return the mean of several contrasts."""
-    result: Weights = {}
+    result: Weights = defaultdict(lambda: defaultdict(float))
     for contrast_weights in contrasts:
         for index, terms in contrast_weights.items():
-            total = result.setdefault(index, {})
             for name, weight in terms.items():
-                total[name] = total.get(name, 0.0) + weight / len(contrasts)
+                result[index][name] += weight / len(contrasts)
     return result
 
 
@@ -405,11 +405,10 @@ def _select(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
-    sums: Weights = {}
+    sums: Weights = defaultdict(lambda: defaultdict(float))
     for sign, name, indices in selected:
         for index in indices:
-            terms = sums.setdefault(index, {})
-            terms[name] = terms.get(name, 0.0) + sign / len(indices)
+            sums[index][name] += sign / len(indices)
     weights: Weights = {}
     for index, terms in sums.items():
         nonzero = {name: weight for name, weight in terms.items() if abs(weight) > ROUNDING}

@@ -8,6 +8,7 @@ question is judged at the level of its own look (docs/statistics.md).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -123,11 +124,11 @@ def study_family(records: StudyRecords) -> StudyFamily:
 
 def _study_family(records: StudyRecords) -> StudyFamily:
     parts: dict[str, Family] = {}
-    for part in (part for part in parts_of(records) if isinstance(part, QuestionPart)):
-        try:
-            parts[repr(part)] = ask(records, part)
-        except Exception:  # the part's own section states the problem
-            continue
+    for part in parts_of(records):
+        # the part's own section states the problem
+        with suppress(Exception):
+            if isinstance(part, QuestionPart):
+                parts[repr(part)] = ask(records, part)
     published = {value.contrast_key: value for value in _published(records)}
     questions: list[QuestionRow | PublishedValue] = [row for part in parts.values() for row in part.rows]
     questions += published.values()

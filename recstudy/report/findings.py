@@ -8,6 +8,7 @@ the index of studies. A smoke run, or a study without a finished run, has no fin
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from operator import itemgetter
@@ -32,7 +33,6 @@ from recstudy.report.names import (
     metric,
     number,
     plural,
-    points,
     quantity,
 )
 from recstudy.report.parts import TablePart, parts_of
@@ -64,7 +64,6 @@ UNLIKELY = "unlikely to be decided"
 NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
 UNKNOWN_SPREAD = {Reason.NO_SPREAD: " between single runs, whose variance is unknown"}
 UNKNOWN_SPREAD |= {key: f": {key}" for key in (Reason.EQUAL_SEEDS, Reason.ONE_AT_BOUND, Reason.TOO_LARGE)}
-OUTCOMES = {None: "", True: "better", False: "worse"}  # whether a significant difference is an improvement
 SIGNIFICANT, TIED = "significant", "tied"
 
 
@@ -217,9 +216,8 @@ def _size(row: QuestionRow) -> tuple[str, str]:
     """Return `14.91 points` and `95 % CI 11.60 to 18.30`; a claim's difference has no sign."""
     form = row.form.removeprefix("+" * (row.kind is Kind.CLAIM))
     value = DASH if row.estimate.value is None else formatted(row.estimate.value, form)
-    size = f"{value} {metric(row.metric).unit}".strip() if row.is_mean else points(row.metric, value)
     interval = " to ".join(formatted(end, form) for end in row.interval or ())
-    return size, interval and f"95 % CI {interval}"
+    return f"{value} {row.unit}".strip(), interval and f"95 % CI {interval}"
 
 
 def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
@@ -248,7 +246,7 @@ def _outcome(row: QuestionRow) -> str:
         return TIED
     if row.kind is Kind.EFFECT and row.verdict in (Verdict.HIGHER, Verdict.LOWER):
         return SIGNIFICANT
-    return OUTCOMES[row.better] or row.verdict
+    return row.outcome or row.verdict
 
 
 def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
@@ -289,14 +287,11 @@ def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
 
 def _best_variant(records: StudyRecords) -> list[Sentence]:
     """Name the best variant of the first table that ranks variants, for a study without questions."""
-    for part in (part for part in parts_of(records) if isinstance(part, TablePart)):
+    for part in parts_of(records):
         find = _best_trial if isinstance(part, Best) else _leaders
-        try:
-            sentence = find(make_table(records, part))
-        except Exception:  # the part's own section and the log state the problem
-            continue
-        if sentence is not None:
-            return [sentence]
+        with suppress(Exception):  # the part's own section and the log state the problem
+            if isinstance(part, TablePart) and (sentence := find(make_table(records, part))):
+                return [sentence]
     return []
 
 
@@ -405,10 +400,11 @@ def _count_words(
     """Return `3 of 12 values agree, 9 not comparable (data digits, not cifar10)`."""
     total_words = f" of {plural(total or counts.total(), noun)}"
     phrases: list[str] = []
-    for word in (word for word in order if counts[word]):
+    for word in order:
         verb = word.removesuffix("s") if counts[word] > 1 else word  # agrees, differs
         detail = f" ({details[word]})" if details.get(word) else ""
-        phrases.append(f"{counts[word]:,}{'' if phrases else total_words} {verb}{detail}")
+        if counts[word]:
+            phrases.append(f"{counts[word]:,}{'' if phrases else total_words} {verb}{detail}")
     return ", ".join(phrases)
 
 
@@ -449,13 +445,12 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
             variants.
     """
     rows = list[QuestionRow | PublishedValue]()
-    for part in (part for part in parts_of(records) if isinstance(part, Claims)):
-        rows += family(records, part).rows
-    rows += [
-        value
-        for value in published_values(records)
-        if not (value.match.reasons or metric(value.cell.metric).computed)
-    ]
+    for part in parts_of(records):
+        if isinstance(part, Claims):
+            rows += family(records, part).rows
+    for value in published_values(records):
+        if not (value.match.reasons or metric(value.cell.metric).computed):
+            rows.append(value)
     questions = map(open_question, rows)
     return list({(question.text, question.variants): question for question in questions}.values())
 

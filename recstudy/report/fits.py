@@ -208,7 +208,9 @@ def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequ
     if scale.kind != "share":
         return 0.0
     scores, count = [], 0
-    for runs in (runs for runs in groups if len(runs) > 1):
+    for runs in groups:
+        if len(runs) == 1:
+            continue
         count += len(runs)
         if count > MAX_RUNS:
             break

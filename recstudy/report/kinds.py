@@ -32,7 +32,7 @@ def draw_figure(records: StudyRecords, part: FigurePart) -> RenderedPart:
     Raises:
         ConfigError: The part names an unknown variant or metric, or a user's class lacks a method.
     """
-    data = call_method(records, part, FigurePart, "data", pd.DataFrame)
+    data = call_method(records, part, "data", pd.DataFrame)
     notes = dict.fromkeys([*warnings(records), *part.notes(records, data)])
     return part.shown(data, notes, part.html_below(records, data))
 
@@ -41,7 +41,7 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
     """Return a table's cells, which pages, terminal, LaTeX and findings use. Raises as `draw_figure`."""
 
     def make() -> TableData:
-        table = call_method(records, part, TablePart, "cells", TableData)
+        table = call_method(records, part, "cells", TableData)
         for row in table.rows:
             if len(row.cells) not in (0, len(table.columns)):
                 raise ConfigError(
@@ -70,18 +70,15 @@ def _render(records: StudyRecords, part: Part) -> RenderedPart:
         return table_shown(make_table(records, part))
     if isinstance(part, QuestionPart):
         return questions_shown(records, part)
-    return call_method(records, part, Part, "render", RenderedPart)
+    return call_method(records, part, "render", RenderedPart)
 
 
-def call_method(records: StudyRecords, part: Part, base: type[Part], method: str, kind: type[Value]) -> Value:
+def call_method(records: StudyRecords, part: Part, method: str, kind: type[Value]) -> Value:
     """Return the result of a part's method.
 
     Raises:
         ConfigError: A user's own class does not define the method, or the result is not a `kind`.
     """
-    # An inherited method means that the user's class does not define its own.
-    if getattr(type(part), method) is getattr(base, method):
-        raise ConfigError(f"{type(part).__name__} does not define `{method}`: see recstudy.report.parts")
     value = getattr(part, method)(records)
     if not isinstance(value, kind):
         raise ConfigError(

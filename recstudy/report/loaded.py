@@ -93,8 +93,9 @@ class Loaded:
         """
         with self.records.study_modules():
             rows = []
-            for part in (part for part in parts_of(self.records) if isinstance(part, QuestionPart)):
-                for row in family(self.records, part).rows:
+            for part in parts_of(self.records):
+                questions = family(self.records, part).rows if isinstance(part, QuestionPart) else ()
+                for row in questions:
                     rows.append(_answer_values(part.name, row.label, row.metric, row.answer))
             for value in published_values(self.records):
                 rows.append(_answer_values("", value.label, value.cell.metric, value.answer))

@@ -167,12 +167,6 @@ def inline(name: str) -> str:
     return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
-def points(name: str, difference: str) -> str:
-    """Return a difference with its unit. The unit of a difference of percents is points."""
-    unit = metric(name).unit
-    return f"{difference} points" if unit == "%" else f"{difference} {unit}".strip()
-
-
 def value_text(value: Any) -> str:
     """Return a config value as text: `true`, `none`, and no quotes."""
     if isinstance(value, bool):

@@ -17,7 +17,7 @@ from recstudy.report.cells import Cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import family, published_answers
 from recstudy.report.kinds import make_table
-from recstudy.report.names import difference_form, formatted, metric, number, page_title
+from recstudy.report.names import formatted, metric, number, page_title
 from recstudy.report.page import render
 from recstudy.report.parts import Part, TablePart, parts_of
 from recstudy.report.question_rows import QuestionRow
@@ -139,7 +139,7 @@ def _numbers_of_question(row: QuestionRow, part: str) -> Iterator[PageNumber]:
     variants = tuple(term.label for term in row.terms)
     base = PageNumber(labels, "Verdict", verdict_words(row), row.metric, None, variants, part)
     yield base
-    value, form = row.estimate.value, difference_form(row.metric, row.interval).removeprefix("+")
+    value, form = row.estimate.value, row.form.removeprefix("+")
     if value is None:
         return
     yield base.of("" if row.is_mean else "Difference", formatted(value, form), value)

@@ -199,8 +199,8 @@ class PaperCheck:
         """
         text, start = passage.heads + passage.text, len(passage.heads)
         subjects, metrics = self.find_subjects(text), self.find_metrics(text)
-        own_names = names = self._named(subjects)
-        if len(own_names) < 2:
+        names = self._named(subjects)
+        if len(names) < 2:
             names = self._named([*self.find_subjects(passage.context), *subjects])
         metric_names = {name for *_, name in metrics or self.find_metrics(passage.context)}
         mentions = [*subjects, *metrics]

@@ -241,9 +241,9 @@ class TablePart(Part):
 
     explained = True
 
-    @abstractmethod
     def cells(self, records: StudyRecords) -> TableData:
         """Return the rows of cells."""
+        raise ConfigError(f"{type(self).__name__} does not define `cells`: see recstudy.report.parts")
 
 
 class Undrawable(Part):
@@ -321,18 +321,19 @@ def check_report(parts: Iterable[Part], have: Collection[str], is_own: bool = Fa
     """
     for part in parts:
         kind = kind_of(part)
-        required_names = [name for name in part.required_names if not find_metric(name)]
-        for name in (name for name in required_names if name not in have):
-            raise ConfigError(
-                f"the {kind} {part.name!r} names {name!r}, but the study has"
-                f" {choices(have)}.{nearest(name, have)}"
-            )
+        for name in part.required_names:
+            if not find_metric(name) and name not in have:
+                raise ConfigError(
+                    f"the {kind} {part.name!r} names {name!r}, but the study has"
+                    f" {choices(have)}.{nearest(name, have)}"
+                )
         metrics = [*part.shown_metrics, *([] if is_own and part.live else part._words("reads_in"))]
-        for name in (name for name in metrics if not _is_metric(name)):
-            raise ConfigError(
-                f"the {kind} {part.name!r} shows {name!r}, but no metric has this"
-                f" name.{nearest(name, METRICS)}"
-            )
+        for name in metrics:
+            if not _is_metric(name):
+                raise ConfigError(
+                    f"the {kind} {part.name!r} shows {name!r}, but no metric has this"
+                    f" name.{nearest(name, METRICS)}"
+                )
 
 
 def kind_of(part: Part) -> str:

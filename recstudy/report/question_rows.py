@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from recstudy.evidence import Answer, Estimate, Fit, Kind, Verdict, detectable
 from recstudy.evidence.fits import Weighted
 from recstudy.records.runs import Row
-from recstudy.report.cells import missing_reason
+from recstudy.report.cells import NONE, missing_reason
 from recstudy.report.names import difference_form, metric
 from recstudy.report.targets import MatchedTarget
 
@@ -113,7 +113,7 @@ class QuestionRow:
     contrast: str = ""
     group: str = ""
     published: tuple[PublishedDifference, ...] = ()
-    items: Estimate | None = None
+    items: Estimate = NONE
     over_items_alone: float | None = None
     words: str = ""
     sides: tuple[Side, ...] = ()
@@ -160,6 +160,12 @@ class QuestionRow:
         return difference_form(self.metric, self.interval).removeprefix("+" * self.is_mean)
 
     @property
+    def unit(self) -> str:
+        """The unit of the contrast. The unit of a difference of percents is points."""
+        unit = metric(self.metric).unit
+        return "points" if unit == "%" and not self.is_mean else unit
+
+    @property
     def loss_reasons(self) -> tuple[str, ...]:
         """Why each of the lost runs has no value."""
         reasons = []
@@ -184,15 +190,15 @@ class QuestionRow:
         return detectable(error, df, self.answer.alpha) if error and df else None
 
     @property
-    def better(self) -> bool | None:
-        """Whether a significant difference is an improvement.
+    def outcome(self) -> str:
+        """`better` or `worse` of a significant difference.
 
-        None if the difference is not significant or the metric has no better direction.
+        Empty if the difference is not significant or the metric has no better direction.
         """
         direction = metric(self.metric).better
         if self.verdict not in (Verdict.HIGHER, Verdict.LOWER) or direction is None:
-            return None
-        return (self.verdict is Verdict.HIGHER) == (direction == "higher")
+            return ""
+        return "better" if str(self.verdict) == direction else "worse"
 
 
 @dataclass(frozen=True)

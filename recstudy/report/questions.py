@@ -67,8 +67,7 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import match_targets, nearest_matches, unmatched_notes
 
 # the fields of a `Question` on a difference and on an effect
-DIFFERENCE = {"other_than": 0.0, "kind": Kind.DIFFERENCE}
-EFFECT = {"other_than": 0.0, "kind": Kind.EFFECT}
+DIFFERENCE, EFFECT = {"kind": Kind.DIFFERENCE}, {"kind": Kind.EFFECT}
 
 
 def ask(records: StudyRecords, part: QuestionPart) -> Family:
@@ -93,14 +92,10 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
 def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     """Ask a claim: one contrast, its average over blocks, or with `each` all of its contrasts."""
 
-    def tuned(matching_variants: Sequence[int]) -> int:
-        best = best_by(records, f"selection_{claim.metric}", matching_variants)
-        return matching_variants[0] if best is None else best
-
     study = records.variants, records.configs, records.blocks
     # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
     waiting_variants = variants_of(claim, *study)
-    contrasts = weights_each(claim, *study, tuned)
+    contrasts = weights_each(claim, *study, partial(best_by, records, f"selection_{claim.metric}"))
     low, high = claim.bounds
     region = {"lower_bound": low, "upper_bound": high, "half_width": claim.within}
     region |= {"alpha": claim.alpha} if claim.alpha else {}
@@ -260,9 +255,10 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         )
     block_axes = {name for index in cells for name, _ in records.blocks[index]}
     levels: dict[str, list[Any]] = {}  # of the axes that vary between these cells
-    for axis in (axis for axis in part.axes or records.plan.axes if axis not in block_axes):
+    for axis in part.axes or records.plan.axes:
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
-        levels |= {axis: axis_levels} if len(axis_levels) > 1 else {}
+        if axis not in block_axes and len(axis_levels) > 1:
+            levels[axis] = axis_levels
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
     if part.base is not None or any(len(axis_levels) > 2 for axis_levels in levels.values()):
@@ -369,7 +365,7 @@ def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
     if distance(weakest_row) < 0:
         return _with_p(weakest_row, len(rows) * (weakest_row.answer.p or 0.0))
     weakest_row = max(rows, key=lambda row: row.answer.p or 0.0)
-    is_two_sided = weakest_row.answer.question.other_than is not None
+    is_two_sided = weakest_row.answer.question.is_two_sided
     signs = {(row.estimate.value or 0.0) > 0 for row in rows}
     return _with_p(weakest_row, 1.0) if is_two_sided and len(signs) > 1 else weakest_row
 
@@ -392,10 +388,10 @@ def _ask_contrast(
     terms = tuple(_term(records, index, metric_weights) for index, metric_weights in weights.items())
     run_ids = [run.id for term in terms for run in term.runs]
     valued_ids = {*run_ids}
-    planned = [row for index in weights for row in records.by_variant[index]]
-    lost_rows = tuple(row for row in planned if row.status in FINAL_STATUSES and row.id not in valued_ids)
+    ended_rows = (row for row in records.rows_of(weights) if row.status in FINAL_STATUSES)
+    lost_rows = tuple(row for row in ended_rows if row.id not in valued_ids)
     waiting = waiting or [*weights]
-    left = sum(row.status not in FINAL_STATUSES for index in waiting for row in records.by_variant[index])
+    left = sum(row.status not in FINAL_STATUSES for row in records.rows_of(waiting))
     fields = {"alpha": records.plan.alpha, **region}
     question = Question({term.variant: term.weight for term in terms}, **fields)
     estimate, edge = contrast([term.weighted() for term in terms]), None
@@ -483,20 +479,15 @@ def _sum_fits(records: StudyRecords, direction: Direction) -> Fits:
 
 
 def _valued_runs(records: StudyRecords, index: int, direction: Direction) -> list[Row]:
-    if len(direction) == 1:
-        return seeds_of(records, index, direction[0][0])
-    runs = []
-    for row in records.by_variant[index]:
-        if row.done and all(row.value(name) is not None for name, _ in direction):
-            runs.append(row)
-    return runs
+    runs = seeds_of(records, index, direction[0][0])
+    return [run for run in runs if all(run.value(name) is not None for name, _ in direction)]
 
 
 def _value(row: Row, direction: Direction) -> float:
     return sum(weight * row.number(name) for name, weight in direction)
 
 
-def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
+def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int:
     """Return the index of the variant with the best mean score on the selection split.
 
     Args:
@@ -505,11 +496,11 @@ def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | No
         variants: The indices to choose from.
 
     Returns:
-        The first of equally good variants, or None if no variant has a score.
+        The first of equally good variants, or the first of all if no variant has a score.
     """
     scores = {}
     for index in variants:
         objectives = [run.objective(by) for run in records.by_variant[index] if run.done]
         if values := [value for value in objectives if value is not None]:
             scores[index] = mean_of(values)
-    return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)
+    return max(scores, key=lambda index: metric(by).sign * scores[index], default=variants[0])

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.base.values import digest
-from recstudy.evidence import ALPHA
+from recstudy.evidence import ALPHA, Reason
 from recstudy.papers import Target
 from recstudy.records import Json, PlanRecord, Result, read_record
 from recstudy.records.plans import maximum_digest
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Statement: TypeAlias = Claim | Target | Deviation | int  # the int is the maximum number of seeds
 DECISIVE = ("unit", "better", "items", "bounds", "share")  # fields of a metric that decide verdicts
 COMPARISON = {"paired", "blocks", "alpha", "test_share"}  # statements that decide all verdicts
-POST_HOC = "post hoc"
 
 
 def description_of(statement: Statement) -> tuple[list[Any], str]:
@@ -197,7 +196,7 @@ def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[i
 def finish_dates(records: "StudyRecords", variants: Iterable[int]) -> list[datetime]:
     """Return when runs and their earlier attempts finished, or the start of imported runs, if known."""
     dates = []
-    for row in distinct(row for index in variants for row in records.by_variant[index]):
+    for row in distinct(records.rows_of(variants)):
         if row.provenance.source:
             dates.append(_moment(row.provenance.started or ""))
         elif row.result:
@@ -215,7 +214,7 @@ def _moment(date: str) -> datetime:
 
 def marks_of(records: "StudyRecords", names: Iterable[str], variants: Iterable[int]) -> tuple[str, ...]:
     """Return the marks of a verdict on these metrics and variants."""
-    late = [POST_HOC] * is_redescribed(records, names, variants)
+    late = [str(Reason.POST_HOC)] * is_redescribed(records, names, variants)
     return (*late, *dict.fromkeys(filter(None, (dropped_words(records, index) for index in variants))))
 
 

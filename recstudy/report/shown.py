@@ -31,6 +31,7 @@ from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import html, label, latex, markdown, note_lines, sentence, tex
 
 MANIFEST = "files.json"
+FORMATS = ("pdf", "svg", "png")
 # A manifest may come from elsewhere, so it may only name files of these two folders.
 REPORT_FILES = re.compile(r"(tables|figures)/[^/\0]+")
 log = logging.getLogger(__name__)
@@ -45,13 +46,28 @@ class ReportFiles:
 
     Args:
         folder: The report's folder.
+        formats: Further formats of each figure, of `FORMATS`. Each takes about 2 seconds.
+        paper: The page, which sets the widths of LaTeX tables and exported figures.
+        stated_notes: Notes that `paper.tex` states once for all figures.
 
     Raises:
+        ConfigError: A format is unknown.
         StorageError: The folder, or one in it, is a link, or its manifest is damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        formats: Sequence[str] = (),
+        paper: Paper = ARTICLE,
+        stated_notes: Collection[str] = (),
+    ) -> None:
+        for kind in formats:
+            if kind not in FORMATS:
+                raise ConfigError(
+                    f"unknown figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}"
+                )
+        self.folder, self.formats, self.paper, self.stated_notes = folder, formats, paper, stated_notes
         for path in (folder, folder / "tables", folder / "figures"):
             refuse_link(path)
         manifest = read_json(folder / MANIFEST) or {}
@@ -214,35 +230,20 @@ class RenderedPart:
         """Return the LaTeX of the table. If the page is too narrow, the table is split into parts."""
         return latex(self.table, paper, self.marked_finding) if self.table else ""
 
-    def write(
-        self,
-        report_files: ReportFiles,
-        file: str,
-        export: Sequence[str],
-        paper: Paper,
-        stated_notes: Collection[str] = (),
-    ) -> str:
-        """Write the files of the part, and return HTML that links to them.
-
-        Args:
-            report_files: The files of the report.
-            file: The name of the files.
-            export: Further formats of the figure.
-            paper: The page.
-            stated_notes: Notes that `paper.tex` states once for all figures.
-        """
-        words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.table else {}
+    def write(self, report_files: ReportFiles, file: str) -> str:
+        """Write the files of the part under this name, and return HTML that links to them."""
+        words = {"md": self.markdown, "tex": self.latex_for(report_files.paper)} if self.table else {}
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
             report_files.write(f"tables/{file}.{ending}", text)
         linked = markup("links", "table", "tables", file, list(words)) if words else ""
         if self.data is None:
             return linked
-        if problem := write_figure(self, report_files, file, export, paper, stated_notes):
+        if problem := write_figure(self, report_files, file):
             log.warning("%s: %s", self.name, problem)
         for ending, content in self.files.items():
             report_files.write(f"figures/{file}.{ending}", content())
-        endings = (*self.files, "html", "csv", *(() if problem else export))
+        endings = (*self.files, "html", "csv", *(() if problem else report_files.formats))
         return linked if self.is_empty else linked + markup("links", "figure", "figures", file, endings)
 
     def _repr_html_(self) -> str:
@@ -252,7 +253,6 @@ class RenderedPart:
         return self.markdown or repr(self.frame)
 
 
-FORMATS = ("pdf", "svg", "png")
 # Chrome has 96 pixels per inch, and a figure has 120 (0.6 points per pixel).
 SCALE = 0.8
 # A figure that is higher than this multiple of its width in one column is set across both columns.
@@ -266,15 +266,8 @@ NO_BROWSER = (
 )
 
 
-def write_figure(
-    rendered: RenderedPart,
-    report_files: ReportFiles,
-    name: str,
-    formats: Sequence[str] = (),
-    paper: Paper = ARTICLE,
-    stated_notes: Collection[str] = (),
-) -> str | None:
-    """Write `figures/NAME.html`, `.csv` and `.FORMAT`; each format takes about 2 seconds.
+def write_figure(rendered: RenderedPart, report_files: ReportFiles, name: str) -> str | None:
+    """Write `figures/NAME.html`, `.csv` and the formats of the report.
 
     With a PDF, `NAME.tex` is written too: the float with its caption.
 
@@ -282,17 +275,11 @@ def write_figure(
         rendered: The figure.
         report_files: The files of the report.
         name: The name of the files.
-        formats: The export formats, of `FORMATS`.
-        paper: The page whose column or text width the exported figure has.
-        stated_notes: Notes that `paper.tex` states once for all figures.
 
     Returns:
         None, or a message if the formats cannot be exported because there is no browser.
-
-    Raises:
-        ConfigError: A format is unknown.
     """
-    check_export(formats)
+    formats = report_files.formats
     report_files.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
     page = titled(rendered.figure, rendered.title, rendered.notes)
     config = {"responsive": True, "displaylogo": False}
@@ -302,7 +289,7 @@ def write_figure(
     report_files.write(f"figures/{name}.csv", rendered.figure_csv)
     if not formats or rendered.is_empty:
         return None
-    figure, wide = printed(rendered, paper)
+    figure, wide = printed(rendered, report_files.paper)
     try:
         images = {kind: _image(figure, kind, rendered.title) for kind in formats}
     # There is no browser, or it dies at once, or it never answers.
@@ -320,19 +307,12 @@ def write_figure(
             caption=tex(sentence(rendered.title, rendered.finding)),
             label=label(name),
             notes=note_lines(
-                [rendered.caption], [note for note in rendered.notes if note not in stated_notes]
+                [rendered.caption],
+                [note for note in rendered.notes if note not in report_files.stated_notes],
             ),
         )
         report_files.write(f"figures/{name}.tex", text)
     return None
-
-
-def check_export(formats: Sequence[str]) -> None:
-    for kind in formats:
-        if kind not in FORMATS:
-            raise ConfigError(
-                f"unknown figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}"
-            )
 
 
 def printed(rendered: RenderedPart, paper: Paper) -> tuple[go.Figure, bool]:

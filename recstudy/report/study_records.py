@@ -217,6 +217,11 @@ class StudyRecords:
         """The rows of finished runs, one variant after another."""
         return [row for row in self.rows_of(self.indices) if row.done]
 
+    @property
+    def ended_ids(self) -> set[str]:
+        """The ids of the ended runs."""
+        return {row.id for row in self.rows if row.status in FINAL_STATUSES}
+
     def changed(self, kind: str) -> list[str]:
         """Return a line for each user file (`code`) or data set (`data`) that has changed since its runs.
 
@@ -231,7 +236,7 @@ class StudyRecords:
     @cached_property
     def looks(self) -> Looks:
         """The looks (interim analyses) at the whole study, with the present look."""
-        seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES})
+        seeds = whole_seeds(self.plan, self.ended_ids)
         looks = self.looks_at(self.indices)
         # lines of a table may have fewer seeds of some variants
         seeds = 0 if self.plan.imported and looks.seed_counts else seeds
@@ -240,9 +245,7 @@ class StudyRecords:
 
     def record_look(self) -> None:
         """Record a look: verdicts on the finished runs are read now."""
-        record_runs_read(
-            self.results, self.plan, {row.id for row in self.rows if row.status in FINAL_STATUSES}
-        )
+        record_runs_read(self.results, self.plan, self.ended_ids)
 
     def looks_at(self, variants: Iterable[int]) -> Looks:
         """Return the looks at these variants: how many seeds all of them had at each reading of verdicts."""
@@ -256,8 +259,7 @@ class StudyRecords:
     @cached_property
     def _looks(self) -> list[Look]:
         # Before a run has ended, there are no verdicts to read.
-        has_results = any(row.status in FINAL_STATUSES for row in self.rows)
-        return read_looks(self.results, self.plan) if has_results else []
+        return read_looks(self.results, self.plan) if self.ended_ids else []
 
     @cached_property
     def _first_readings(self) -> list[list[int]]:

@@ -260,7 +260,9 @@ class TableData:
             settings = [position for position, title in enumerate(self.columns) if title in self.kinds]
         heads = [self.widths(limit)[0], *self.select(settings).widths(limit)[1:]]
         labels, used_width = sum(heads) + gap * len(heads), room
-        for position in (position for position in range(len(self.columns)) if position not in settings):
+        for position in range(len(self.columns)):
+            if position in settings:
+                continue
             width = sum(width + gap for width in self.select([position]).widths(limit)[1:])
             if used_width + width > room:
                 blocks.append([*settings])

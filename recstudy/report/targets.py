@@ -263,7 +263,9 @@ def _source(records: StudyRecords, target: Target) -> _Source:
 def _homes(records: StudyRecords, source: _Source, variants: Sequence[int]) -> tuple[list[int], str]:
     """Return the shown variants that a published value belongs to, and the problem if there are none."""
     homes, problem = [], ""
-    for index in (index for index in source.homes if index in variants):
+    for index in source.homes:
+        if index not in variants:
+            continue
         if identity := _other_identity(records, index, source.stated_settings):
             problem = problem or f"its {identity} is not run here"
         else:
@@ -320,8 +322,10 @@ def _reasons(records: StudyRecords, index: int, source: _Source) -> list[str]:
             sourced.setdefault(deviation.field, theirs)
     differing: dict[str, str] = {}
     followed: dict[str, str] = {}  # setting -> its source (text or code), if the two differ
-    for path in (path for path in sourced if path in compared and path not in excused):
-        alternatives = _alternatives(sourced[path])
+    for path, theirs in sourced.items():
+        if path not in compared or path in excused:
+            continue
+        alternatives = _alternatives(theirs)
         agreeing = [name for name, value in alternatives.items() if _as_sourced(config[path], value)]
         if not agreeing:
             # `adamw (text) or adam_atan2 (code)`

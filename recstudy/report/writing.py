@@ -29,7 +29,7 @@ from recstudy.report.names import capitalized, page_title
 from recstudy.report.numbers import numbers_tex
 from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part, missing_modules, parts_of
-from recstudy.report.shown import RenderedPart, ReportFiles, check_export
+from recstudy.report.shown import RenderedPart, ReportFiles
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.summary import (
     Price,
@@ -44,7 +44,7 @@ from recstudy.report.summary import (
     reading_notes,
     reproducibility,
 )
-from recstudy.report.table import matches
+from recstudy.report.table import TableData, matches
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import PACKAGES, TerminalTable, breakable, md, sentence
 
@@ -102,7 +102,7 @@ def show_report(
         for line in (*warnings(records), "; ".join(facts)):
             say(f"{capitalized(line)}.")
         stated_notes = (*warnings(records), *facts)
-        for table in (rendered.table for rendered in tables if rendered.table):
+        for table in tables:
             console.print(TerminalTable(table.without_notes(stated_notes)))
         for line in (*failed_metrics(records), *missing_modules(records), *missing_metrics(records)):
             say(capitalized(line))
@@ -158,8 +158,8 @@ def write_files(
     paper: Paper,
     tell: Callable[[str], object] = lambda line: None,
     price: Price | None = None,
-) -> list[RenderedPart]:
-    """Write all files of a report into the folder `report` of a study, and return the parts with a table.
+) -> list[TableData]:
+    """Write all files of a report into the folder `report` of a study, and return its tables.
 
     Args:
         records: The study's records.
@@ -169,10 +169,9 @@ def write_files(
         tell: Gets a line before each figure is exported, which takes seconds.
         price: The price of a GPU hour.
     """
-    # An unknown format is refused before any file is written.
-    check_export(export)
     folder, plan = study / "report", records.plan
-    report_files = ReportFiles(folder)
+    # An unknown format is refused before any file is written.
+    report_files = ReportFiles(folder, export, paper, warnings(records))
     files = safe_names([part.name for part in parts_of(records)])
     figures = [part for part in parts_of(records) if export and isinstance(part, FigurePart)]
     sections: list[Section] = []
@@ -180,7 +179,7 @@ def write_files(
 
     def write(file: str, rendered: RenderedPart) -> str:
         rendered_parts[file] = rendered
-        return rendered.write(report_files, file, export, paper, warnings(records))
+        return rendered.write(report_files, file)
 
     for part, file in zip(parts_of(records), files, strict=True):
         if part in figures:
@@ -190,7 +189,7 @@ def write_files(
             )
         sections.append(section(records, part, partial(write, file)))
     report_files.finish()
-    tables = [rendered for rendered in rendered_parts.values() if rendered.table]
+    tables = [rendered.table for rendered in rendered_parts.values() if rendered.table]
     pictures = {
         file: f"figures/{file}.{kind}"
         for kind in ("svg", "png")
@@ -214,7 +213,7 @@ def write_files(
     for name in ("report.md", "paper.tex"):
         write_whole(folder / name, render(f"{name}.jinja", **words))
     write_whole(folder / "numbers.tex", numbers_tex(records))
-    heads = [head for rendered in tables if rendered.table for head in rendered.table.heads[1:]]
+    heads = [head for table in tables for head in table.heads[1:]]
     for column in paper.hidden_columns:
         if not any(matches(head, [column]) for head in heads):
             log.warning("--without %s: no table of %s has such a column", column, plan.study)

@@ -213,7 +213,7 @@ def coverage(studies: int, world: tuple[str, int]) -> Sequence[object]:
 
 def difference_of(fit: Fit, first: int, second: int) -> Answer:
     """Return whether two variants differ, tested alone."""
-    question = Question({first: 1.0, second: -1.0}, other_than=0.0)
+    question = Question({first: 1.0, second: -1.0}, kind=Kind.DIFFERENCE)
     return answer(question, contrast([(1.0, fit.weighted(first)), (-1.0, fit.weighted(second))]))
 
 
@@ -354,7 +354,7 @@ def blocked(studies: int, k: int) -> Sequence[object]:
                 fits.append(fit)
                 rows.append(QuestionRow("loss", difference_of(fit, 1, 0), ()))
             estimates = [row.estimate for row in rows]
-            question = Question({0: 1.0}, other_than=0.0)
+            question = Question({0: 1.0}, kind=Kind.DIFFERENCE)
             if differ(estimates):
                 tested = weakest(rows).answer
             else:
@@ -383,7 +383,7 @@ def overlapping(studies: int, splits: tuple[int, float]) -> Sequence[object]:
                 errors.append(float(((target[test] - columns[test] @ weights) ** 2).mean()))
             differences.append(errors[0] - errors[1])
         for column, overlap in enumerate((0.0, share / (1 - share))):
-            fit, question = Fit({0: differences}, overlap=overlap), Question({0: 1.0}, other_than=0.0)
+            fit, question = Fit({0: differences}, overlap=overlap), Question({0: 1.0}, kind=Kind.DIFFERENCE)
             counts[column] += judge([answer(question, fit.estimate(0))])[0].verdict.is_decided
     return (
         f"{seeds} splits, {100 * share:.0f} % tested",

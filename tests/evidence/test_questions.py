@@ -46,7 +46,7 @@ def test_a_contrast_of_two_alone_is_welchs_test():
     difference, theirs = contrast(separate_fits), ttest_ind(B, A, equal_var=False)
 
     assert difference.df == pytest.approx(theirs.df)
-    assert answer(Question({"b": 1.0, "a": -1.0}, other_than=0.0), difference).p == pytest.approx(
+    assert answer(Question({"b": 1.0, "a": -1.0}, kind=Kind.DIFFERENCE), difference).p == pytest.approx(
         theirs.pvalue
     )
     assert difference.interval == pytest.approx(tuple(theirs.confidence_interval()))
@@ -67,8 +67,8 @@ def test_a_contrast_reaches_no_further_than_its_metric():
         (Question({"b": 1.0, "a": -1.0}, lower_bound=12.0), Verdict.SMALLER),
         (Question({"b": 1.0, "a": -1.0}, lower_bound=4.5), Verdict.UNDECIDED),
         (Question({"b": 1.0, "a": -1.0}, half_width=30.0), Verdict.SUPPORTED),
-        (Question({"b": 1.0, "a": -1.0}, other_than=0.0), Verdict.HIGHER),
-        (Question({"b": -1.0, "a": 1.0}, other_than=0.0), Verdict.LOWER),
+        (Question({"b": 1.0, "a": -1.0}, kind=Kind.DIFFERENCE), Verdict.HIGHER),
+        (Question({"b": -1.0, "a": 1.0}, kind=Kind.DIFFERENCE), Verdict.LOWER),
     ],
 )
 def test_verdicts_by_region(question, verdict):
@@ -135,7 +135,9 @@ def test_one_side_at_its_bound_is_undecided_below_five_seeds():
 @pytest.mark.parametrize("score", [94.5, 100.0])
 def test_seeds_that_change_nothing_are_asked_about(score):
     fit = Fit({"a": [92.5] * 3, "b": [score] * 3}, Scale(0, 100))
-    (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, other_than=0.0), estimate(fit, a=1.0, b=-1.0))])
+    (judged,) = judge(
+        [answer(Question({"a": 1.0, "b": -1.0}, kind=Kind.DIFFERENCE), estimate(fit, a=1.0, b=-1.0))]
+    )
 
     assert (judged.verdict, judged.reasons) == (Verdict.UNDECIDED, (Reason.EQUAL_SEEDS,))
 
@@ -151,7 +153,7 @@ def test_a_claim_whose_runs_are_all_lost_is_undecided():
 def test_two_questions_of_one_contrast_are_one_test():
     difference = estimate(Fit({"a": A, "b": B}), b=1.0, a=-1.0)
     claim = answer(Question({"b": 1.0, "a": -1.0}, lower_bound=0.0), difference)
-    automatic = answer(Question({"b": 1.0, "a": -1.0}, other_than=0.0), difference)
+    automatic = answer(Question({"b": 1.0, "a": -1.0}, kind=Kind.DIFFERENCE), difference)
 
     alone, twice = judge([claim])[0], judge([claim, automatic], contrasts=["b-a", "b-a"])
     assert [judged.adjusted for judged in twice] == [alone.adjusted] * 2

@@ -81,7 +81,7 @@ def test_looks_beyond_the_maximum_have_half_of_the_error_each_time():
 
 
 def test_levels_are_kept_for_the_next_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "CACHE", tmp_path)
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path))
     boundaries.cache_clear()
     first = boundaries((3, 4), 4)
     boundaries.cache_clear()

@@ -48,8 +48,8 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
     older.write("figures/c.png", "of an older report")
     older.finish()
 
-    report_files = ReportFiles(tmp_path)
-    problem = write_figure(draw_figure(records, SPEC), report_files, "c", ["png"])
+    report_files = ReportFiles(tmp_path, ["png"])
+    problem = write_figure(draw_figure(records, SPEC), report_files, "c")
     report_files.finish()
 
     assert "apt-get install chromium" in problem
@@ -61,7 +61,7 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
     with pytest.raises(
         ConfigError, match=r"unknown figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"
     ):
-        write_figure(draw_figure(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
+        ReportFiles(tmp_path, ["pgn"])
     for flags, message in (
         (
             ["--venue", "iclm"],
@@ -123,16 +123,9 @@ def test_markdown_shows_verdicts_tables_and_exported_figures_by_relative_links(t
 @needs_browser
 @pytest.mark.parametrize("inches", [3.5, 7.0])
 def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
-    assert (
-        write_figure(
-            draw_figure(records, SPEC),
-            ReportFiles(tmp_path),
-            "c",
-            ["pdf", "svg", "png"],
-            Paper(inches, inches),
-        )
-        is None
-    )
+    report_files = ReportFiles(tmp_path, ["pdf", "svg", "png"], Paper(inches, inches))
+
+    assert write_figure(draw_figure(records, SPEC), report_files, "c") is None
 
     svg = (tmp_path / "figures/c.svg").read_text()
     assert float(re.search(r'width="([\d.]+)"', svg)[1]) / 96 == inches  # a pixel of an SVG is 1/96 inch
@@ -169,7 +162,9 @@ def test_a_printed_figure_has_the_font_and_no_stamp(records):
 def test_the_float_of_a_figure_has_its_own_warnings_and_the_whole_title(records, tmp_path):
     figure = replace(draw_figure(records, SPEC), title="HRM vs. CNN", notes=("synthetic data", "2 points"))
 
-    assert write_figure(figure, ReportFiles(tmp_path), "c", ["pdf"], stated_notes=["synthetic data"]) is None
+    report_files = ReportFiles(tmp_path, ["pdf"], stated_notes=["synthetic data"])
+
+    assert write_figure(figure, report_files, "c") is None
 
     text = (tmp_path / "figures/c.tex").read_text()
     assert r"\caption{HRM vs. CNN" in text

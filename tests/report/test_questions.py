@@ -283,7 +283,7 @@ def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp
     assert (estimate.value, estimate.error, estimate.df) == pytest.approx((-0.9, theirs.error, theirs.df))
     assert rows["without MoE"].answer.p == pytest.approx(2 * stats.t.sf(0.9 / theirs.error, theirs.df))
     assert rows["without MoE"].group == "full"
-    assert [row.better for row in rows.values()] == [None] * 6  # a cosine is neither good nor bad
+    assert [row.outcome for row in rows.values()] == [""] * 6  # a cosine is neither good nor bad
 
     tested = [row for row in rows.values() if row.answer.p is not None]
     steps = sorted((row.answer.p, row.answer.adjusted) for row in tested)
@@ -314,7 +314,7 @@ def test_a_lower_loss_is_better(tmp_path):
             finish(results, index, seed, result(90.0) | {"metrics": {"nll": first + 0.01 * seed}})
 
     (row,) = family(read(results), Differences(metric="nll")).rows
-    assert (row.verdict, row.better) == (Verdict.LOWER, True)
+    assert (row.verdict, row.outcome) == (Verdict.LOWER, "better")
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,11 @@ INTERVAL, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
 COLUMNS = ["label", "group", "estimate", *INTERVAL, *REGION, "verdict", "n", "about", "mark"]
 COLUMNS += ["_size", "_interval", "_outcome"]
 TEXTS = ["verdict", "about", "_size", "_interval", "_outcome"]
-SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
-SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
-SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
+SYMBOLS = {
+    "yes": "circle", "no": "x", "open": "circle-open",
+    "published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open",
+    "mean": "diamond-wide", "prediction": "diamond-wide-open",
+}  # fmt: skip
 # columns of a part's own data -> columns of a forest
 FOREST_NAMES = {"value": "estimate", "low": "low_95", "high": "high_95"}
 HEADING = "heading"  # the mark of a row that has a label alone
@@ -256,24 +258,19 @@ def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.Da
         value = nan if row.value is None else row.value
         limits = clip_percent(value - half, value + half)
         rows.append((kind, row.who, row.setting, value, *limits, row.why_not, row.source))
-    if combined:
-        for kind, interval in (("mean", combined.interval), ("prediction", combined.predicted)):
-            rows.append((kind, "", "", combined.mean, *clip_percent(*(interval or none)), "", ""))
+    for kind, interval in (("mean", combined.interval), ("prediction", combined.predicted)):
+        rows.append((kind, "", "", combined.mean, *clip_percent(*(interval or none)), "", ""))
     return pd.DataFrame(rows, columns=RETRAINED_COLUMNS)
 
 
-def combine_cell(cell: str) -> Combined | None:
-    """Return the random-effects summary of a cell's retrainings, or None if it has none."""
+def combine_cell(cell: str) -> Combined:
+    """Return the random-effects summary of a cell's retrainings. Each cell has at least one."""
     retrainings = [row for row in replications(cell) if row.counts]
-    if not retrainings:
-        return None
     return combine([row.value or 0.0 for row in retrainings], [row.error for row in retrainings])
 
 
-def summarize(mean: Combined | None) -> str:
+def summarize(mean: Combined) -> str:
     """Return the summary in words: `Random effects over 7 independent retrainings ...: 83.3 % ...`."""
-    if mean is None:
-        return "No independent retraining is known"
     if mean.interval is None:
         return f"One independent retraining: {mean.mean:.1f} %"
     low, high = clip_percent(*mean.interval)

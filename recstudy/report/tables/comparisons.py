@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from recstudy.evidence import Question, Weighted, Why, answer, contrast, holm, ratio
+from recstudy.evidence import Kind, Question, Weighted, Why, answer, contrast, holm, ratio
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.report.caveats import interim_words
@@ -65,7 +65,7 @@ def _find_best(name: str, cells: Sequence[Cell]) -> list[bool]:
         return [
             number(name, candidate.value or 0.0) == number(name, best.value or 0.0) for candidate in cells
         ]
-    question, alpha = Question({0: 1.0, 1: -1.0}, other_than=0.0), best.records.plan.alpha
+    question, alpha = Question({0: 1.0, 1: -1.0}, kind=Kind.DIFFERENCE), best.records.plan.alpha
     contrasts = [
         contrast([(1.0, _mean(best)), (-1.0, _mean(candidate))])
         for candidate in cells

@@ -15,6 +15,7 @@ from recstudy.evidence import MAX_SEEDS, Answer, Estimate, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.report.blocks import other_blocks
 from recstudy.report.caveats import caption_facts, text_notes, warnings
+from recstudy.report.cell_text import cell_content
 from recstudy.report.cells import weighted_cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.family import family
@@ -150,7 +151,8 @@ def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
     """Return the score of the variants on one side of a difference, each with its weight."""
     weights = row.answer.question.weights.items()
     terms = {index: sign * weight for index, weight in weights if sign * weight > 0}
-    return cell_entry(weighted_cell(records, terms, row.metric))
+    score = weighted_cell(records, terms, row.metric)
+    return cell_entry(score, cell_content(score))
 
 
 def block_notes(row: QuestionRow) -> list[str]:
@@ -246,8 +248,8 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "verdict": verdict_words(row),
         "reasons": "; ".join(question_reasons(row)),
         "detectable": row.detectable,
-        "low_items": row.items.low if row.items else None,
-        "high_items": row.items.high if row.items else None,
+        "low_items": row.items.low,
+        "high_items": row.items.high,
         "p_mcnemar": row.over_items_alone,
         "published_difference": " ".join(repr(difference.value) for difference in row.published),
         "sources": "; ".join(sources),
@@ -262,8 +264,8 @@ def verdict_words(row: QuestionRow) -> str:
     word: str = row.verdict
     if row.verdict is Verdict.NOT_COMPARABLE:
         word = row.answer.reasons[-1]
-    elif row.better is not None:
-        word = "better" if row.better else "worse"
+    elif row.outcome:
+        word = row.outcome
     elif row.verdict is Verdict.UNDECIDED:
         # WIDE warns about the coverage of the interval; it is not why the question is open
         reasons = [reason for reason in row.answer.reasons if reason is not Reason.WIDE]
@@ -355,8 +357,7 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
 def _outcome(row: QuestionRow) -> str:
     """Return the verdict in one or two words; empty if the variants are not comparable."""
     short_words = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
-    direction = {None: "", True: "better", False: "worse"}[row.better]
-    return direction or short_words.get(row.verdict, str(row.verdict))
+    return row.outcome or short_words.get(row.verdict, str(row.verdict))
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
@@ -366,15 +367,17 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
     """
     rows, several = [], len({row.metric for row in questions.rows}) > 1
     bases = {row.group for row in questions.rows}
-    for row in (row for row in questions.rows if row.estimate.value is not None):
+    for row in questions.rows:
+        if row.estimate.value is None:
+            continue
         definition = metric(row.metric)
         if isinstance(part, Effects) and len(bases) > 1:  # all levels share an axis, so that effects compare
             row = replace(row, label=row.contrast, group="", marks=())
-        unit = "points" if definition.unit == "%" else definition.unit or "no unit"
+        unit = row.unit or "no unit"
         base = f" from {row.group}" if row.group else ""
         group = f"{definition.title}: difference{base} ({unit})"
         if row.is_mean:
-            group = f"{definition.title} ({definition.unit or unit})"
+            group = f"{definition.title} ({unit})"
         # claims of several metrics share an axis if the metrics have the same unit
         elif several and isinstance(part, Claims):
             group = f"Difference ({unit})"

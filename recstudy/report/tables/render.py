@@ -5,9 +5,8 @@ Tables call `table_shown`. `outcome_words` also serves the findings and the sect
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -78,7 +77,7 @@ def lay_out(table: TableData) -> TableData:
         words = [f"{int(word):,}" if COUNT.fullmatch(word) else word for word in words]
         entries = list(map(TableEntry, words))
         for cell, factor in zip(row.cells, factors, strict=bool(row.cells)):
-            entry = cell_entry(cell, content if factor == 1 else partial(number_content, factor=factor))
+            entry = cell_entry(cell, content(cell, factor))
             entries.append(replace(entry, published=_published_entry(cell, reasons)))
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
@@ -153,13 +152,13 @@ def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str
     return factors, heads, tuple(costs)
 
 
-def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
-    """Return the entry of a cell, with its intervals, seeds and runs in the tooltip."""
+def cell_entry(cell: Cell, content: Content) -> TableEntry:
+    """Return the entry of a cell with this content, and its intervals, seeds and runs in the tooltip."""
     base = cell.ours.counted if cell.ours else []
     intervals = {"95 % interval": cell.estimate, "over seeds and items": cell.items}
     hint = []
     for words, estimate in intervals.items():
-        hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
+        hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate.interval else []
     if 1 < cell.n <= LISTED_SEEDS and not base and is_measured(cell):
         interval = cell.estimate.interval
         hint.append(f"seeds {', '.join(number(cell.metric, value, interval) for value in cell.values)}")
@@ -169,7 +168,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
         origin = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}"
     hint.append(f"{cell.n} of {plural(cell.expected, 'run')}: {origin or 'none'}")
     runs = tuple(run.id for run in (*cell.runs, *base))
-    return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {origin}" if origin else "", runs)
+    return TableEntry(content, cell.best, "; ".join(hint), f"runs {origin}" if origin else "", runs)
 
 
 def seeds_text(runs: Sequence[Row]) -> str:
@@ -286,7 +285,7 @@ def csv_text(table: TableData) -> str:
 
 
 def _fields(cell: Cell) -> dict[str, Any]:
-    items, base = cell.items, cell.ours.run_ids if cell.ours else ()
+    base = cell.ours.run_ids if cell.ours else ()
     assumed = dict.fromkeys([*(match.assumed for match in cell.matches), imported_mark(cell)])
     return {
         "metric": cell.metric,
@@ -307,8 +306,8 @@ def _fields(cell: Cell) -> dict[str, Any]:
         "unavailable": "; ".join(cell.unavailable),
         "deviations": _deviations(cell),
         "assumed": join_texts(*assumed),
-        "low_items": items.low if items else None,
-        "high_items": items.high if items else None,
+        "low_items": cell.items.low,
+        "high_items": cell.items.high,
     }
 
 
