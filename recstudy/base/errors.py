@@ -19,7 +19,7 @@ FAILURES = {
     "hung": "it showed no sign of life for resources.hang_timeout_minutes and was stopped",
     "data": "a data set is missing or damaged",
     "storage": "the results folder is full, read-only or gone",
-    "code": "anything else that was raised: its traceback tells",
+    "code": "any other error; the traceback names the line",
     "lost node": "its process or node ended and did not come back, after all restarts",
 }
 
@@ -148,7 +148,7 @@ def nearest_first(word: str, known_words: Iterable[str]) -> str:
 
 
 def choices(known_words: Iterable[str], limit: int = 30) -> str:
-    """Return the known words in one line, at most `most` of them."""
+    """Return the known words in one line, at most `limit` of them."""
     words = list(known_words)
     return ", ".join(words[:limit]) + (f", ... ({len(words)} in all)" if len(words) > limit else "")
 

@@ -17,9 +17,9 @@ class ExplainCommand:
     Example: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper
     """
 
-    cell: Positional[Annotated[str, arg(metavar="TABLE:ROW:COLUMN")]]
+    cell: Positional[Annotated[str, arg(metavar="TABLE:ROW[:COLUMN]")]]
     """Table, row and column, each by its label or the beginning of it. Rows and columns also by number, from
-    1."""
+    1. A table of claims or differences has no columns: claims:1."""
     path: ResultsArgument = "results"
     """A study's folder (results/studies/NAME/PRESET), a results folder with one study that has the table, or
     a URI.

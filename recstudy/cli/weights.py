@@ -71,9 +71,10 @@ class Export:
     """Write the weights, config and a short README of a finished run into a new folder.
 
     The layout is that of the Hugging Face hub. `recstudy weights import DIR` and `--init-from DIR` read it.
-    With
-    --as it is that of the authors' code: a checkpoint step_N of epoch N, and all_config.yaml. Nothing is
-    uploaded. Example: recstudy weights export 3f0c... trm-sudoku --results results
+    The option --as writes the layout of the authors' code: a checkpoint step_N of epoch N, and
+    all_config.yaml. Nothing is uploaded.
+
+    Example: recstudy weights export 3f0c... trm-sudoku --results results
     """
 
     run_id: Positional[Annotated[str, arg(metavar="RUN")]]
@@ -95,9 +96,7 @@ class Export:
 
 @dataclass(frozen=True)
 class WeightsCommand:
-    """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's
-    out.
-    """
+    """Import weights that were trained elsewhere, as those of HRM's and TRM's authors, or export a run's."""
 
     command: OmitSubcommandPrefixes[
         OmitArgPrefixes[Annotated[Import, subcommand("import")] | Annotated[Export, subcommand("export")]]

@@ -122,7 +122,8 @@ def show_cell(number: ExplainDocument, console: Console) -> None:
     console.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)
     for field, value in number.fields.items():
         if field not in PRINTED_APART and value is not None and value is not False:
-            console.print(Text(f"{field.replace('_', ' ')}: {value}"), soft_wrap=True)
+            words = f"{value:.10g}" if isinstance(value, float) else value
+            console.print(Text(f"{field.replace('_', ' ')}: {words}"), soft_wrap=True)
     for words in number.passages:
         console.print(Text(f"published in: {words}"), soft_wrap=True)
     table = RichTable("run", "seed", "variant", "value", "made by", box=None)
@@ -169,7 +170,7 @@ def find_number(records: StudyRecords, name: str) -> NamedNumber:
         fields: Any = line.to_dict()  # whose values have Python's own types
         return NamedNumber(part.name, row, column, fields)
     if "column" not in frame and ":" in place:
-        raise ConfigError(f"{part.name} has no columns, so name a row as {part.name}:ROW: {errors[0]}")
+        raise ConfigError(f"{part.name} has no columns: name a row as {part.name}:ROW; {errors[0]}")
     raise errors[0]
 
 

@@ -90,7 +90,7 @@ def print_plan(
         state = "to run again" if run.id in outdated.rerun_ids else "to run"
         if row.cached:
             state = "finished" + f", of other {' and '.join(row.changed)}" * bool(row.changed)
-        costs = [_words(row.params, ","), _count(row.gflops), _count(row.train_gflops)]
+        costs = [_words(row.params, ",.0f"), _count(row.gflops), _count(row.train_gflops)]
         price = plan.base.program.price(run.config)
         costs += [_words(price and price.pflop, ".3g"), _words(row.memory_gb, ".2g")]
         seed = str(run.seed) if verbose or log else ""

@@ -66,9 +66,7 @@ def test_a_claim_whose_runs_all_diverged_is_undecided_with_their_number(tmp_path
         "Missing: 4 of 8 runs diverged.",
     ]
     assert find_number(records, "claims:1").fields["verdict"] == "undecided: 4 of 4 runs diverged"
-    message = (
-        "claims has no columns, so name a row as claims:ROW: no row '1:1': there are 1 'more supervision"
-    )
+    message = "claims has no columns: name a row as claims:ROW; no row '1:1': there are 1 'more supervision"
     with pytest.raises(ConfigError, match=message):
         find_number(records, "claims:1:1")
 
