@@ -231,15 +231,14 @@ class PuzzleTable(nn.Embedding):
 class PostNorm(nn.Module):
     """The layer of HRM and TRM: s <- RMS(s + mix(s)), s <- RMS(s + ffn(s)). The scale of RMS is optional."""
 
-    def __init__(self, mix: nn.Module, ffn: nn.Module, width: int, eps: float, scale: bool) -> None:
+    def __init__(self, mix: Attention, ffn: nn.Module, width: int, eps: float, scale: bool) -> None:
         super().__init__()
         self.mix, self.ffn = mix, ffn
         self.norm1, self.norm2 = (RMSNorm(width, eps=eps, elementwise_affine=scale) for _ in range(2))
 
     def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
-        mixed_BSD = self.mix(s_BSD) if past is None else self.mix(s_BSD, past=past)
         # Autocast computes norms in float32. The residual stream keeps the precision of the states.
-        s_BSD = self.norm1(s_BSD + mixed_BSD).to(s_BSD.dtype)
+        s_BSD = self.norm1(s_BSD + self.mix(s_BSD, past=past)).to(s_BSD.dtype)
         return self.norm2(s_BSD + self.ffn(s_BSD)).to(s_BSD.dtype)
 
 
