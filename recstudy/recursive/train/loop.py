@@ -449,7 +449,7 @@ def batches(
     train = config.train
     return Batches(
         split, mean, std, config.data.classes, train.batch_size, train.augment, draw(config.seed, "order"),
-        device, rank=rank, world=world, data=config.data, context=task.context,
+        device, config.data, rank, world, context=task.context,
     )  # fmt: skip
 
 

@@ -257,7 +257,9 @@ def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dty
         (scaled.mean(), scaled.std()) if statistics is None else (2.0, 3.0)
     )
     batch = next(
-        Batches(data.test, data.mean, data.std, 3, 3, Augment(), 0, torch.device("cpu")).evaluation_batches()
+        Batches(
+            data.test, data.mean, data.std, 3, 3, Augment(), 0, torch.device("cpu"), Cells()
+        ).evaluation_batches(10)
     )
     assert np.allclose(batch.images.numpy(), (scaled[:3] - data.mean[0]) / data.std[0], atol=1e-5)
 

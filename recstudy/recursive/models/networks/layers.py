@@ -38,8 +38,7 @@ class Rotary(nn.Module):
 
     def __init__(self, positions: int, head_width: int) -> None:
         super().__init__()
-        rates_F = 10_000.0 ** (-torch.arange(0, head_width, 2, dtype=torch.float32) / head_width)
-        angles_SE = torch.outer(torch.arange(positions, dtype=torch.float32), rates_F).repeat(1, 2)
+        angles_SE = position_angles(positions, head_width).repeat(1, 2)
         self.register_buffer("cos", angles_SE.cos(), persistent=False)
         self.register_buffer("sin", angles_SE.sin(), persistent=False)
 
@@ -50,6 +49,12 @@ class Rotary(nn.Module):
         first, second = x_BHSE.chunk(2, dim=-1)
         rotated_BHSE = torch.cat([-second, first], dim=-1)
         return x_BHSE * cos_SE + rotated_BHSE * sin_SE
+
+
+def position_angles(positions: int, width: int) -> Tensor:
+    """Return the angles position x theta^(-2i/width), with theta = 10,000, for i < width/2."""
+    rates_F = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    return torch.outer(torch.arange(positions, dtype=torch.float32), rates_F)
 
 
 class Past:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 from torch import Tensor
 
 from recstudy.base.errors import DataError
@@ -48,6 +48,7 @@ from recstudy.recursive.models.networks.vq import (
     unit,
     vq_loss,
 )
+from recstudy.recursive.models.networks.weight_files import weight_bytes
 
 BATCH = 32
 LEARNING_RATE = 0.2  # over the width: 1e-3 at 192
@@ -62,7 +63,7 @@ def train_tokenizer(
     config: VQ,
     epochs: int,
     seed: int,
-    device: torch.device | None = None,
+    device: torch.device,
 ) -> tuple[VQNetwork, Json]:
     """Train a tokenizer on `images`, (N, 3, size, size) uint8.
 
@@ -78,7 +79,7 @@ def train_tokenizer(
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(images), generator=generator)
     held_out_count = max(1, round(HELD_OUT_SHARE * len(images)))
-    network = VQNetwork(config).to(device or torch.device("cpu"))
+    network = VQNetwork(config).to(device)
     _fit(network, images[order[held_out_count:]], epochs, generator)
     return network, {
         "images": len(images) - held_out_count,
@@ -228,7 +229,7 @@ def encoder_weights(
     """
 
     def keep(file: Path) -> None:
-        content = save({name: value.detach().cpu().contiguous() for name, value in train().items()})
+        content = weight_bytes(train())
         with caching("the encoder", file.parent):
             write_whole(file, content)
 
